@@ -1,13 +1,13 @@
-//! AVQ: marks packets that would overflow a virtual queue with a slower virtual link, whose rate adapts until the
-//! utilisation of the real link reaches a target.
+//! AVQ: marks packets that would overflow a virtual queue. The virtual queue drains at a virtual rate, which adapts
+//! until the utilisation of the real link reaches a target.
 //!
 //! S. Kunniyur, R. Srikant, "Analysis and Design of an Adaptive Virtual Queue (AVQ) Algorithm for Active Queue
 //! Management", ACM SIGCOMM 2001. The router has a virtual queue whose capacity `C~` is at most the capacity `C` of the
 //! link. The router computes the backlog of this virtual queue, and marks (or drops) a packet that would overflow the
-//! virtual buffer `B`. The capacity follows `dC~/dt = alpha (gamma C - lambda)`, where `lambda` is the arrival rate: if
-//! `lambda` is above `gamma C`, marking becomes more aggressive, otherwise less aggressive. In equilibrium `lambda =
-//! gamma C`. The paper's pseudocode is a token bucket with one update per arrival, here of a packet of `b` bytes at the
-//! time `t`, after the previous arrival at `s`:
+//! virtual buffer `B`. The capacity follows `dC~/dt = alpha (gamma C - lambda)`, where `lambda` is the arrival rate:
+//! marking becomes more aggressive while `lambda` is above `gamma C`, and less aggressive while `lambda` is below it.
+//! In equilibrium, `lambda = gamma C`. The paper's pseudocode is a token bucket that is updated once per arrival. When
+//! a packet of `b` bytes arrives at the time `t`, and the previous packet arrived at the time `s`, the update is:
 //!
 //! - `VQ = max(VQ - C~ (t - s), 0)`;
 //! - if `VQ + b > B`, mark the packet; else `VQ = VQ + b`;
@@ -24,52 +24,53 @@ use crate::start::Start;
 use crate::{Build, Context, Derived, Describe, Fifo, Gauge, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
-    /// AVQ: marks packets that would overflow a virtual queue, whose capacity adapts to the target utilisation of the
-    /// link.
+    /// AVQ: marks packets that would overflow a virtual queue, whose capacity adapts until the link reaches its target
+    /// utilisation.
     ///
-    /// Where the paper is silent, aqmlab follows `vq.cc` of ns-2, with the differences below:
+    /// Where the paper is silent, aqmlab follows `vq.cc` of ns-2, except in these points:
     ///
-    /// - The initial virtual capacity is `initial_capacity` times the link rate (`ecnlim_`). Its adaptation starts with
-    ///   the run; in ns-2 it starts with the first packet.
-    /// - The virtual buffer has the size of the real buffer (`buflim_` of 1) in bytes; packets of `limit` count as
+    /// - The initial virtual capacity is `initial_capacity` times the link rate (`ecnlim_`). The capacity adapts from
+    ///   the start of the run; in ns-2, it adapts from the first packet on.
+    /// - By default, the virtual buffer has the size of the real buffer (`buflim_` of 1) in bytes. If `limit` is in
+    ///   packets, each packet counts as `mean_packet`.
+    /// - A packet that is dropped because of the virtual queue does not count as an arrival and does not change the
+    ///   virtual capacity. The next packet that counts as an arrival accounts for all of the time since the previous
+    ///   one that did. As in ns-2, the capacity therefore adapts to the rate of admitted packets.
+    /// - A packet that is marked or dropped because of the virtual queue does not join the virtual queue. A packet
+    ///   dropped because the real queue is full has joined the virtual queue, because the virtual queue is checked
+    ///   first. With the default virtual buffer, the real queue can only overflow first if packet sizes differ from
     ///   `mean_packet`.
-    /// - A packet dropped because of the virtual queue does not count as an arrival. Only its successor accounts for
-    ///   the time since the previous packet. In ns-2, too, the adaptation then follows the rate of admitted packets.
-    /// - A packet that is marked or dropped because of the virtual queue takes no room there. A packet dropped because
-    ///   the real queue is full does take room, because the virtual queue decides first. With the default buffer this
-    ///   only happens if packet sizes differ from `mean_packet`.
-    /// - ns-2 adds the increase and the decrease before it limits the virtual capacity to the link rate. The paper
-    ///   limits the capacity before the subtraction, as here.
+    /// - ns-2 adds the increase and the decrease before it limits the virtual capacity to the link rate. The paper and
+    ///   aqmlab limit the capacity after the increase and before the decrease.
     pub struct Config {
         /// Maximum backlog in packets or bytes, without the packet in transmission.
         pub limit: Length = Length::Packets(100), "Kunniyur & Srikant 2001";
         /// Target utilisation: ratio of the arrival rate to the link rate.
         pub gamma: f64 = 0.98, "Kunniyur & Srikant 2001";
-        /// Adaptation speed of the virtual capacity: change per second, as a fraction of the link rate, per unit of
-        /// deviation of the utilisation from `gamma`.
+        /// Adaptation speed of the virtual capacity. The capacity changes each second by `alpha` times the link rate
+        /// times the deviation of the utilisation from `gamma`.
         pub alpha: f64 = 0.15, "Kunniyur & Srikant 2001";
-        /// Buffer of the virtual queue. In packets, every packet counts as one, whatever its size. Default: the size of
-        /// the real buffer in bytes.
+        /// Buffer size of the virtual queue. If the value is in packets, the virtual queue counts packets, regardless
+        /// of their sizes. Default: the size of the real buffer in bytes.
         pub virtual_limit: Option<Length> = None, "ns-2: `buflim_`";
         /// Ratio of the initial virtual capacity to the link rate, with `start = "fresh"`. Default: 0.8.
         pub initial_capacity: Option<f64> = None, "ns-2: `ecnlim_`";
-        /// Typical packet size. It converts a `limit` in packets to the bytes of the virtual buffer, and the link rate
-        /// to packets if `virtual_limit` is in packets.
+        /// Typical packet size, which converts a `limit` in packets to a virtual buffer in bytes. If `virtual_limit` is
+        /// in packets, the size converts the link rate to packets per second.
         pub mean_packet: Size = Size::from_bytes(1000), "ns-2";
-        /// Treatment of an ECN-capable packet that finds no room in the virtual queue. Other packets are always
-        /// dropped.
-        pub ecn: EcnRule = EcnRule::Off, "ns-2: `markpkts_`; the paper marks";
-        /// State of the queue at the start of the run. `settled`: the virtual capacity has risen to the link rate in an
-        /// idle time before the run. `fresh`: the virtual capacity is `initial_capacity`.
+        /// Treatment of an ECN-capable packet that would overflow the virtual queue. Other packets are always dropped.
+        pub ecn: EcnRule = EcnRule::Off, "ns-2: `markpkts_`; in the paper, packets are marked";
+        /// State of the queue at the start of the run. `settled`: the virtual capacity is the link rate, as after a
+        /// long idle time. `fresh`: the virtual capacity is `initial_capacity` times the link rate.
         pub start: Start = Start::Settled, "aqmlab's choice";
     }
 }
 
-/// Default of `initial_capacity` (ns-2's `ecnlim_`).
+/// Default of `initial_capacity`: the default of `ecnlim_` in ns-2.
 const INITIAL_CAPACITY: f64 = 0.8;
 
 impl Config {
-    /// The virtual buffer (`B`).
+    /// Returns the size of the virtual buffer (`B`).
     fn buffer(&self) -> Length {
         let of_real = || match self.limit {
             Length::Packets(packets) => Length::Bytes(packets.saturating_mul(self.mean_packet.bytes())),
@@ -150,7 +151,7 @@ impl TestCases for Config {
     }
 }
 
-/// The discipline with its state.
+/// An AVQ queue: the parameters, the virtual queue and the packets.
 #[derive(Clone)]
 struct Avq {
     ecn: EcnRule,
@@ -165,7 +166,7 @@ impl QueueDiscipline for Avq {
             if self.ecn == EcnRule::Off || !packet.ecn.can_be_marked() {
                 return cx.drop(packet, Reason::Early);
             }
-            // If the packet finds no room in the real queue either, only the drop is reported.
+            // If the real queue has no room for the packet either, only the drop is reported.
             if self.fifo.has_room_for(&packet) {
                 cx.mark(&mut packet, Reason::Early);
             }
@@ -194,7 +195,7 @@ impl Report for Avq {
     }
 }
 
-/// The virtual queue, which only counts packets or bytes.
+/// The virtual queue, which counts packets or bytes and stores no packets.
 #[derive(Clone)]
 struct VirtualQueue {
     /// Link rate in packets or bytes per second (`C`).
@@ -214,8 +215,8 @@ struct VirtualQueue {
 }
 
 impl VirtualQueue {
-    /// Drains the virtual queue up to `now`. Returns whether a packet of this size has room; if so, the packet joins
-    /// the virtual queue.
+    /// Drains the virtual queue up to `now`. Returns whether the virtual queue has room for a packet of this size, and
+    /// adds the packet if it has.
     #[inline]
     fn admits(&mut self, size: f64, now: Instant) -> bool {
         self.length = (self.length - self.capacity * now.since(self.drained_at).seconds()).max(0.0);
@@ -228,7 +229,7 @@ impl VirtualQueue {
         has_room
     }
 
-    /// Updates the capacity after an arrival of this size.
+    /// Updates the virtual capacity after the arrival of a packet of this size.
     #[inline]
     fn adapt(&mut self, size: f64, now: Instant) {
         let Self { link_rate, gamma, alpha, .. } = *self;
@@ -300,9 +301,9 @@ mod tests {
         }
     }
 
-    /// Many responsive sources together reduce their rate by 1 % after a mark, and increase it slightly after each
-    /// packet. Returns the ratio of the mean rate of their packets of 1000 bytes to the link rate, and the mean
-    /// backlog, from 50 s to 120 s.
+    /// Simulates many responsive sources, whose total rate falls by 1 % after a mark and rises slightly after each
+    /// packet. All packets have 1000 bytes. Returns the ratio of the mean sending rate to the link rate, and the mean
+    /// backlog, both for the time from 50 s to 120 s.
     fn elastic(mut avq: Driver) -> (f64, f64) {
         let (mut rate, mut next, mut free_at) = (500.0, 0.0, 0.0);
         let (mut sent, mut backlog) = (0.0, 0.0);
@@ -340,7 +341,8 @@ mod tests {
 
     #[test]
     fn arrivals_and_capacity_balance_exactly() {
-        // While the capacity is within its limits, its decrease is alpha times the arrivals in excess of gamma.
+        // While the virtual capacity is within its limits, it decreases by `alpha` times the bytes that arrived in
+        // excess of `gamma` times the link rate.
         let mut avq = avq(json!({"limit": "1000000p", "alpha": 0.15, "ecn": "always"}));
         let (mut seconds, mut bytes) = (0.0, 0.0);
         for k in 0..20_000_u32 {
@@ -362,11 +364,11 @@ mod tests {
         at(&mut avq, 0.01);
         assert!(!avq.offer(packet(1000)));
         let before = capacity(&avq);
-        // 0.0001 s later the packet is still in the virtual queue.
+        // The packet is still in the virtual queue 0.0001 s later.
         at(&mut avq, 0.0101);
         assert!(avq.offer(packet(1000)));
         assert_eq!((capacity(&avq), avq.fates.counts.early), (before, 1));
-        // The next arrival accounts for the time since the admitted packet.
+        // The next arrival that is admitted accounts for the time since the last admitted packet.
         at(&mut avq, 0.02);
         assert!(!avq.offer(packet(1000)));
         let expected = before + 0.1 * 0.98 * 0.01 - 0.1 / 1250.0;

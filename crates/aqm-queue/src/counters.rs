@@ -2,10 +2,10 @@
 
 use crate::Reason;
 
-/// Packets that went through a queue and the transmitter of its link, since the queue was built.
+/// Counts of the packets that passed through a queue and the transmitter of its link since the queue was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Packets that arrived, the dropped ones included.
+    /// Packets that arrived, including dropped packets.
     pub arrivals: u64,
     /// Bytes that arrived.
     pub arrived_bytes: u64,
@@ -15,14 +15,14 @@ pub struct Counters {
     pub departed_bytes: u64,
     /// Packets dropped.
     pub drops: u64,
-    /// Of those, by the code of the reason.
+    /// Packets dropped for each reason, indexed by the reason's code.
     pub drops_by_reason: [u64; Reason::NAMES.len()],
     /// Bytes dropped.
     pub dropped_bytes: u64,
     /// Packets marked.
     pub marks: u64,
-    /// The integral of the number of waiting packets over time, in packet nanoseconds.
+    /// The integral of the number of queued packets over time, in packets times nanoseconds.
     pub packet_nanos: u128,
-    /// Arrivals at the very instant of another arrival or of a departure.
+    /// Packets that arrived at exactly the same time as another arrival or a departure.
     pub tied: u64,
 }

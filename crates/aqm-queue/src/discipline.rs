@@ -11,49 +11,52 @@ use crate::{Acknowledgement, Gauge, Label, Reason};
 ///
 /// [`enqueue`](Self::enqueue) is called for every arrival, and [`dequeue`](Self::dequeue) each time the link becomes
 /// free. The packet in transmission is no longer in the queue. `dequeue` returns `None` only if the queue is empty, or
-/// if all queued packets are held back until [`next_ready`](Self::next_ready). At the end of a busy period `dequeue` is
-/// called exactly once more, at the instant at which the last transmission ends. At this call a queue becomes idle.
+/// if the discipline delays all queued packets until [`next_ready`](Self::next_ready). At the end of a busy period,
+/// `dequeue` is called once more, at the time at which the last transmission ends. In this call, `dequeue` returns
+/// `None` and the discipline becomes idle.
 ///
-/// Fates are reported to the [`Context`] instead of being returned, because the packet concerned is not always the
-/// argument: RED drops the arriving packet, CoDel drops packets during `dequeue`, and fair queueing drops a packet of
-/// another flow. Calls are in order of time. An algorithm with periodic updates catches up at the next call.
+/// Drops and marks are reported to the [`Context`] instead of being returned, because the packet concerned is not
+/// always the argument: RED drops the arriving packet, CoDel drops packets during `dequeue`, and fair queueing drops a
+/// packet of another flow. The times of successive calls never decrease. An algorithm with periodic updates executes
+/// all due updates at the next call.
 ///
-/// A discipline returned by `build` is also a prototype: each run uses a clone of it.
+/// The discipline that `build` returns also serves as a prototype: each run uses a clone of it.
 pub trait QueueDiscipline: Report + DynClone + Send + Sync {
-    /// Accepts `packet`, which arrives at `cx.now`, or reports its fate to `cx`.
+    /// Enqueues `packet`, which arrives at `cx.now`, or reports to `cx` that the packet is dropped.
     fn enqueue(&mut self, packet: Packet, cx: &mut Context<'_>);
 
-    /// Returns the packet to send next, when the link becomes free at `cx.now`. `None` if the queue is empty, or if all
-    /// queued packets are held back until [`next_ready`](Self::next_ready).
+    /// Returns the packet to send next, when the link becomes free at `cx.now`. Returns `None` if the queue is empty,
+    /// or if the discipline delays all queued packets until [`next_ready`](Self::next_ready).
     fn dequeue(&mut self, cx: &mut Context<'_>) -> Option<Packet>;
 
-    /// The backlog, in packets and bytes.
+    /// Returns the backlog, in packets and bytes.
     fn backlog(&self) -> Backlog;
 
-    /// After a `dequeue` that returned `None` although packets are queued: the time of the next call, unless a packet
-    /// arrives earlier.
+    /// Returns the time at which to call `dequeue` again after a call that returned `None` although packets are queued.
+    /// If a packet arrives earlier, `dequeue` is called then.
     fn next_ready(&self) -> Option<Instant> {
         None
     }
 
-    /// Starts a run: the runner of a clone calls this method once, before the first packet. Timers that have been
-    /// running for a long time (`start = "settled"`) get a phase drawn from `chance`, a random stream with no other
-    /// use. Without this call, timers start with the run.
+    /// Starts a run. The code that runs a clone calls this method once, before the first packet. With `start =
+    /// "settled"`, timers have been running for a long time, so their phases are drawn from `chance`, a random stream
+    /// with no other use. If this method is not called, timers start at the beginning of the run.
     fn on_start(&mut self, _chance: &mut Rng) {}
 
-    /// Announces the headers of all packets with this label `number`, before the first of these packets.
+    /// Announces the header fields that all packets with this label `number` have, before the first of these packets
+    /// arrives.
     fn on_label(&mut self, _number: u16, _label: &Label) {}
 }
 
-/// The state that a running discipline reports. A discipline overrides the methods for which it has values.
+/// The state that a discipline reports during a run. A discipline overrides the methods for which it has values.
 pub trait Report {
-    /// Reports the values worth plotting, each with a unique name. The table `gauges` has a row for each value. The
-    /// value named `average` is also recorded with each packet of a link whose packets are recorded.
+    /// Reports the discipline's gauges, each with a unique name. The table `gauges` has a row for each value. If the
+    /// packets of a link are recorded, the value named `average` is also recorded with each packet.
     fn gauges(&self, _show: &mut dyn FnMut(Gauge)) {}
 
-    /// Statistics that `tc -s -j qdisc show` prints for this discipline only, under `tc`'s names and in its units; null
-    /// if there are none. The statistics of every discipline (bytes, packets, drops, backlog) are added by the caller.
-    /// `overlimits`, also a statistic of every discipline, is 0 unless this table contains it.
+    /// Returns the statistics that `tc -s -j qdisc show` prints for this discipline only, with the names and units of
+    /// `tc`; null if there are none. The caller adds the statistics that every discipline has (bytes, packets, drops,
+    /// backlog). `overlimits` is also a statistic of every discipline, and is 0 unless this table contains it.
     fn tc_statistics(&self, _now: Instant) -> Value {
         Value::Null
     }
@@ -61,10 +64,10 @@ pub trait Report {
     /// Reports the inner disciplines, each with the path of its parameters, such as `classes.web.queue`.
     fn inner(&self, _show: &mut dyn FnMut(&str, &dyn QueueDiscipline)) {}
 
-    /// Reports the inner disciplines that are qdiscs of their own in the kernel, with their statistics up to `now`.
+    /// Reports the inner disciplines that are separate qdiscs in the kernel, with their statistics up to `now`.
     fn inner_qdiscs(&self, _now: Instant, _show: &mut dyn FnMut(InnerQdisc<'_>)) {}
 
-    /// Reports the counters of each service class up to `now`, by name, in a fixed order.
+    /// Reports the name of each service class and its counters up to `now`, in a fixed order.
     fn classes(&self, _now: Instant, _show: &mut dyn FnMut(&str, ClassCounters)) {}
 }
 
@@ -83,12 +86,12 @@ pub struct ClassCounters {
     pub borrowed_bytes: u64,
     /// Packets dropped.
     pub drops: u64,
-    /// The integral of the backlog in packets over time, in packet-nanoseconds.
+    /// The integral of the backlog in packets over time, in packets times nanoseconds.
     pub packet_nanos: u128,
 }
 
 impl ClassCounters {
-    /// The difference between these counters and the earlier counters `before`.
+    /// Returns the difference between these counters and the earlier counters `before`.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
         Self {
@@ -102,13 +105,13 @@ impl ClassCounters {
     }
 }
 
-/// The arguments of every call of a discipline.
+/// The arguments that every method of a discipline receives.
 pub struct Context<'a> {
-    /// The current time.
+    /// The current simulation time.
     pub now: Instant,
-    /// The queue's own random stream.
+    /// The random stream that only this queue uses.
     pub rng: &'a mut Rng,
-    /// The receiver of the fates of packets.
+    /// The receiver of reports on drops and marks.
     pub observer: &'a mut dyn Observer,
 }
 
@@ -129,14 +132,14 @@ impl Context<'_> {
     }
 }
 
-/// Receives the fates of packets that are dropped or marked, and knows the TCP headers of packets.
+/// Receives reports on packets that are dropped or marked, and returns the TCP headers of packets.
 pub trait Observer {
-    /// `packet` was dropped at `now`.
+    /// Records that `packet` was dropped at `now`.
     fn dropped(&mut self, packet: &Packet, why: Reason, now: Instant);
-    /// `packet` was marked at `now`.
+    /// Records that `packet` was marked at `now`.
     fn marked(&mut self, packet: &Packet, why: Reason, now: Instant);
-    /// The TCP header of `packet`, if the packet is a TCP packet with ACK and without SYN. An observer that forwards
-    /// fates to another observer must forward this call, too.
+    /// Returns the TCP header of `packet` if the packet is a TCP packet with the flag ACK and without the flag SYN. An
+    /// observer that forwards drops and marks to another observer must forward this call, too.
     fn acknowledgement(&self, _packet: &Packet) -> Option<Acknowledgement> {
         None
     }

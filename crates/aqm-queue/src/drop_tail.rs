@@ -1,7 +1,7 @@
-//! Drop Tail: first in, first out; packets that do not fit are dropped.
+//! Drop Tail: sends packets first in, first out, and drops arriving packets that do not fit into the buffer.
 //!
-//! The limit does not count the packet in transmission. (ns-2's DropTail counts it, so that ns-2's `limit_ 225` is
-//! `224p` here.)
+//! The limit does not count the packet in transmission. (ns-2's DropTail counts this packet, so that `limit_ 225` of
+//! ns-2 corresponds to `224p`.)
 
 use aqm_net::{Backlog, ConfigError, ConfigErrors, Length, Packet, Rate, parameters};
 use serde_json::{Value, json};
@@ -10,11 +10,11 @@ use crate::fifo::Admission;
 use crate::{Build, Context, Describe, Fifo, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
-    /// Drop Tail: first in, first out; a packet that does not fit is dropped.
+    /// Drop Tail: sends packets first in, first out, and drops arriving packets that do not fit into the buffer.
     pub struct Config {
         /// Maximum backlog, without the packet in transmission.
         pub limit: Length = Length::Packets(225), "SHRED talk, slide 17 (buffer of RED)";
-        /// The rule by which packets are admitted.
+        /// Rule that decides whether an arriving packet is admitted.
         pub admits: Admission = Admission::WhatFits, "Linux since 2.6, ns-3";
     }
 }
@@ -39,7 +39,7 @@ impl TestCases for Config {
     }
 }
 
-/// The running discipline.
+/// A Drop Tail queue.
 #[derive(Clone)]
 pub struct DropTail {
     fifo: Fifo,

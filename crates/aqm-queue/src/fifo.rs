@@ -1,5 +1,5 @@
-//! The buffer of a discipline with one queue: first in, first out, with a limit. Fair queueing has its own packet store
-//! (`fair/flows.rs`).
+//! The buffer of a discipline with one queue: a first-in, first-out queue with a limit. Fair queueing stores packets in
+//! `fair/flows.rs` instead.
 
 use std::collections::VecDeque;
 
@@ -8,17 +8,17 @@ use aqm_net::{Backlog, Length, Packet, choices};
 choices! {
     /// The rule by which a buffer admits packets.
     pub enum Admission {
-        /// A packet is admitted if it fits. The backlog never exceeds the limit, and a small packet may fit where a
-        /// large one does not.
+        /// A packet is admitted if the backlog including the packet does not exceed the limit. A small packet may
+        /// therefore be admitted when a large packet is not.
         WhatFits = "what-fits",
-        /// A packet is admitted while the backlog does not exceed the limit, as in `bfifo` and `pfifo` of Linux 2.4.
-        /// The backlog may exceed the limit by one packet, and then no packet is admitted.
+        /// A packet is admitted if the backlog without the packet does not exceed the limit, as in `bfifo` and `pfifo`
+        /// of Linux 2.4. The backlog may therefore exceed the limit by one packet; no further packet is then admitted.
         UntilBeyond = "until-beyond",
     }
 }
 
-/// Packets in order of arrival, limited to `limit` packets (or bytes). Each packet has a stamp of type `S`, for example
-/// its arrival time.
+/// A queue of packets in order of arrival, with at most `limit` packets or bytes. Each packet has a stamp of type `S`,
+/// for example its arrival time.
 #[derive(Clone, Debug)]
 pub struct Fifo<S = ()> {
     waiting: VecDeque<(Packet, S)>,
@@ -28,17 +28,17 @@ pub struct Fifo<S = ()> {
 }
 
 impl<S> Fifo<S> {
-    /// An empty buffer that admits the packets that fit.
+    /// Creates an empty buffer that admits packets that fit into `limit`.
     pub fn new(limit: Length) -> Self {
         Self { waiting: VecDeque::new(), bytes: 0, limit, admission: Admission::WhatFits }
     }
 
-    /// Changes the rule of admission.
+    /// Returns this buffer with another rule of admission.
     pub(crate) fn with_admission(self, admission: Admission) -> Self {
         Self { admission, ..self }
     }
 
-    /// Whether `packet` fits.
+    /// Returns whether `packet` would be admitted.
     pub fn has_room_for(&self, packet: &Packet) -> bool {
         let added = match self.admission {
             Admission::WhatFits => Backlog { packets: 1, bytes: packet.bytes.into() },
@@ -50,7 +50,7 @@ impl<S> Fifo<S> {
         }
     }
 
-    /// Appends `packet` with its stamp. The caller checks whether the packet fits.
+    /// Appends `packet` with its stamp. The caller must have checked that the buffer has room for the packet.
     #[inline]
     pub fn push_with(&mut self, packet: Packet, stamp: S) {
         self.bytes += u64::from(packet.bytes);
@@ -65,24 +65,24 @@ impl<S> Fifo<S> {
         Some(oldest)
     }
 
-    /// The oldest packet, with its stamp.
+    /// Returns the oldest packet and its stamp, if there is one.
     pub fn front(&self) -> Option<&(Packet, S)> {
         self.waiting.front()
     }
 
-    /// The backlog, in packets and bytes.
+    /// Returns the backlog, in packets and bytes.
     pub fn backlog(&self) -> Backlog {
         Backlog { packets: self.waiting.len() as u64, bytes: self.bytes }
     }
 }
 
 impl Fifo {
-    /// Appends `packet`. The caller checks whether the packet fits.
+    /// Appends `packet`. The caller must have checked that the buffer has room for the packet.
     pub fn push(&mut self, packet: Packet) {
         self.push_with(packet, ());
     }
 
-    /// Removes and returns the oldest packet.
+    /// Removes the oldest packet, if there is one, and returns it.
     pub fn pop(&mut self) -> Option<Packet> {
         self.pop_with().map(|(packet, ())| packet)
     }

@@ -1,31 +1,31 @@
-//! Values that a discipline or an edge reports about its state.
+//! Gauges: values that a queue discipline or an edge reports about its state.
 
 use aqm_net::Length;
 
-/// A value worth plotting, valid at the time of the call.
+/// A value that describes the state at the time of the call, for example for a plot.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gauge {
-    /// The name of the value, such as `average` or `probability`: one word, the same in every call.
+    /// The name of the value, such as `average` or `probability`: one word, which is the same in every call.
     pub name: &'static str,
-    /// Its unit, such as `packets`, `bytes`, `segments`, `flows` or `s`; `None` for a number without one, such as a
-    /// probability.
+    /// The unit of the value, such as `packets`, `bytes`, `segments`, `flows` or `s`; `None` for a number without a
+    /// unit, such as a probability.
     pub unit: Option<&'static str>,
-    /// The value itself.
+    /// The value, in this unit.
     pub value: f64,
 }
 
 impl Gauge {
-    /// A number without a unit, such as a probability.
+    /// Creates a gauge for a number without a unit, such as a probability.
     pub const fn number(name: &'static str, value: f64) -> Self {
         Self { name, unit: None, value }
     }
 
-    /// A value with a unit.
+    /// Creates a gauge for a value with a unit.
     pub const fn new(name: &'static str, value: f64, unit: &'static str) -> Self {
         Self { name, unit: Some(unit), value }
     }
 
-    /// A queue length in the unit of `like`, for example the unit of the thresholds.
+    /// Creates a gauge for a queue length, in the unit of `like`, which is for example a threshold.
     pub const fn length(name: &'static str, value: f64, like: Length) -> Self {
         Self::new(name, value, if like.in_bytes() { "bytes" } else { "packets" })
     }

@@ -1,17 +1,17 @@
-//! A hash table from keys to small numbers: the index of a key's entry in a slab.
+//! A hash table that returns a small number for each key: the index of the key's entry in a slab.
 //!
-//! Open addressing with linear probing and multiplicative hashing: D. E. Knuth, "The Art of
+//! The table uses open addressing with linear probing and multiplicative hashing, as in D. E. Knuth, "The Art of
 //! Computer Programming", volume 3, section 6.4, algorithms L and R (deletion without tombstones).
 //!
-//! aqmlab's choice: a slot contains 32 bits of the key's hash next to the entry's number. A lookup therefore compares
-//! with a wrong entry about once in four thousand million times, and the table grows without access to the entries,
-//! which store the keys. The hash is fixed, so that runs are reproducible. Keys that an adversary may choose must be
-//! hashed with a secret first.
+//! aqmlab's choice: a slot contains 32 bits of the key's hash next to the entry's number. When a lookup compares a key
+//! with a wrong slot, the hashes therefore agree by chance only about once in four thousand million times. The table
+//! can grow without reading the entries, which store the keys. The hash is fixed, so that runs are reproducible. If an
+//! adversary can choose the keys, the keys must first be hashed with a secret.
 
-/// Entry numbers, found by key. At most 2^30 entries.
+/// A table of entry numbers, which are found by key. The table has at most 2^30 entries.
 #[derive(Clone)]
 pub(crate) struct HashIndex {
-    /// The slots: a power of two, at most half of them in use.
+    /// The slots. Their number is a power of two, and at most half of them are in use.
     slots: Vec<Slot>,
     /// Number of bits by which a tag is shifted right to get its home slot.
     shift: u32,
@@ -34,23 +34,23 @@ const EMPTY: Slot = Slot { tag: 0, entry: NONE };
 pub(crate) const FIRST_SLOTS: usize = 16;
 
 impl HashIndex {
-    /// An empty index.
+    /// Creates an empty index.
     pub fn new() -> Self {
         Self { slots: vec![EMPTY; FIRST_SLOTS], shift: shift(FIRST_SLOTS), len: 0 }
     }
 
-    /// Number of entries.
+    /// Returns the number of entries.
     pub const fn len(&self) -> u32 {
         self.len
     }
 
-    /// Number of slots.
+    /// Returns the number of slots.
     #[cfg(test)]
     pub fn slots(&self) -> usize {
         self.slots.len()
     }
 
-    /// Returns the entry of `key`. `has_key` returns whether an entry has this key.
+    /// Returns the entry of `key`. The function `has_key` must return whether an entry has this key.
     pub fn find(&self, key: u64, has_key: impl Fn(u32) -> bool) -> Option<u32> {
         let tag = tag(key);
         let mut at = self.home(tag);
@@ -81,7 +81,7 @@ impl HashIndex {
         while self.slots[hole].entry != entry {
             hole = self.after(hole);
         }
-        // The following slots move up, except where a slot would move in front of its home.
+        // The following slots move up by one position, unless a slot would then precede its home slot.
         let mask = self.slots.len() - 1;
         let mut at = self.after(hole);
         while self.slots[at].entry != NONE {
@@ -104,7 +104,7 @@ impl HashIndex {
         (slot + 1) & (self.slots.len() - 1)
     }
 
-    /// Puts `slot` into the first empty position from its home on.
+    /// Puts `slot` into the first empty position, starting at its home slot.
     fn path(&mut self, slot: Slot) {
         let mut at = self.home(slot.tag);
         while self.slots[at].entry != NONE {
@@ -124,7 +124,8 @@ impl HashIndex {
     }
 }
 
-/// The upper half of the key times 2^64 divided by the golden ratio, which scatters neighbouring keys.
+/// Returns the upper half of the key times (2^64 / golden ratio), modulo 2^64. This multiplication scatters
+/// neighbouring keys.
 const fn tag(key: u64) -> u32 {
     (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
 }
@@ -137,8 +138,8 @@ const fn shift(slots: usize) -> u32 {
 pub(crate) mod tests {
     use super::*;
 
-    /// A key whose hash has the upper half `high` and the lower half `low`. Keys with the same `high` have the same
-    /// tag.
+    /// Returns a key whose hash has the upper half `high` and the lower half `low`. Keys with the same `high` have the
+    /// same tag.
     pub(crate) fn key_with_tag(high: u32, low: u32) -> u64 {
         // Each Newton step doubles the number of correct bits of the inverse modulo 2^64.
         let factor = 0x9e37_79b9_7f4a_7c15_u64;

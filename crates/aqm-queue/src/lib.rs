@@ -1,7 +1,7 @@
-//! Queue disciplines, and the [`Port`] that serves them at a link. The crate knows neither TCP nor a simulator nor a
-//! clock: time, random numbers and the observer of drops and marks are arguments of every call.
+//! Queue disciplines. The crate does not depend on TCP, on a simulator or on a clock: the time, the random numbers and
+//! the observer of drops and marks are arguments of every call.
 //!
-//! Each discipline is one file with a `Config`, and one line in `registry.rs`.
+//! Each discipline has a file with its `Config`, and a line in `registry.rs`.
 
 mod acknowledgement;
 mod avq;

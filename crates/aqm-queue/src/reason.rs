@@ -1,29 +1,29 @@
-//! Reasons for drops and marks.
+//! The reasons for which packets are dropped or marked.
 
-/// The reason why a packet was dropped or marked.
+/// The reason for which a packet was dropped or marked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The queue was full (the kernel's `drop_overlimit`).
+    /// The queue was full (`drop_overlimit` in the kernel).
     Overflow,
-    /// The packet was chosen at random before the queue was full.
+    /// The packet was chosen, at random or evenly, before the queue was full.
     Early,
-    /// The algorithm drops or marks every packet, for example RED above `max_th`.
+    /// The algorithm dropped or marked every packet, for example RED above `max_th`.
     Forced,
-    /// The packet's sojourn time was too long, by the rule of CoDel and its relatives.
+    /// The packet's sojourn time was too long according to CoDel or a variant of CoDel.
     Sojourn,
-    /// A marking threshold was exceeded (the kernel's `ce_mark`, `step_mark`).
+    /// A marking threshold was exceeded (`ce_mark`, `step_mark` in the kernel).
     CeThreshold,
-    /// The queued packets use too much memory (the kernel's `drop_overmemory`).
+    /// The queued packets used too much memory (`drop_overmemory` in the kernel).
     Overmemory,
-    /// The flow's own limit was reached (the kernel's `flows_plimit`).
+    /// The limit of the packet's flow was reached (`flows_plimit` in the kernel).
     FlowLimit,
-    /// The packet's departure time is too far in the future (the kernel's `horizon_drops`).
+    /// The packet's departure time was too far in the future (`horizon_drops` in the kernel).
     Horizon,
-    /// The packet belongs to the same flow as a packet drawn at random from the queue (the kernel's `matched`).
+    /// The packet belongs to the same flow as a packet drawn at random from the queue (`matched` in the kernel).
     Matched,
-    /// The flow does not respond to congestion (BLUE's per-flow probability, SFB's `penaltydrop`).
+    /// The packet's flow did not respond to congestion (BLUE's probability of the flow, or `penaltydrop` of SFB).
     Unresponsive,
-    /// A later acknowledgement makes the packet redundant (the kernel's `ack_drops`).
+    /// A later acknowledgement makes the packet redundant (`ack_drops` in the kernel).
     AckFilter,
     /// The packet exceeded the rate of a policer.
     Policed,
@@ -32,7 +32,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// Every reason, in the order of [`Reason::code`].
+    /// The names of all reasons, in the order of [`Reason::code`].
     pub const NAMES: [&'static str; 13] = [
         "overflow",
         "early",
@@ -49,7 +49,7 @@ impl Reason {
         "line-loss",
     ];
 
-    /// The index of this reason in [`Reason::NAMES`].
+    /// Returns the index of this reason in [`Reason::NAMES`].
     pub const fn code(self) -> u32 {
         self as u32
     }

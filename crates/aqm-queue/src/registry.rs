@@ -1,4 +1,4 @@
-//! The registry of queue disciplines: the name and the module of each.
+//! The registry of queue disciplines: contains the name and the module of each discipline.
 
 use aqm_net::registry::Entry;
 use aqm_net::{ConfigErrors, Rate, registry};
@@ -62,7 +62,8 @@ registry! {
 }
 
 impl Config {
-    /// Every discipline with its defaults, and with each of its hardest sets of parameters ([`TestCases::corners`]).
+    /// Returns every discipline with its default parameters, and with each set of parameters that is difficult for its
+    /// algorithm ([`TestCases::corners`]).
     ///
     /// # Panics
     /// Panics if an entry of `corners` is not a valid table of parameters of its discipline.
@@ -78,7 +79,7 @@ impl Config {
     }
 }
 
-/// Every discipline, as documentation shows it, with the kind of `tc` if Linux has the discipline.
+/// Returns every discipline as the documentation shows it, with the kind that `tc` uses if Linux has the discipline.
 pub fn catalog() -> Vec<Entry> {
     let tc = |config: &Config| {
         let options = config.tc_options(Rate::from_bps(10_000_000))?;
@@ -88,12 +89,12 @@ pub fn catalog() -> Vec<Entry> {
     entries.map(|(entry, config)| Entry { tc: tc(&config), ..entry }).collect()
 }
 
-/// The drop function of the queue discipline described by the table `queue`, for plots: the drop probability at each of
-/// `averages` for a packet of this `class` whose window is `relative_window` times the average window. `None` where the
-/// discipline has no drop function; see [`Describe::drop_curve`].
+/// Returns the drop function of the queue discipline that the table `queue` describes, for plots. The result contains,
+/// for each of `averages`, the drop probability of a packet of this `class` whose window is `relative_window` times the
+/// average window, or `None` if the discipline has no drop function (see [`Describe::drop_curve`]).
 ///
 /// # Errors
-/// If the table is not a valid queue discipline, or its parameters are wrong.
+/// Returns an error if the table does not describe a queue discipline, or if the parameters are invalid.
 pub fn drop_curve(
     queue: Value,
     averages: &[f64],

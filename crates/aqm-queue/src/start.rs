@@ -1,40 +1,43 @@
-//! The state in which a queue begins a run: in service for a long time, or just created.
+//! The state of a queue at the start of a run: the queue has been in service for a long time, or has just been created.
 //!
-//! A simulation begins at time zero, but the simulated router has been running for days. Where this makes a difference,
-//! the discipline has the parameter `start`, and its documentation describes what the value `settled` sets:
-//! - *settled*: the queue has served traffic of every kind for hours. It has then been idle for so long that more idle
-//!   time would change nothing (16 intervals in CoDel's family). Averages and probabilities are at rest, every flow
-//!   queue has been used, and timers run at a phase drawn from the run's seed.
+//! A simulation begins at time zero, but the simulated router has been running for days. If this makes a difference for
+//! a discipline, the discipline has the parameter `start`, and its documentation describes the state that the value
+//! `settled` sets:
+//! - *settled*: the queue has served traffic of every kind for hours. The queue has then been idle for so long that
+//!   more idle time would not change its state (16 intervals in CoDel and its variants). Averages and probabilities
+//!   have reached their final values, every flow queue has been used, and the phases of timers are drawn from the run's
+//!   seed.
 //! - *fresh*: the queue is created when the run begins.
 //!
-//! A discipline without the parameter behaves the same in either case. State that is equal in all runs is set when the
-//! discipline is built. Random state is drawn when the run begins, in [`QueueDiscipline::on_start`], from a random
-//! stream with no other use, so that arrivals and the queue's own random numbers do not depend on `start`.
+//! A discipline without the parameter `start` would behave the same in both cases. State that is equal in all runs is
+//! set when the discipline is built. Random state is drawn when the run begins, in [`QueueDiscipline::on_start`], from
+//! a random stream with no other use, so that arrivals and the queue's own random numbers do not depend on `start`.
 //!
 //! [`QueueDiscipline::on_start`]: crate::QueueDiscipline::on_start
 
 use aqm_net::{Instant, Rng, Span, choices};
 
 choices! {
-    /// The state in which a queue begins a run.
+    /// The state of a queue at the start of a run.
     pub enum Start {
-        /// In service for a long time, and idle until more idle time changes nothing: probabilities are at rest, every
-        /// flow queue has been used, and timers run at a phase drawn from the seed.
+        /// The queue has been in service for a long time, and then idle until its state no longer changed.
+        /// Probabilities have reached their final values, every flow queue has been used, and the phases of timers are
+        /// drawn from the seed.
         Settled = "settled",
-        /// Created when the run begins.
+        /// The queue is created when the run begins.
         Fresh = "fresh",
     }
 }
 
 impl Start {
-    /// Whether the queue has been in service for a long time.
+    /// Returns whether the queue has been in service for a long time.
     pub(crate) fn is_settled(self) -> bool {
         self == Self::Settled
     }
 }
 
-/// The first expiry of a timer that has been running with this `period` for a long time, uniform over the first period.
-/// `period` must not be zero.
+/// Returns the time of the first expiry, during the run, of a timer that has been running with this `period` for a long
+/// time. The time is uniformly distributed over the first period. `period` must not be zero.
 pub(crate) fn first_instant(period: Span, chance: &mut Rng) -> Instant {
     Instant::START + Span::from_nanos(1 + chance.below(period.nanos()))
 }
@@ -52,7 +55,7 @@ mod tests {
             (0..4000).map(|_| first_instant(Span::from_nanos(1000), &mut chance).nanos()).collect();
         assert!(firsts.iter().all(|nanos| (1..=1000).contains(nanos)));
         let mean = firsts.iter().sum::<u64>() as f64 / 4000.0;
-        // The mean of 1 to 1000 is 500.5, with a standard error of 289 / sqrt(4000).
+        // The mean of the numbers from 1 to 1000 is 500.5, and its standard error is 289 / sqrt(4000).
         assert!((mean - 500.5).abs() < 3.3 * 4.57, "{mean}");
     }
 }

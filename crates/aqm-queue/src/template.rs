@@ -1,21 +1,21 @@
 //! My queue: drops packets that do not fit, and packets that have waited longer than a limit.
 //!
-//! Source: name the paper, RFC or program here, with its year.
+//! Source: the paper, RFC or program that defines the discipline, with its year.
 
 use aqm_net::{Backlog, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, Span, parameters};
 
 use crate::{Build, Context, Describe, Fifo, Gauge, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
-    /// My queue: packets that have waited longer than a limit are dropped when they leave the queue.
+    /// My queue: drops packets that have waited longer than a limit when they leave the queue.
     ///
-    /// Where the source is silent:
+    /// aqmlab's choices where the source is silent:
     ///
-    /// - A packet is checked when it leaves the queue, so that it is dropped only when the link is ready for it.
+    /// - A packet's waiting time is checked only when the link is ready for the packet, not while the packet waits.
     pub struct Config {
         /// Maximum backlog, without the packet in transmission.
         pub limit: Length = Length::Packets(1000), "aqmlab's choice: as `codel`";
-        /// Maximum time in the queue.
+        /// Maximum time that a packet may wait in the queue.
         pub max_delay: Span = Span::from_millis(100), "aqmlab's choice: about the longest round-trip time";
     }
 }
@@ -38,7 +38,7 @@ impl Describe for Config {}
 
 impl TestCases for Config {}
 
-/// The running discipline. Each run uses a clone of the one that `build` returned.
+/// A queue with its state. Each run uses a clone of the queue that `build` returned.
 #[derive(Clone)]
 struct MyQueue {
     max_delay: Span,

@@ -274,6 +274,6 @@ fn invalid_parameters_are_rejected_and_suspicious_ones_reported() {
     assert!(wrong(json!({"memory_limit": "0B"})).contains("memory_limit"));
     // A full packet takes 6.056 ms.
     let warnings = config(json!({})).warnings(Rate::from_bps(2_000_000));
-    assert!(warnings[0].problem.contains("less than the 6056us"), "{warnings:?}");
+    assert!(warnings[0].problem.contains("less than 6056us"), "{warnings:?}");
     assert!(config(json!({})).warnings(Rate::from_bps(2_500_000)).is_empty());
 }

@@ -214,7 +214,7 @@ fn an_invalid_tree_is_rejected_with_path_and_reason() {
     }
     assert!(Config::read(json!({"kind": "htb", "classes": chain})).unwrap().build(LINE).is_ok());
     chain["c8"] = json!({"rate": "1Mbps", "parent": "c7"});
-    assert!(of(chain).contains("more than 7 classes above a leaf"));
+    assert!(of(chain).contains("more than 7 ancestors"));
     assert!(of(json!({"a": {"rate": "1Mbps", "priority": 8}})).contains("must be from 0 to 7"));
     assert!(
         of(json!({"a": {"rate": "1Mbps", "queue": {"kind": "htb"}}})).starts_with("classes.a.queue.kind:")
@@ -282,7 +282,7 @@ fn the_warnings_of_the_kernel_are_reported() {
     };
     assert!(
         with("a", "quantum", Value::Null)
-            .starts_with("classes.a.quantum: rate divided by r2q is 875B, so that 1kB")
+            .starts_with("classes.a.quantum: rate divided by r2q is 875B, so 1kB")
     );
     assert!(with("a", "quantum", json!("500B")).starts_with("classes.a.quantum: 500B is less than a packet"));
     assert!(with("a", "ceil", json!("1Mbps")).starts_with("classes.a.ceil: exceeds the ceil of its parent"));

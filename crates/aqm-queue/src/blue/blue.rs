@@ -1,13 +1,15 @@
-//! BLUE: losses raise a marking probability and an idle link lowers it; the queue length is not used.
+//! BLUE: raises a marking probability after losses and lowers it when the link is idle. BLUE does not use the queue
+//! length.
 //!
 //! W. Feng, D. Kandlur, D. Saha, K. Shin, "BLUE: A New Class of Active Queue Management Algorithms", University of
 //! Michigan CSE-TR-387-99, April 1999, and "The BLUE Active Queue Management Algorithms", IEEE/ACM Transactions on
-//! Networking 10(4), August 2002. Arriving packets are marked (or dropped) with one probability `p_m`. "Upon packet
-//! loss" by a full buffer, if more than `freeze_time` has passed since the last update, `p_m += d1`; "upon link idle",
-//! under the same condition, `p_m -= d2`. `freeze_time` lets an update take effect before the next one. `d1` is much
-//! larger than `d2`, because the link can be idle if congestion control is too weak or too aggressive, but packets are
-//! lost only in the first case. In the variant "or `Q_len > L`", a queue longer than `threshold` counts as a loss, so
-//! that room remains for bursts.
+//! Networking 10(4), August 2002. Every arriving packet is marked (or dropped) with the same probability `p_m`. "Upon
+//! packet loss" because of a full buffer, if more than `freeze_time` has passed since the last update, `p_m += d1`;
+//! "upon link idle", under the same condition, `p_m -= d2`. The purpose of `freeze_time` is that an update takes effect
+//! before the next update. `d1` is much larger than `d2`, because packets are lost only if congestion control is too
+//! weak, whereas the link can be idle both if congestion control is too weak and if it is too aggressive. In the
+//! variant "or `Q_len > L`", a queue longer than `threshold` counts as a loss, so that the buffer keeps room for
+//! bursts.
 //!
 //! The documentation of [`Config`], which is printed in the reference, lists aqmlab's choices where the papers are
 //! silent.
@@ -23,57 +25,58 @@ use crate::start::Start;
 use crate::{Build, Context, Describe, Fifo, Gauge, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
-    /// BLUE: losses raise the drop probability, and an idle link lowers it.
+    /// BLUE: raises the drop probability after losses, and lowers it when the link is idle.
     ///
-    /// Where the papers are silent:
+    /// aqmlab's choices where the papers are silent:
     ///
     /// - The defaults are those of the authors' simulator (ns-1.1; port to ns-2.1b8 by S. Thulasidasan). The simulator
-    ///   has separate freeze times for increments and decrements (`freeze = "separate"`). The papers have one freeze
-    ///   time, and so does the default.
-    /// - The link becomes idle when it dequeues from the empty queue, which counts once per idle time, as in the port.
-    ///   With `idle_repeats`, an idle time counts again after each `freeze_time`.
-    /// - The initial probability is 0. An update is possible after more than `freeze_time`, not after exactly
-    ///   `freeze_time`.
-    /// - A packet that finds the buffer full is dropped without drawing a random number. The port draws first, so that
-    ///   a full buffer may drop a packet as a selected one, and then does not count a loss. Random drops are not
-    ///   losses.
-    /// - With `threshold`, the queue that an arrival finds is compared, without the arrival itself.
+    ///   counts the freeze time separately for increments and decrements (`freeze = "separate"`). In the papers and by
+    ///   default, both share one freeze time.
+    /// - The link becomes idle when it tries to dequeue a packet and the queue is empty. As in the port, the
+    ///   probability decreases once per idle time. With `idle_repeats`, it decreases again after each `freeze_time` of
+    ///   an idle time.
+    /// - The initial probability is 0. An update is possible if more than `freeze_time` has passed since the previous
+    ///   update, but not if exactly `freeze_time` has passed.
+    /// - If a packet arrives while the buffer is full, the packet is dropped, and no random number is drawn. The port
+    ///   draws the number first. If the number selects the packet, the port drops the packet without counting a loss,
+    ///   even if the buffer is full. In aqmlab and in the port, random drops do not count as losses.
+    /// - `threshold` is compared with the queue length without the arriving packet.
     pub struct Config {
         /// Maximum backlog in packets or bytes, without the packet in transmission.
         pub limit: Length = Length::Packets(50), "ns-2";
-        /// Increase of the probability at a loss (`d1`).
+        /// Increase of the probability after a loss (`d1`).
         pub increment: f64 = 0.0025, "the authors' simulator";
         /// Decrease of the probability when the link becomes idle (`d2`).
         pub decrement: f64 = 0.000_25, "the authors' simulator";
         /// Minimum time between updates.
         pub freeze_time: Span = Span::from_millis(100), "the authors' simulator";
-        /// Updates from which `freeze_time` is counted.
+        /// Updates after which `freeze_time` delays the next update.
         pub freeze: Freeze = Freeze::Shared, "Feng et al. 1999";
-        /// Queue length above which an arrival counts as a loss, although it may be enqueued (`L`). Default: only
-        /// arrivals that find no room count.
+        /// Queue length above which an arrival counts as a loss, although the packet may be enqueued (`L`). Default:
+        /// only a packet that does not fit into the buffer counts as a loss.
         pub threshold: Option<Length> = None, "Feng et al. 1999";
         /// Whether the probability decreases again after each `freeze_time` of an idle time.
         pub idle_repeats: bool = false, "aqmlab's choice: the papers say `upon link idle`";
-        /// Treatment of an ECN-capable packet selected for a drop. Other packets are always dropped.
-        pub ecn: EcnRule = EcnRule::Off, "ns-2: `setbit`; the papers mark";
-        /// State of the queue at the start of the run: an update is possible at once (`settled`), or after
-        /// `freeze_time` (`fresh`).
+        /// Treatment of an ECN-capable packet that is selected at random. Other packets are always dropped.
+        pub ecn: EcnRule = EcnRule::Off, "ns-2: `setbit`; in the papers, packets are marked";
+        /// State of the queue at the start of the run. `settled`: the probability may change at once. `fresh`: the
+        /// probability may change after `freeze_time`.
         pub start: Start = Start::Settled, "aqmlab's choice";
     }
 }
 
 choices! {
-    /// Updates from which the freeze time is counted.
+    /// Updates after which the freeze time delays the next update.
     pub enum Freeze {
-        /// Every update delays every other update.
+        /// After each update, all further updates are delayed.
         Shared = "shared",
-        /// Increments delay only increments, and decrements only decrements.
+        /// After an increment only further increments are delayed, and after a decrement only further decrements.
         Separate = "separate",
     }
 }
 
 impl Config {
-    /// The first time that is more than `freeze_time` after an update.
+    /// Returns the first time that is more than `freeze_time` after `update`.
     fn freeze_end(&self, update: Instant) -> Instant {
         update + self.freeze_time + Span::from_nanos(1)
     }
@@ -94,7 +97,8 @@ impl Build for Config {
         let is_reachable = |threshold: Length| {
             threshold.in_bytes() != limit.in_bytes() || threshold.count() < limit.count().max(1)
         };
-        let problem = format_args!("must be below limit ({limit}), otherwise the queue never exceeds it");
+        let problem =
+            format_args!("must be below limit ({limit}), otherwise the queue length never exceeds threshold");
         errors.check(threshold.is_none_or(is_reachable), "threshold", problem);
         errors.finish(())?;
         let freeze_end =
@@ -129,14 +133,14 @@ impl TestCases for Config {
     }
 }
 
-/// The discipline with its state.
+/// A BLUE queue: the parameters, the packets and the probability.
 #[derive(Clone)]
 struct Blue {
     config: Config,
     fifo: Fifo,
-    /// `p_m`.
+    /// The marking probability (`p_m`).
     p: f64,
-    /// Times until which the last increment and the last decrement delay further updates.
+    /// Ends of the freeze times after the last increment and after the last decrement.
     freeze_ends: [Instant; 2],
     /// Start of the current idle time, if `idle_repeats` is on.
     idle_since: Option<Instant>,
@@ -187,7 +191,7 @@ impl Report for Blue {
 }
 
 impl Blue {
-    /// The earliest time of an update in this direction.
+    /// Returns the earliest time at which the probability may change in this direction.
     fn freeze_end(&self, direction: usize) -> Instant {
         match self.config.freeze {
             Freeze::Shared => self.freeze_ends[UP].max(self.freeze_ends[DOWN]),
@@ -195,7 +199,7 @@ impl Blue {
         }
     }
 
-    /// Updates the probability after a loss or an idle link at `now`.
+    /// Increases or decreases the probability at `now`, unless the freeze time delays the update.
     fn update(&mut self, direction: usize, now: Instant) {
         if now < self.freeze_end(direction) {
             return;
@@ -205,7 +209,7 @@ impl Blue {
         self.p = p.clamp(0.0, 1.0);
     }
 
-    /// Processes the decrements of an idle time that ends at `now`.
+    /// Applies the decrements that were due during the idle time that ends at `now`.
     fn end_idle(&mut self, now: Instant) {
         let Some(since) = self.idle_since.take() else { return };
         let mut at = since.max(self.freeze_end(DOWN));
@@ -231,7 +235,7 @@ mod tests {
         driver.gauge("probability")
     }
 
-    /// A queue with a full buffer of 5 packets.
+    /// Creates a queue with a buffer of 5 packets, which is full.
     fn full(mut table: Value) -> Driver {
         table["kind"] = json!("blue");
         table["start"] = json!("fresh");
@@ -258,8 +262,8 @@ mod tests {
         assert_eq!(blue.fates.counts.overflow, 7);
     }
 
-    /// The probabilities at these times, after a loss at 20 ms, while the link repeatedly dequeues from the empty
-    /// queue.
+    /// Returns the probabilities at these times. A packet is lost at 20 ms, and the link tries repeatedly to dequeue
+    /// from the empty queue.
     fn emptied(table: Value, times: &[f64]) -> Vec<f64> {
         let mut blue = full(table);
         at(&mut blue, 20.0);
@@ -296,7 +300,8 @@ mod tests {
             });
             at(&mut blue, 30.0);
             while blue.take().is_some() {}
-            // A loss at 15 ms, and an idle link from 30 ms on: decrements at 30, 40 and 50 ms.
+            // A packet is lost at 15 ms, and the link is idle from 30 ms on. The probability decreases at 30, 40 and 50
+            // ms.
             at(&mut blue, 55.0);
             blue.offer(packet(1000));
             assert_eq!(p(&blue), expected);
@@ -330,7 +335,7 @@ mod tests {
                 p(&blue)
             })
             .collect();
-        // The fifth packet is the first that finds more than three.
+        // The fifth packet is the first that arrives while more than three packets are queued.
         assert_eq!(path, [0.0, 0.0, 0.0, 0.0, 0.001, 0.002]);
     }
 
@@ -362,7 +367,7 @@ mod tests {
                 }
             }
             let excess = 1.0 - 1.0 / load;
-            // The probability is usually slightly above the excess, because decrements are small.
+            // The probability is usually slightly above the fraction of excess packets, because decrements are small.
             assert!((sum / counted - excess).abs() < 0.03, "{load}: {}", sum / counted);
         }
     }

@@ -1,31 +1,33 @@
-//! SFB: Stochastic Fair Blue, which identifies unresponsive flows.
+//! SFB: Stochastic Fair Blue, which detects unresponsive flows and limits their rate.
 //!
 //! W. Feng, D. Kandlur, D. Saha, K. Shin, "Stochastic Fair Blue: A Queue Management Algorithm for Enforcing Fairness",
 //! IEEE INFOCOM 2001, as implemented by `sch_sfb` of Linux 6.1 (J. Chroboczek, E. Dumazet), with the defaults of `tc`:
 //! - The hash of a flow selects one of 16 bins on each of 8 levels. A bin counts its queued packets and has a 16-bit
-//!   probability. An arrival lowers the probability by `decrement` if the bin is empty, and raises it by `increment` if
-//!   the bin has at least `target` packets.
-//! - The probability of a packet is the minimum over its bins. This is the probability of its own flow if the flow is
-//!   alone in one of them. A selected packet is marked, or dropped if it cannot be marked. Above a probability of 1/2 a
-//!   growing part of the selected packets is always dropped, at 1 all of them.
-//! - A packet is dropped if all of its bins have `max` packets (`bucketdrop`).
-//! - A flow with the probability 1 is unresponsive. The packets of all unresponsive flows together pass at a rate of at
+//!   probability. An arriving packet lowers the bin's probability by `decrement` if the bin is empty, and raises the
+//!   probability by `increment` if the bin contains at least `target` packets.
+//! - The probability of a packet is the minimum of the probabilities of its bins. If the packet's flow is alone in one
+//!   of these bins, the minimum depends on this flow alone. A packet that is selected with this probability is marked,
+//!   or dropped if it cannot be marked. If the probability exceeds 1/2, a part of the selected packets is dropped even
+//!   if they could be marked. This part grows with the probability and reaches all packets at 1.
+//! - A packet is dropped if each of its bins contains `max` packets (`bucketdrop`).
+//! - A flow whose probability is 1 is unresponsive. The packets of all unresponsive flows together pass at a rate of at
 //!   most `penalty_rate` packets per second, without random drops (`penaltydrop`).
-//! - After every `rehash`, flows are assigned to other bins. During the time `db` before, the next bins are warmed up
-//!   by the unresponsive flows. Queued packets remain counted in the bins of their arrival.
-//! - The queue itself is another discipline, by default a FIFO.
+//! - After every `rehash`, flows are assigned to other bins. During the time `db` before this change, the packets of
+//!   unresponsive flows also update the next bins, so that these bins are warmed up. Queued packets remain counted in
+//!   the bins in which they were counted on arrival.
+//! - The packets are stored in an inner queue discipline, by default a FIFO.
 //!
-//! Three properties of the kernel are reproduced:
-//! - The penalty box differs from its manual: when it has no tokens, it adds those of the time since its last check, in
-//!   whole tokens, and checks at each packet. A flow that sends more often than `penalty_rate` is therefore blocked
-//!   completely until it pauses.
-//! - The bins of the inactive set keep their probabilities, and still have them when the set becomes active again,
-//!   although other flows are assigned to them.
-//! - With `db` zero, or while no flow is unresponsive, the next bins are not warmed up before a change.
+//! aqmlab reproduces three peculiarities of the kernel:
+//! - The penalty box, the token bucket of unresponsive flows, differs from its description in the manual. While the box
+//!   has no tokens, it checks at each packet and adds only the whole tokens of the time since its last check. A flow
+//!   that sends more often than `penalty_rate` is therefore blocked completely until it pauses.
+//! - The bins of the inactive set keep their probabilities until the set becomes active again, although other flows are
+//!   then assigned to these bins.
+//! - If `db` is zero, or if no flow is unresponsive, the next bins are not warmed up before a change of bins.
 //!
-//! `start` determines the time until the first change of bins. If the queue is settled, this time is drawn from one
-//! `rehash`. If the queue is fresh, the time is one `rehash`. In both cases no flow has been unresponsive, so all
-//! probabilities are 0, and the penalty box is full.
+//! `start` determines the time until the first change of bins. If the queue is settled, this time is random, uniformly
+//! distributed from 0 to `rehash`. If the queue is fresh, the time is `rehash`. In both cases, no flow has been
+//! unresponsive before the run, so all probabilities are 0, and the penalty box is full of tokens.
 //!
 //! The documentation of [`Config`], which is printed in the reference, lists the differences from Linux.
 
@@ -42,49 +44,50 @@ use crate::{
 };
 
 parameters! {
-    /// Stochastic Fair Blue: marks or drops packets with the minimum probability of the flow's hashed bins, and limits
-    /// the rate of unresponsive flows.
+    /// Stochastic Fair Blue: marks or drops packets with the minimum of the probabilities of the flow's bins, and
+    /// limits the rate of unresponsive flows.
     ///
     /// Differences from Linux:
     ///
-    /// - The kernel's clock has one tick per millisecond (`HZ` 1000).
+    /// - The clock has one tick per millisecond, as in a kernel with `HZ` 1000.
     /// - Flows are identified by their numbers. The salts of both sets of bins are drawn when the first packet arrives.
     ///   The filters of `tc` are not supported.
-    /// - A packet that the inner queue drops at any time leaves its bins, and counts as `childdrop`. In the kernel the
-    ///   inner queue must not drop a packet that it has accepted.
-    /// - The kernel's SFB always marks; here `ecn` may be off.
-    /// - If `db` is at least `rehash`, the newly active bins may begin to warm up the next ones with the same packet;
-    ///   in the kernel this begins with the next packet.
+    /// - If the inner queue drops a packet, on arrival or later, the packet is removed from its bins and counts as
+    ///   `childdrop`. In the kernel, the inner queue must not drop a packet that it has accepted.
+    /// - The kernel's SFB always marks ECN-capable packets; here, marking can be switched off with `ecn`.
+    /// - If `db` is at least `rehash`, the same packet may activate the next set of bins and begin the warm-up of the
+    ///   other set. In the kernel, the warm-up begins with the next packet.
     pub struct Config {
         /// Maximum backlog in packets, without the packet in transmission.
         pub limit: Length = Length::Packets(1000), "Linux 6.1: the length of an Ethernet device's queue";
         /// Maximum number of packets in a bin. Default: 5/4 of `target`, or 25p if `target` is not set either.
         pub max: Option<Length> = None, "tc-sfb";
-        /// Number of packets in a bin from which its probability rises. Default: 4/5 of `max`.
+        /// Minimum number of packets in a bin at which its probability rises. Default: 4/5 of `max`.
         pub target: Option<Length> = None, "tc-sfb";
-        /// Increase of a bin's probability at an arrival that finds at least `target` packets in the bin.
+        /// Increase of a bin's probability when a packet arrives and the bin contains at least `target` packets.
         pub increment: f64 = 0.0005, "tc-sfb";
-        /// Decrease of a bin's probability at an arrival that finds the bin empty.
+        /// Decrease of a bin's probability when a packet arrives and the bin is empty.
         pub decrement: f64 = 0.00005, "tc-sfb";
         /// Maximum rate of all unresponsive flows together, in packets per second.
         pub penalty_rate: u32 = 10, "tc-sfb";
-        /// Maximum burst of all unresponsive flows together, in packets.
+        /// Maximum burst size of all unresponsive flows together, in packets.
         pub penalty_burst: u32 = 20, "tc-sfb";
-        /// Time between changes of the flows' bins; 0s for no changes.
+        /// Time after which flows are assigned to other bins; 0s for never.
         pub rehash: Span = Span::from_millis(600_000), "tc-sfb";
-        /// Time before a change during which the next bins are warmed up; 0s for no warm-up.
+        /// Length of the warm-up of the next bins before flows are assigned to them; 0s for no warm-up.
         pub db: Span = Span::from_millis(60_000), "tc-sfb";
-        /// Whether ECN-capable packets are marked instead of dropped. Above a probability of 1/2, some are dropped.
-        pub ecn: bool = true, "Linux 6.1, which always does";
+        /// Whether ECN-capable packets are marked instead of dropped. If the probability exceeds 1/2, some ECN-capable
+        /// packets are dropped.
+        pub ecn: bool = true, "Linux 6.1, which always marks";
         /// Inner queue discipline. Default: a FIFO.
         pub queue: Option<Box<crate::Config>> = None, "Linux 6.1";
-        /// With `rehash`: start of the time to the first change of bins, before the run (`settled`) or with the run
-        /// (`fresh`).
+        /// State of the queue at the start of the run, with `rehash`. `settled`: the time to the first change of bins
+        /// is random, at most `rehash`. `fresh`: this time is `rehash`.
         pub start: Start = Start::Settled, "aqmlab's choice";
     }
 }
 
-/// The parameters as `tc` passes them to the kernel, without the times.
+/// The parameters that `tc` passes to the kernel, except the times.
 #[derive(Clone, Copy)]
 struct TcParams {
     limit: u64,
@@ -95,17 +98,17 @@ struct TcParams {
 }
 
 impl Config {
-    /// The configured or default values of `max` and `target`.
+    /// Returns `max` and `target`, each as configured or by default.
     fn lengths(&self) -> (u64, u64) {
         let count = |length: Option<Length>| length.map(Length::count).filter(|packets| *packets > 0);
         let max = count(self.max).unwrap_or(count(self.target).map_or(25, |target| (target * 5 + 1) / 4));
         (max, count(self.target).unwrap_or((max * 4 + 3) / 5))
     }
 
-    /// The kernel's parameters.
+    /// Returns the kernel's parameters.
     ///
     /// # Errors
-    /// Every parameter that `tc` rejects or that is inconsistent.
+    /// Returns every parameter that `tc` rejects or that contradicts another parameter.
     fn params(&self) -> Result<TcParams, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         for (name, length) in [("limit", Some(self.limit)), ("max", self.max), ("target", self.target)] {
@@ -117,7 +120,7 @@ impl Config {
             errors.check((0.0..=1.0).contains(&share), name, problem);
         }
         let (max, target) = self.lengths();
-        // The kernel's bins count in 16 bits.
+        // The kernel counts the packets of a bin in 16 bits.
         let fits = max < u64::from(u16::MAX);
         errors.check(fits, "max", format_args!("must be less than {}p (got {max}p)", u16::MAX));
         errors.check(!fits || target <= max, "target", format_args!("must be at most max ({max}p)"));
@@ -195,7 +198,7 @@ impl Describe for Config {
         let mut warnings = crate::describe::warnings_inside(self, rate);
         if !self.rehash.is_zero() && self.db >= self.rehash {
             let problem = format!(
-                "should be less than rehash ({}): the next bins are warmed up all the time",
+                "should be less than rehash ({}), otherwise the next bins are warmed up permanently",
                 self.rehash
             );
             warnings.push(ConfigError::at("db", problem));
@@ -245,7 +248,7 @@ impl TestCases for Config {
 const LEVELS: usize = 8;
 /// Number of bins per level.
 const BINS: usize = 16;
-/// The used bits of a hash: one byte per level contains the number of a bin.
+/// The bits of a hash that are used: one byte per level, with the number of a bin in its lower four bits.
 const NUMBERS: u64 = 0x0f0f_0f0f_0f0f_0f0f;
 /// Probability 1 (`SFB_MAX_PROB`).
 const ONE: u16 = u16::MAX;
@@ -257,8 +260,8 @@ fn as_share(probability: u16) -> f64 {
     f64::from(probability) / f64::from(ONE)
 }
 
-/// A bin: the number of queued packets in the lower half, the probability in the upper half. The smaller of two bins
-/// thus has the lower probability.
+/// A bin: the lower half contains the number of queued packets, the upper half the probability. The bin with the
+/// smaller value therefore has the lower probability.
 #[derive(Clone, Copy)]
 struct Bin(u64);
 
@@ -271,8 +274,8 @@ impl Bin {
         (self.0 >> u32::BITS) as u16
     }
 
-    /// Updates the probability at an arrival that finds the bin empty or with at least `target` packets. Returns
-    /// whether the bin is full.
+    /// Updates the probability when a packet arrives and the bin is empty or contains at least `target` packets.
+    /// Returns whether the bin is full.
     fn update(&mut self, params: &TcParams) -> bool {
         let p_mark = if self.packets() == 0 {
             self.p_mark().saturating_sub(params.decrement)
@@ -294,13 +297,14 @@ struct Bins {
 impl Bins {
     const EMPTY: Self = Self { salt: 0, bins: [[Bin(0); BINS]; LEVELS] };
 
-    /// The bins of the packets of `flow`, one per level. The hash is never zero, because zero means no bins.
+    /// Returns the hash of `flow`, which contains the number of one bin per level. The hash is never zero, because zero
+    /// means that a packet is not counted in any bin.
     #[inline]
     fn hash(&self, flow: u32) -> u64 {
         (mix(u64::from(flow).wrapping_add(self.salt)) & NUMBERS).max(1)
     }
 
-    /// Calls `act` with the bin of each level.
+    /// Calls `act` with each level's bin of this `hash`.
     #[inline(always)]
     fn of(&mut self, hash: u64, mut act: impl FnMut(&mut Bin)) {
         for (level, number) in self.bins.iter_mut().zip((hash & NUMBERS).to_le_bytes()) {
@@ -309,12 +313,12 @@ impl Bins {
     }
 
     /// Counts an arriving packet in its bins and updates their probabilities. Returns the minimum probability, and
-    /// whether all of the bins were full.
+    /// whether all of these bins were full.
     #[inline(always)]
     fn arrive(&mut self, hash: u64, params: &TcParams) -> (u16, bool) {
         let (mut least, mut full) = (Bin(u64::MAX), 0);
         self.of(hash, |bin| {
-            // Usually the bin is not empty and has fewer than `target` packets.
+            // Usually, the bin is not empty and contains fewer than `target` packets.
             if bin.packets().wrapping_sub(1) >= params.target - 1 {
                 full += u32::from(bin.update(params));
             }
@@ -331,7 +335,7 @@ impl Bins {
     }
 }
 
-/// The penalty box: a token bucket for all unresponsive flows.
+/// The penalty box: a token bucket that limits the total rate of all unresponsive flows.
 #[derive(Clone)]
 struct Penalty {
     rate: u64,
@@ -341,7 +345,7 @@ struct Penalty {
 }
 
 impl Penalty {
-    /// Whether a packet may pass at the tick `now`.
+    /// Returns whether a packet may pass at the tick `now`.
     fn admits(&mut self, now: u64) -> bool {
         if self.rate == 0 || self.burst == 0 {
             return false;
@@ -357,7 +361,7 @@ impl Penalty {
     }
 }
 
-/// Counters of `tc -s`.
+/// The counters that `tc -s` prints.
 #[derive(Clone, Copy, Default)]
 struct Counts {
     earlydrop: u64,
@@ -367,44 +371,45 @@ struct Counts {
     marked: u64,
     /// Packets passed to the inner queue.
     entered: u64,
-    /// Packets that left the inner queue for transmission; the inner queue dropped the others.
+    /// Packets that left the inner queue for transmission. All other packets that left the inner queue were dropped.
     sent: u64,
 }
 
-/// The wrapper with its state.
+/// An SFB queue: the inner queue discipline, the bins and the penalty box.
 #[derive(Clone)]
 struct Sfb {
     params: TcParams,
     ecn: bool,
     waiting: u64,
     sets: [Bins; 2],
-    /// Index of the set whose probabilities apply.
+    /// Index of the active set, whose probabilities decide on packets.
     current: usize,
     is_salted: bool,
     /// Ticks between changes of the sets.
     rehash: u64,
-    /// Ticks before a change in which the other set is warmed up.
+    /// Length of the warm-up of the other set before a change, in ticks.
     warm_up: u64,
     /// The last tick before the next change.
     rehash_at: u64,
     start: Start,
     /// Whether the other set is being warmed up.
     is_warming_up: bool,
-    /// Time of the next check for a change of the sets or the begin of the warm-up.
+    /// Time at which to check next whether the sets change or the warm-up begins.
     next_check: Instant,
     penalty: Penalty,
     counts: Counts,
 }
 
 impl Sfb {
-    /// Draws the time to the first change, because the bins have been in use for a long time.
+    /// Draws the time to the first change of the sets. In a settled queue, this time is random because the bins have
+    /// been in use for a long time.
     fn draw_phase(&mut self, chance: &mut Rng) {
         if self.start.is_settled() && self.rehash > 0 {
             self.rehash_at = 1 + chance.below(self.rehash);
         }
     }
 
-    /// Changes the sets or begins the warm-up if it is due, and sets the time of the next check.
+    /// Changes the sets or begins the warm-up if either is due, and sets the time of the next check.
     #[cold]
     fn catch_up(&mut self, now: Instant, rng: &mut Rng) {
         if !self.is_salted {
@@ -425,8 +430,8 @@ impl Sfb {
         self.next_check = if self.rehash > 0 { Instant::from_nanos(nanos) } else { Instant::NEVER };
     }
 
-    /// Decides about an arriving `packet`. Returns whether it is marked and the hashes under which it is counted, or
-    /// the reason for dropping it.
+    /// Decides whether an arriving `packet` is accepted, marked or dropped. Returns whether the packet is marked and
+    /// the hashes under which the packet is counted, or the reason for the drop.
     #[inline(always)]
     fn decide(&mut self, packet: &Packet, cx: &mut Context<'_>) -> Result<(bool, Note), Reason> {
         if self.waiting >= self.params.limit {
@@ -447,7 +452,7 @@ impl Sfb {
         } else if p == 0 {
             Ok(false)
         } else {
-            // With probability 1 no random number is needed.
+            // If the probability is 1, the packet is selected without a random number.
             let draw = if p == ONE { 0 } else { (cx.rng.bits() >> 48) as u16 };
             if draw >= p { Ok(false) } else { self.treat_selected((p, draw), packet, &mut note, cx) }
         };
@@ -458,8 +463,8 @@ impl Sfb {
         decision.map(|is_marked| (is_marked, note))
     }
 
-    /// Whether a selected packet is marked, or the reason for dropping it. The random number `draw` was below the
-    /// minimum probability `p`.
+    /// Returns whether a selected packet is marked, or the reason for the drop. The packet was selected because the
+    /// random number `draw` is below the packet's probability `p`.
     #[inline(never)]
     fn treat_selected(
         &mut self,
@@ -480,7 +485,8 @@ impl Sfb {
             }
             return Ok(false);
         }
-        // Above 1/2, a growing part of the selected packets is dropped even if they could be marked.
+        // If the probability exceeds 1/2, a part of the selected packets is dropped even if they could be marked; this
+        // part grows with the probability.
         let beyond_half = 2 * u32::from(p.saturating_sub(ONE / 2));
         if u32::from(draw) < beyond_half || !self.ecn || !packet.ecn.can_be_marked() {
             self.counts.earlydrop += 1;
@@ -506,7 +512,7 @@ impl Sfb {
         self.waiting -= 1;
     }
 
-    /// The maximum number of packets in a bin, the maximum probability and the mean probability.
+    /// Returns the maximum number of packets in a bin, the maximum probability and the mean probability of the bins.
     fn extremes(&self) -> (u32, u16, u16) {
         let bins = || self.sets[self.current].bins.iter().flatten();
         let total: u32 = bins().map(|bin| u32::from(bin.p_mark())).sum();
@@ -534,7 +540,8 @@ impl Sfb {
     }
 }
 
-/// The hashes under which a packet is counted in both sets; zero if it is not counted in a set.
+/// The hashes under which a packet is counted in the two sets. A hash of zero means that the packet is not counted in
+/// this set.
 type Note = [u64; 2];
 
 impl Wrapper for Sfb {
@@ -574,7 +581,7 @@ impl Wrapper for Sfb {
     }
 }
 
-/// SFB with a built-in FIFO.
+/// An SFB queue whose inner queue is a built-in FIFO.
 #[derive(Clone)]
 struct SfbWithFifo {
     sfb: Sfb,
@@ -646,7 +653,7 @@ mod tests {
 
     #[test]
     fn the_configuration_matches_the_one_reported_by_a_kernel() {
-        // `sfb limit 200`: limit 200p max 25p target 20p increment 0.000503548 decrement 4.57771e-05.
+        // `tc` shows `sfb limit 200` as: limit 200p max 25p target 20p increment 0.000503548 decrement 4.57771e-05.
         let config = Config { limit: Length::Packets(200), ..Config::default() };
         let options = config.tc_options(Rate::from_bps(10_000_000)).unwrap();
         let expected = json!({
@@ -670,7 +677,7 @@ mod tests {
             p.push((driver.gauge("maxprob") * 65_535.0) as u32);
         }
         let rising = p.iter().filter(|p| **p > 0).count();
-        // 0.01 is 655 / 65,535.
+        // The probability 0.01 is stored as 655 / 65,535.
         assert_eq!((p[19], p[20], p[p.len() - 1]), (0, 655, 655 * rising as u32));
         assert_eq!((driver.gauge("maxqlen"), driver.queue.backlog().packets), (25.0, 25));
         while driver.take().is_some() {}
@@ -680,7 +687,8 @@ mod tests {
 
     #[test]
     fn an_unresponsive_flow_reaches_probability_1_and_the_others_are_not_affected() {
-        // 9 flows of 50 packets per second and one of 2000 share a link of 1250 packets per second.
+        // Nine flows of 50 packets per second and one flow of 2000 packets per second share a link of 1250 packets per
+        // second.
         let mut driver = driver(json!({"limit": "1000p"}), 3);
         let (mut sent, mut most) = ([0_u32; 2], 0.0);
         for k in 0..120_000_u64 {
@@ -700,7 +708,7 @@ mod tests {
         assert_eq!((most, dropped), (1.0, 0), "{sent:?} {}", driver.queue.tc_statistics(driver.now));
     }
 
-    /// A queue with one queued packet in which flow 7 has this probability.
+    /// Creates a queue with one queued packet, in which flow 7 has the probability `p`.
     fn with_probability(p: f64, change: Value) -> Driver {
         let mut table = json!({"target": "2p", "max": "9p", "increment": p, "decrement": 0.0});
         table.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
@@ -830,7 +838,8 @@ mod tests {
 
     #[test]
     fn a_flow_shares_all_its_bins_with_unresponsive_flows_as_often_as_the_manual_says() {
-        // tc-sfb: (1 - (1 - 1/16)^M)^8, which is 0.26 % for M = 10 unresponsive flows.
+        // According to tc-sfb(8), M unresponsive flows affect another flow with the probability (1 - (1 - 1/16)^M)^8,
+        // which is 0.26 % for M = 10.
         let (mut hit, salts) = (0, 4000_u32);
         let mut rng = Streams::new(1).named("salts", 0);
         for _ in 0..salts {

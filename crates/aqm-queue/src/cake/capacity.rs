@@ -1,17 +1,17 @@
-//! The estimated capacity of the link upstream of an ingress, from the times between packets (`autorate-ingress`).
+//! Estimates the capacity of the link upstream of an ingress from the times between packets (`autorate-ingress`).
 //!
-//! Packets within bursts contain no information on the capacity. The average time between packets therefore follows
-//! longer times quickly (with a weight of a quarter) and shorter ones slowly (1/256). A window ends with a packet whose
-//! distance to the previous packet exceeds this average. The bytes of a window divided by its duration are a sample of
-//! the rate. The estimate follows higher samples quickly and lower samples slowly. The shaper rate is 15/16 of the
-//! estimate.
+//! The times between the packets of a burst contain no information on the capacity. The average time between packets is
+//! therefore a moving average in which longer times have a weight of 1/4 and shorter times a weight of 1/256. A window
+//! ends with the packet that arrives later after the previous packet than this average. The bytes that arrived in a
+//! window, divided by the window's duration, are a sample of the rate. The estimate follows higher samples quickly and
+//! lower samples slowly. The shaper rate is 15/16 of the estimate.
 //!
-//! As in the kernel, the rate is set after each window. A minimum of 250 ms between changes was intended, but the
-//! kernel never stores the time of the last change.
+//! As in the kernel, the shaper rate is set after each window. The kernel's authors intended a minimum of 250 ms
+//! between changes of the rate, but the kernel never stores the time of the last change.
 //!
 //! aqmlab's choice: the machine's clock has been running for an hour when a run begins.
 
-/// In nanoseconds.
+/// One hour in nanoseconds.
 const HOUR: i64 = 3_600_000_000_000;
 const SECOND: u64 = 1_000_000_000;
 
@@ -22,23 +22,23 @@ pub(super) struct Capacity {
     /// The average time between packets.
     packet_interval: u64,
     window_bytes: u64,
-    /// In bytes per second (`avg_peak_bandwidth`).
+    /// Estimated capacity in bytes per second (`avg_peak_bandwidth`).
     estimate: u64,
 }
 
 impl Capacity {
-    /// Creates an estimator whose initial estimate is the configured rate, in bytes per second.
+    /// Creates an estimator whose initial estimate is `rate`, in bytes per second.
     pub fn new(rate: u64) -> Self {
         Self { last_packet: -HOUR, window_begin: -HOUR, packet_interval: 0, window_bytes: 0, estimate: rate }
     }
 
-    /// The estimate, in bytes per second.
+    /// Returns the estimated capacity, in bytes per second.
     pub fn estimate(&self) -> u64 {
         self.estimate
     }
 
-    /// Records packets that arrive at `now` and increase the backlog by `bytes`. Returns the new shaper rate if it
-    /// changes.
+    /// Records packets that arrive at `now` and increase the backlog by `bytes`. Returns the new shaper rate, in bytes
+    /// per second, if a window ends.
     pub fn on_arrival(&mut self, bytes: i64, now: i64) -> Option<u64> {
         self.window_bytes = self.window_bytes.wrapping_add_signed(bytes);
         let interval = ((now - self.last_packet) as u64).min(SECOND);
@@ -57,7 +57,7 @@ impl Capacity {
     }
 }
 
-/// The kernel's exponential average with a weight that is a power of two (`cake_ewma`).
+/// Returns the kernel's exponential moving average (`cake_ewma`), in which `sample` has the weight 2^-`shift`.
 pub(super) fn average(before: u64, sample: u64, shift: u32) -> u64 {
     before - (before >> shift) + (sample >> shift)
 }
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn steady_packets_yield_the_rate_of_their_link() {
-        // 1250 bytes each millisecond, 10 Mb/s, sometimes slightly late.
+        // Packets of 1250 bytes arrive once per millisecond (10 Mb/s); some are slightly late.
         let mut capacity = Capacity::new(0);
         let mut set = Vec::new();
         for k in 0..20_000_i64 {
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn a_burst_does_not_appear_as_a_fast_link() {
-        // Eight packets at once every 8 ms.
+        // Eight packets arrive together every 8 ms.
         let mut capacity = Capacity::new(0);
         for k in 0..20_000_i64 {
             capacity.on_arrival(1250, k / 8 * 8_000_000 + k % 8 * 1000);

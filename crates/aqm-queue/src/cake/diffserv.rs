@@ -1,13 +1,14 @@
-//! CAKE's tins: the assignment of packets to tins, and the share of each tin.
+//! CAKE's tins: assigns packets to tins, and computes the share of each tin.
 //!
-//! A tin is a class of Differentiated Services. Up to its rate, a tin is served before tins of lower priority, and
-//! beyond its rate it shares the remaining capacity. The tables and shares are those of Linux 6.1. The names of code
-//! points are from RFC 2474, RFC 2597, RFC 3246, RFC 5865 and RFC 8622, and from RFC 1349 for older ones.
+//! A tin is a class of Differentiated Services. A tin that has not used its rate is served before tins of lower
+//! priority. A tin that has used its rate shares the remaining capacity with other tins. The tables and shares are
+//! those of Linux 6.1. The names of code points are from RFC 2474, RFC 2597, RFC 3246, RFC 5865 and RFC 8622. The names
+//! of the older bits of the type-of-service field are from RFC 1349.
 
 use aqm_net::choices;
 
 choices! {
-    /// Number of tins, and their packets.
+    /// Number of tins, and the service classes assigned to them.
     pub enum Diffserv {
         /// One tin for all packets.
         BestEffort = "besteffort",
@@ -17,7 +18,7 @@ choices! {
         Diffserv4 = "diffserv4",
         /// Eight tins; the higher a tin's priority, the smaller its share.
         Diffserv8 = "diffserv8",
-        /// Eight tins, selected by the three bits of the old IP precedence.
+        /// Eight tins, selected by the three bits of the former IP precedence.
         Precedence = "precedence",
     }
 }
@@ -25,27 +26,28 @@ choices! {
 /// The share of a tin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Share {
-    /// The rate up to which the tin has priority, in bytes per second; 0 if no rate is set.
+    /// The rate up to which the tin has priority, in bytes per second; 0 if the shaper has no rate.
     pub rate: u64,
-    /// The tin's quantum in bytes if no rate is set (`tin_quantum`).
+    /// The tin's quantum in bytes (`tin_quantum`), used if the shaper has no rate.
     pub quantum: u16,
 }
 
-/// Lower effort (RFC 8622), and class selector 1, its predecessor.
+/// Lower effort (RFC 8622), which replaces class selector 1.
 const LE: u8 = 1;
 const CS1: u8 = 8;
 /// The bits of RFC 1349 that request throughput and low delay.
 const THROUGHPUT: u8 = 2;
 const LOW_DELAY: u8 = 4;
-/// Voice: admitted (RFC 5865) and expedited forwarding (RFC 3246).
+/// Voice traffic: voice-admit (RFC 5865) and expedited forwarding (RFC 3246).
 const VA: u8 = 44;
 const EF: u8 = 46;
 
 impl Diffserv {
-    /// The tin of packets with this code point.
+    /// Returns the tin of packets with this code point.
     pub fn tin(self, dscp: u8) -> u8 {
         let class = dscp >> 3;
-        // Assured forwarding: the class is in the upper three bits, and the drop precedence in the next two.
+        // In code points of assured forwarding, the upper three bits are the class, and the next two bits the drop
+        // precedence.
         let assured = (1..=4).contains(&class) && matches!(dscp & 7, 2 | 4 | 6);
         let is_selector = dscp & 7 == 0;
         match self {
@@ -78,7 +80,7 @@ impl Diffserv {
         }
     }
 
-    /// The shares of the tins at a `rate` in bytes per second, 0 for unlimited.
+    /// Returns the share of each tin at the shaper rate `rate`, in bytes per second; 0 for unlimited.
     pub(super) fn shares(self, rate: u64) -> Vec<Share> {
         let parts =
             |logs: &[u32]| logs.iter().map(|log| Share { rate: rate >> log, quantum: 1024 >> log }).collect();
@@ -98,7 +100,7 @@ impl Diffserv {
         }
     }
 
-    /// The tins in order of priority, in which they are listed.
+    /// Returns the tins in order of priority, which is also the order in which `tc` lists them.
     pub fn order(self) -> &'static [usize] {
         match self {
             Self::BestEffort => &[0],
@@ -115,7 +117,7 @@ mod tests {
 
     #[test]
     fn every_code_point_is_in_the_kernels_tin() {
-        // One row per eight code points.
+        // Each row contains the tins of eight code points.
         let tables = [
             (Diffserv::BestEffort, ["00000000"; 8]),
             (

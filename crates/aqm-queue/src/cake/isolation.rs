@@ -1,24 +1,24 @@
-//! CAKE's isolation of flows and hosts: the assignment of packets to queues, and the reduction of a queue's quantum by
-//! the number of its hosts' bulk flows.
+//! CAKE's isolation of flows and hosts: assigns packets to queues, and counts the bulk flows of each host, because a
+//! queue's quantum is divided by the number of bulk flows of its hosts.
 //!
-//! - A hash of the fields named by the mode puts a packet into one of 1024 queues of its tin. The hash determines only
-//!   a set of eight queues: if the packet's own queue is reserved for another flow, the packet gets one of the seven
-//!   neighbouring queues, and shares a queue only if all eight are in use. With 100 flows, collisions are therefore
-//!   very rare, whereas plain hashing makes 5 in 100 flows collide.
-//! - The dual and triple modes count the bulk flows of each host, by source, by destination or both. A flow's quantum
-//!   is divided by the larger count, so that hosts share the link equally, and the flows of a host share the host's
-//!   part.
+//! - The mode names header fields, and a hash of these fields assigns a packet to one of the 1024 queues of its tin.
+//!   The hash fixes only a set of eight queues: if the packet's own queue is reserved for another flow, the packet gets
+//!   one of the seven neighbouring queues, and shares a queue only if all eight are in use. With 100 flows, collisions
+//!   are therefore very rare, whereas with plain hashing, 5 in 100 flows would share a queue.
+//! - The dual modes count the bulk flows of each source host or of each destination host; the triple mode counts both.
+//!   A flow's quantum is divided by the larger count, so that hosts share the link equally, and the flows of a host
+//!   share this host's part of the link.
 //!
-//! aqmlab's choices: a host is a number that packets carry; 0 (unknown) is also a host. The hash is the finaliser of
-//! SplitMix64, applied to the number and a salt drawn from the queue's own random stream when the first packet arrives.
-//! The kernel draws its salt when the machine boots.
+//! aqmlab's choices: a host is identified by a number in each packet; 0, which means an unknown host, is treated as a
+//! host, too. The hash is the finaliser of SplitMix64, applied to the number and a salt drawn from the queue's own
+//! random stream when the first packet arrives. The kernel draws a salt when the machine boots.
 
 use aqm_net::{Packet, Rng, choices};
 
 use crate::fair::classifier::mix;
 
 choices! {
-    /// Packets that share a queue, and the entities between which the queues are fair.
+    /// The packets that share a queue, and the entities (flows or hosts) between which CAKE is fair.
     pub enum FlowMode {
         /// All packets share one queue.
         FlowBlind = "flowblind",
@@ -26,26 +26,28 @@ choices! {
         SrcHost = "srchost",
         /// One queue per destination host.
         DstHost = "dsthost",
-        /// One queue per pair of hosts, in either direction.
+        /// One queue per pair of hosts; packets in both directions share it.
         Hosts = "hosts",
         /// One queue per flow.
         Flows = "flows",
-        /// One queue per flow; fair between source hosts first.
+        /// One queue per flow. Source hosts share the link equally, and then the flows of each source host.
         DualSrcHost = "dual-srchost",
-        /// One queue per flow; fair between destination hosts first.
+        /// One queue per flow. Destination hosts share the link equally, and then the flows of each destination host.
         DualDstHost = "dual-dsthost",
-        /// One queue per flow; fair between source hosts and between destination hosts first.
+        /// One queue per flow. Source hosts and destination hosts share the link equally, and then the flows of each
+        /// host.
         TripleIsolate = "triple-isolate",
     }
 }
 
 impl FlowMode {
-    /// Whether the mode reads hosts.
+    /// Returns whether the mode depends on the hosts of packets.
     pub fn needs_hosts(self) -> bool {
         !matches!(self, Self::FlowBlind | Self::Flows)
     }
 
-    /// Whether the mode counts the bulk flows of sources, and of destinations.
+    /// Returns whether the mode counts the bulk flows of source hosts, and whether it counts those of destination
+    /// hosts.
     pub(super) fn counts(self) -> [bool; 2] {
         let triple = self == Self::TripleIsolate;
         [triple || self == Self::DualSrcHost, triple || self == Self::DualDstHost]
@@ -56,7 +58,7 @@ impl FlowMode {
 #[derive(Clone)]
 pub(super) struct Hasher {
     mode: FlowMode,
-    /// `None` until the first packet arrives.
+    /// The salt of the hash; `None` until the first packet arrives.
     salt: Option<u64>,
 }
 
@@ -65,7 +67,7 @@ impl Hasher {
         Self { mode, salt: None }
     }
 
-    /// The hash that determines the packet's queue.
+    /// Returns the hash that determines the packet's queue.
     #[inline]
     pub fn flow(&mut self, packet: &Packet, rng: &mut Rng) -> u32 {
         let salt = *self.salt.get_or_insert_with(|| rng.bits());
@@ -78,7 +80,7 @@ impl Hasher {
         }
     }
 
-    /// The hashes of the packet's source and destination hosts.
+    /// Returns the hashes of the packet's source and destination hosts.
     pub fn hosts(&self, packet: &Packet) -> [u32; 2] {
         [packet.source, packet.destination].map(|number| host(number, self.salt.unwrap_or(0)))
     }
@@ -96,7 +98,8 @@ fn host(number: u16, salt: u64) -> u32 {
 pub(super) const QUEUES: u32 = 1024;
 const WAYS: u32 = 8;
 
-/// The indices of the set of a `hash`, its own index first.
+/// Returns the indices of the eight queues to which `hash` may be assigned, starting with the queue that the hash
+/// selects.
 #[inline]
 pub(super) fn set(hash: u32) -> impl Iterator<Item = u32> {
     let own = hash % QUEUES;
@@ -104,10 +107,10 @@ pub(super) fn set(hash: u32) -> impl Iterator<Item = u32> {
     (0..WAYS).map(move |way| first + (own + way) % WAYS)
 }
 
-/// The sources or the destinations of a tin's packets, with the number of bulk flows of each.
+/// The source hosts or the destination hosts of a tin's packets, with the number of bulk flows of each host.
 #[derive(Clone)]
 pub(super) struct Hosts {
-    /// `None` if bulk flows are not counted.
+    /// The table of hosts; The table of hosts; `None` if bulk flows are not counted.
     hosts: Option<Box<[Host; QUEUES as usize]>>,
 }
 
@@ -118,13 +121,15 @@ struct Host {
 }
 
 impl Hosts {
-    /// Creates an empty table. If flows are not `counted`, all hosts share one entry without flows.
+    /// Creates an empty table. If `counted` is false, all hosts share one entry, whose number of bulk flows is always
+    /// 0.
     pub fn new(counted: bool) -> Self {
         Self { hosts: counted.then(|| Box::new([Host::default(); QUEUES as usize])) }
     }
 
-    /// The index of the host with this `hash`. An unknown host takes over an entry of its set without bulk flows. If
-    /// there is none, the flows of both hosts are counted together.
+    /// Returns the index of the host with this `hash`. A host that is not in the table takes over an entry of its set
+    /// that has no bulk flows. If all entries of the set have bulk flows, the host shares an entry with another host,
+    /// and the flows of both hosts are counted together.
     pub fn index(&mut self, hash: u32) -> u16 {
         let Some(hosts) = &mut self.hosts else { return 0 };
         let known = set(hash).find(|&index| hosts[index as usize].tag == hash);
@@ -156,7 +161,7 @@ impl Hosts {
         }
     }
 
-    /// The number of bulk flows of the host at `index`.
+    /// Returns the number of bulk flows of the host at `index`.
     #[inline]
     pub fn bulk_flows(&self, index: u16) -> u16 {
         self.hosts.as_ref().map_or(0, |hosts| hosts[usize::from(index) % QUEUES as usize].bulk_flows)
@@ -182,7 +187,7 @@ mod tests {
     #[test]
     fn a_host_keeps_its_index_while_it_has_bulk_flows() {
         let mut hosts = Hosts::new(true);
-        // Nine hosts of one set.
+        // Nine hosts whose hashes belong to the same set of eight entries.
         let hash = |host: u32| 3 + host * 1024;
         let indices: Vec<u16> = (1..9).map(|host| hosts.index(hash(host))).collect();
         assert_eq!(indices, [3; 8], "an entry without flows is reused for the next host");

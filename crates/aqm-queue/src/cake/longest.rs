@@ -1,8 +1,8 @@
-//! The longest queue of all tins: a heap that is maintained only for some time after an overflow.
+//! Finds the longest queue of all tins with a heap, which is maintained only for some time after an overflow.
 //!
-//! As in the kernel, so that queues of equal length have the kernel's order: the heap contains every queue of eight
-//! tins from the beginning, and is sorted at the first search. From then on, a queue whose length changes moves to its
-//! new position, until 65,535 packets have departed without an overflow.
+//! The heap works as in the kernel, so that queues of equal length have the same order as there: it contains every
+//! queue of eight tins from the beginning, and is sorted at the first search. From then on, a queue whose length
+//! changes moves to its new position, until 65,535 packets have departed without an overflow.
 
 /// The heap of all queues, sorted by length.
 #[derive(Clone)]
@@ -13,7 +13,7 @@ pub(super) struct Longest {
     position: Vec<u16>,
     queues: u32,
     tins: u32,
-    /// Number of further departures for which the heap is maintained (`overflow_timeout`).
+    /// Number of further departures during which the heap is maintained (`overflow_timeout`).
     maintained_for: u16,
 }
 
@@ -23,10 +23,10 @@ impl Longest {
         Self { heap: Vec::new(), position: Vec::new(), queues, tins, maintained_for: 0 }
     }
 
-    /// Returns the longest queue according to `length`.
+    /// Returns the queue for which `length` is largest.
     pub fn find(&mut self, length: impl Fn(u32) -> u64) -> u32 {
         if self.heap.is_empty() {
-            // The first queue of each tin, then the second queue of each tin, and so on.
+            // The heap begins with the first queue of each tin, followed by the second queue of each tin, and so on.
             let (queues, tins) = (self.queues as u16, self.tins as u16);
             self.heap =
                 (0..queues).flat_map(|queue| (0..tins).map(move |tin| tin * queues + queue)).collect();
@@ -44,17 +44,17 @@ impl Longest {
         self.heap[0].into()
     }
 
-    /// Moves the longest queue to its new position after it has lost a packet.
+    /// Moves the longest queue to its new position after a packet was removed from it.
     pub fn on_longest_shrunk(&mut self, length: impl Fn(u32) -> u64) {
         self.sink(0, &length);
     }
 
-    /// Requests a new sort, because the queue found was empty.
+    /// Requests that the next search sorts the heap, because the queue found by the last search was empty.
     pub fn on_wrong_result(&mut self) {
         self.maintained_for = 0;
     }
 
-    /// Updates the position of `queue` after an arrival.
+    /// Updates the position of `queue` after a packet arrived in it.
     #[inline]
     pub fn on_arrival(&mut self, queue: u32, length: impl Fn(u32) -> u64) {
         if self.maintained_for > 0 {
@@ -62,7 +62,7 @@ impl Longest {
         }
     }
 
-    /// Updates the position of `queue` after a packet was removed.
+    /// Updates the position of `queue` after a packet was removed from it.
     #[inline]
     pub fn on_removed(&mut self, queue: u32, length: impl Fn(u32) -> u64) {
         if self.maintained_for > 0 {
@@ -70,7 +70,7 @@ impl Longest {
         }
     }
 
-    /// Counts a departure.
+    /// Counts a departure, after which the heap is maintained for one departure fewer.
     #[inline]
     pub fn on_departure(&mut self) {
         self.maintained_for = self.maintained_for.saturating_sub(1);

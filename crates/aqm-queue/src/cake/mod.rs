@@ -1,39 +1,40 @@
-//! CAKE: a shaper, tins for service classes, fairness between hosts and flows, and COBALT for each flow, in one
-//! discipline.
+//! CAKE: combines a shaper, tins for service classes, fairness between hosts and between flows, and COBALT for each
+//! flow in one queue discipline.
 //!
 //! T. Høiland-Jørgensen, D. Täht, J. Morton, "Piece of CAKE: A Comprehensive Queue Management Solution for Home
 //! Gateways", IEEE LANMAN 2018; `tc-cake(8)`; Linux 6.1's `net/sched/sch_cake.c` in its last stable releases. The code
-//! follows the kernel decision by decision and uses the kernel's integer arithmetic. The modules:
+//! reproduces each decision of the kernel with the kernel's integer arithmetic. The modules contain:
 //! - `shaper`: the time at which the next packet may be sent, and the packet's size on the downstream link.
-//! - `diffserv`: the packet's tin, selected by code point. If a rate is set, the tin with the highest priority among
-//!   those below their share is served; if all tins are at their share, the tin that is due first. Without a rate, tins
-//!   take turns by deficit.
-//! - `isolation`: the packet's queue, selected by a hash into sets of eight queues; the number of bulk flows of the
+//! - `diffserv`: the packet's tin, selected by code point. If the shaper has a rate, the tin with the highest priority
+//!   among the tins below their share is served. If all tins have reached their share, the tin that is due first is
+//!   served. Without a rate, tins take turns by deficit.
+//! - `isolation`: the packet's queue, selected by a hash into sets of eight queues, and the number of bulk flows of the
 //!   packet's hosts.
 //! - `tin`: the order of service within a tin. Sparse queues are served first, and a queue's quantum is divided by the
 //!   number of its hosts' bulk flows.
 //! - `codel/cobalt_core.rs`: the decision to drop or mark a packet at dequeue. The last packet of a queue is never
 //!   dropped.
 //! - `longest`: the memory limit. If it is exceeded, the oldest packet of the longest queue (in bytes) is dropped.
-//! - `wrappers/ack_filter_rules.rs`: the acknowledgement in the queue that a new packet makes redundant.
-//! - `capacity`: an estimate of the rate, for a shaper at an ingress.
+//! - `wrappers/ack_filter_rules.rs`: the rules by which a new packet makes a queued acknowledgement redundant.
+//! - `capacity`: an estimate of the link capacity, for a shaper at an ingress.
 //!
-//! Memory is counted as in `qdisc/truesize.rs`, where a packet of 1514 bytes counts as 2304. The kernel counts the
-//! memory allocated for a packet, which is 1.5 to 12 times its size; with the packet's size alone, a limit intended for
-//! small packets would admit too many.
+//! The memory of a packet is computed by `qdisc/truesize.rs`, where a packet of 1514 bytes uses 2304 bytes. The kernel
+//! counts the memory allocated for a packet, which is 1.5 to 12 times the packet's size. If only the packet's size
+//! counted, the memory limit would admit too many small packets.
 //!
-//! Noteworthy properties, as in the kernel:
+//! Peculiarities of the kernel that aqmlab reproduces:
 //! - The first drop in a queue that was never used occurs without waiting for the interval (`codel/cobalt_core.rs`). A
-//!   burst of ten packets, which CoDel would let pass, therefore loses one packet. This happens once in each queue, and
-//!   no longer in a CAKE that has been in service for hours. `start` sets only this state, the inverse square root of
-//!   each queue of all tins: as after a use (`settled`), or unset (`fresh`). All other state that survives an idle time
-//!   has no effect on packets or is equal in both cases: the assignment of queues to flows, the averages of delays, and
-//!   `autorate_ingress`, whose estimate starts at `bandwidth`.
-//! - Without `bandwidth`, the rate is unknown, so that `target` remains that of `rtt` on slow links.
-//! - Packets are counted as sent (`sent_packets`, `sent_bytes`) when they arrive.
+//!   burst of ten packets, from which CoDel would drop nothing, therefore loses one packet. This happens once in each
+//!   queue, and no longer happens in a CAKE that has been in service for hours. `start` sets only this state, which is
+//!   the inverse square root in each queue of all tins: it has its value after earlier use (`settled`), or is unset
+//!   (`fresh`). The assignment of queues to flows and the averages of delays also survive an idle time, but have no
+//!   effect on packets or are equal in both cases. The estimate of `autorate_ingress` starts at `bandwidth` in both
+//!   cases.
+//! - Without `bandwidth`, CAKE does not know the rate, so that `target` depends only on `rtt`, even on slow links.
+//! - The counters `sent_packets` and `sent_bytes` count packets when they arrive.
 //! - Flows with equal hashes always share a queue; hashes have 32 bits.
-//! - A flow that shared a queue is assigned the next free queue of its set while some of its packets are still in the
-//!   old queue, so that those packets may be overtaken.
+//! - A flow that shares a queue is assigned the next queue of its set that becomes free. Packets of this flow that are
+//!   still in the shared queue may be overtaken.
 //!
 //! Differences from the sources, and choices where the sources are silent, are listed in the documentation of
 //! [`Config`], which the reference prints.
@@ -68,88 +69,92 @@ use shaper::{Cells, Framing, NO_SIZES, Shaper};
 use tin::{Rates, Tin};
 
 parameters! {
-    /// CAKE: a shaper, service classes, fairness between hosts and between flows, and an AQM for each flow.
+    /// CAKE: combines a shaper, service classes, fairness between hosts and between flows, and an AQM for each flow.
     ///
     /// Differences from Linux:
     ///
-    /// - A packet that CoDel marks and BLUE drops is dropped, and is not counted as marked.
+    /// - If CoDel marks a packet and BLUE drops the same packet, the packet is not counted as marked.
     /// - The parameters `mtu` and `hdr_offset` represent the network device. `tc` filters, firewall marks (`fwmark`),
     ///   NAT (`nat`) and the splitting of segments (`split-gso`) are not supported.
-    /// - `wash` is not supported. It would have no effect, because everything downstream of a queue identifies packets
-    ///   by their labels, not by the code point.
-    /// - Hosts are the numbers that packets carry. A flow's hash is computed from its number and a salt drawn from the
-    ///   queue's random stream.
-    /// - A packet's memory is counted as the kernel counts a packet that is copied into memory of its own: 2304 bytes
-    ///   for a full Ethernet packet (`truesize`). Drivers differ.
+    /// - `wash` is not supported. It would have no effect, because, downstream of a queue, aqmlab identifies packets by
+    ///   their labels, not by their code points.
+    /// - Hosts are the numbers that packets carry. The hash of a flow is computed from the flow's number and a salt
+    ///   drawn from the queue's random stream.
+    /// - A packet's memory is counted as the kernel counts a packet that is copied into a separate buffer: 2304 bytes
+    ///   for a full Ethernet packet (`truesize`). With real network drivers, the memory of a packet may differ.
     /// - The acknowledgement filter ignores timestamps.
-    /// - Later kernels differ. In 6.13, the inverse square roots of `count` are exact to the last digit. Since 6.14,
-    ///   BLUE does not decide on packets that CoDel drops, and the heap of the longest queues is built from another
-    ///   position, so that queues of equal length may have another order. 7.0 has `cake_mq`, which shares a rate among
-    ///   the queues of a device. Linux before 6.1.110 counted the flows of hosts incorrectly where two flows shared a
-    ///   queue.
+    /// - Later kernels differ. In Linux 6.13, the inverse square roots of `count` are exact to the last digit. Since
+    ///   Linux 6.14, BLUE does not decide on packets that CoDel drops, and the heap of the longest queues is built from
+    ///   another position, so that queues of equal length may have another order. Linux 7.0 has `cake_mq`, which shares
+    ///   one shaper rate among the queues of a device. Linux before 6.1.110 counted the flows of hosts incorrectly if
+    ///   two flows shared a queue.
     pub struct Config {
-        /// Shaper rate, slightly less than the link rate. If omitted, the shaper is off.
+        /// Shaper rate, which should be slightly lower than the link rate. If omitted, the shaper is off.
         pub bandwidth: Option<Rate> = None, "tc-cake: `unlimited`";
         /// Whether the shaper rate follows an estimate of the arrival rate, starting at `bandwidth`.
         pub autorate_ingress: bool = false, "tc-cake";
-        /// Service classes (tins).
+        /// Service classes (tins) to which packets are assigned.
         pub diffserv: Diffserv = Diffserv::Diffserv3, "tc-cake";
-        /// Packets that share a queue, and the entities between which the queues are fair.
+        /// Packets that share a queue, and the entities (flows or hosts) between which CAKE is fair.
         pub flows: FlowMode = FlowMode::TripleIsolate, "tc-cake";
-        /// Whether CAKE is downstream of the bottleneck link, at the ingress of a host. Dropped packets are then
-        /// charged like sent packets, because they have crossed the link, and drops signal congestion earlier.
+        /// Whether CAKE is downstream of the bottleneck link, at the ingress of a host. With `ingress`, dropped packets
+        /// are charged like sent packets, because they have crossed the link, and drops signal congestion earlier.
         pub ingress: bool = false, "tc-cake: `egress`";
-        /// Which acknowledgements are dropped in favour of later ones in their queue.
+        /// Acknowledgements that are dropped in favour of later acknowledgements in the same queue.
         pub ack_filter: AckFilter = AckFilter::Disabled, "tc-cake: `no-ack-filter`";
-        /// Typical round-trip time: the interval of COBALT, whose target is a twentieth of it. Allowed values are a
-        /// time or one of tc's keywords: `datacentre` (100us), `lan` (1ms), `metro` (10ms), `regional` (30ms),
-        /// `internet` (100ms), `oceanic` (300ms), `satellite` (1s), `interplanetary` (1000s).
+        /// Typical round-trip time. COBALT's interval is this time, and its target is a twentieth of this time. Allowed
+        /// values are a time or one of the keywords of `tc`: `datacentre` (100us), `lan` (1ms), `metro` (10ms),
+        /// `regional` (30ms), `internet` (100ms), `oceanic` (300ms), `satellite` (1s), `interplanetary` (1000s).
         pub rtt: RoundTrip = RoundTrip(Span::from_millis(100)), "tc-cake: `internet`";
-        /// Bytes that the link adds to each IP packet, -64 to 256. If omitted, nothing is added, and a packet counts
-        /// with its full size (`raw`).
+        /// Bytes that the link adds to each IP packet, -64 to 256. If omitted, no bytes are added, and the full size of
+        /// a packet counts, including `hdr_offset` (`raw`).
         pub overhead: Option<i64> = None, "tc-cake: `raw`";
         /// Minimum size of a packet on the link, at most 256B.
         pub mpu: Size = Size::from_bytes(0), "tc-cake";
-        /// Link-layer framing.
+        /// Framing of the link layer, which increases the size of packets.
         pub atm: Cells = Cells::None, "tc-cake";
-        /// Maximum memory used by queued packets. If omitted, the bytes sent at `bandwidth` during four times `rtt`,
-        /// but at least 4194304B and at most 10240 packets of size `mtu`.
+        /// Maximum memory used by queued packets. Default: the bytes sent at `bandwidth` during four times `rtt`, but
+        /// at least 4194304B and at most 10240 packets of size `mtu`.
         pub memlimit: Option<Size> = None, "Linux 6.1";
-        /// Size of a full packet, including headers, by which `target` is increased on slow links.
+        /// Size of a full packet, including headers. On slow links, `target` increases with the transmission time of
+        /// such a packet.
         pub mtu: Size = Size::from_bytes(1514), "Ethernet";
-        /// Bytes below the IP header that are part of a packet's size; `overhead` replaces them.
+        /// Bytes of headers below the IP header that are part of a packet's size. If `overhead` is set, it replaces
+        /// these bytes.
         pub hdr_offset: u32 = 14, "Ethernet";
-        /// State of the flow queues at the start of a run: each queue has dropped packets before (`settled`), or no
-        /// queue was ever used (`fresh`), so that the first drop in each queue occurs without waiting for the interval.
+        /// State of the flow queues at the start of the run. `settled`: each flow queue has dropped packets before.
+        /// `fresh`: no flow queue was ever used, so that the first drop in each queue occurs without waiting for the
+        /// interval.
         pub start: Start = Start::Settled, "aqmlab's choice";
     }
 }
 
 choices! {
-    /// The condition under which an acknowledgement is dropped in favour of a later one.
+    /// The condition under which an acknowledgement is dropped in favour of a later acknowledgement.
     pub enum AckFilter {
-        /// Never.
+        /// No acknowledgement is dropped.
         Disabled = "disabled",
-        /// If another acknowledgement with the same effect remains in the queue (tc's `ack-filter`).
+        /// An acknowledgement is dropped if another acknowledgement with the same effect remains in the queue
+        /// (`ack-filter` of `tc`).
         Conservative = "conservative",
-        /// If a later acknowledgement makes it redundant.
+        /// An acknowledgement is dropped if a later acknowledgement makes it redundant.
         Aggressive = "aggressive",
     }
 }
 
-/// The largest number of bytes in a 32-bit size.
+/// The largest number of bytes that fits into 32 bits.
 const MAX_BYTES: u64 = u32::MAX as u64;
 /// The maximum number of packets, which limits memory regardless of the parameters (`sch->limit`).
 const MAX_PACKETS: u64 = 10_240;
 
 impl Config {
-    /// `rtt` in microseconds, as passed to the kernel, and the target that `tc` derives from it.
+    /// Returns `rtt`, as passed to the kernel, and the target that `tc` derives from `rtt`, both in microseconds.
     fn interval_and_target_us(&self) -> (u64, u64) {
         let interval = (self.rtt.0.nanos() / 1000).max(1);
         (interval, (interval / 20).max(1))
     }
 
-    /// The values of the tins that depend on this rate, in bytes per second.
+    /// Returns the values of each tin that depend on the shaper rate `rate`, in bytes per second.
     fn rates(&self, rate: u64) -> impl Iterator<Item = Rates> {
         let (interval, target) = self.interval_and_target_us();
         let mtu = self.mtu.bytes() as u32;
@@ -157,20 +162,20 @@ impl Config {
         shares.map(move |share| Rates::new(share, mtu, target * 1000, interval * 1000))
     }
 
-    /// The memory limit at this rate.
+    /// Returns the memory limit, in bytes, at the shaper rate `rate`.
     fn memory_limit(&self, rate: u64) -> u64 {
         let (interval, _) = self.interval_and_target_us();
         let by_packets = MAX_PACKETS * self.mtu.bytes();
         let own = self.memlimit.map(Size::bytes);
         let by_rate = || match rate {
             0 => MAX_BYTES,
-            // Products wrap around in the kernel, too. The lower 32 bits of the quotient are compared.
+            // As in the kernel, the product wraps around, and only the lower 32 bits of the quotient are compared.
             rate => ((rate.wrapping_mul(interval) / 250_000) & MAX_BYTES).max(4 << 20),
         };
         own.unwrap_or_else(by_rate).min(by_packets.max(own.unwrap_or(0)))
     }
 
-    /// The rate in bytes per second; 0 for unlimited.
+    /// Returns the shaper rate in bytes per second; 0 for unlimited.
     fn rate(&self) -> u64 {
         self.bandwidth.map_or(0, |bandwidth| bandwidth.bps() / 8)
     }
@@ -273,23 +278,23 @@ impl TestCases for Config {
     }
 }
 
-/// The maximum number of tins. The heap of the longest queue always contains all of them.
+/// The maximum number of tins. The heap of the longest queues always contains the queues of this many tins.
 const MAX_TINS: u32 = 8;
 
-/// The length of a queue in bytes; 0 for the queues of unused tins.
+/// Returns a function that computes the length of a queue in bytes, which is 0 for the queues of unused tins.
 #[inline]
 fn lengths(packets: &Flows<Stamp>) -> impl Fn(u32) -> u64 {
     |number| if number < packets.numbers() { packets.of(number).bytes } else { 0 }
 }
 
-/// The data recorded when a packet arrives.
+/// The data that are recorded for a packet when it arrives.
 #[derive(Clone, Copy)]
 struct Stamp {
     arrival: Instant,
     cost: PacketCost,
 }
 
-/// The cost of a packet of some size, in bytes.
+/// The bytes that a packet uses on the link and in memory.
 #[derive(Clone, Copy)]
 struct PacketCost {
     /// Bytes on the downstream link.
@@ -297,20 +302,21 @@ struct PacketCost {
     memory: u32,
 }
 
-/// The running discipline.
+/// A CAKE queue: its tins, packets, clocks and counters.
 #[derive(Clone)]
 struct Cake {
     config: Config,
     tins: Vec<Tin>,
-    /// The packets of all queues. Queue `q` of tin `t` has the number `t * QUEUES + q`.
+    /// The queued packets of all tins. Queue `q` of tin `t` has the number `t * QUEUES + q`.
     packets: Flows<Stamp>,
     hasher: Hasher,
-    /// The index in `tins` of each label's tin, and of the tin for packets without a label.
+    /// For each label, the index in `tins` of the tin for packets with this label. `default_tin` is the index for
+    /// packets without a label.
     tin_of_label: Vec<u8>,
     default_tin: u8,
     shaper: Shaper,
     framing: Framing,
-    /// The size of the last packet, with its cost; initially an impossible size.
+    /// The size of the last packet and its cost. The initial size is one that no packet has.
     last_size: (u32, PacketCost),
     capacity: Capacity,
     longest: Longest,
@@ -320,7 +326,7 @@ struct Cake {
     memory_used: u64,
     /// The tin that was served last.
     current: usize,
-    /// The end of the shaper's delay, if the last call found all packets delayed.
+    /// The end of the shaper's delay, if the last call of `dequeue` found that the shaper delays all packets.
     held_until: i64,
     overlimits: u64,
     /// Packets dropped because of the memory limit.
@@ -373,7 +379,7 @@ impl Cake {
         self.memory_limit = self.config.memory_limit(rate);
     }
 
-    /// The cost of a packet of this size.
+    /// Returns the cost of a packet of this size.
     #[inline]
     fn cost(&mut self, bytes: u16) -> PacketCost {
         if self.last_size.0 != u32::from(bytes) {
@@ -383,8 +389,8 @@ impl Cake {
         self.last_size.1
     }
 
-    /// Drops the acknowledgement that becomes redundant when `packet` joins the queue `number`. Returns its size in
-    /// bytes, or 0.
+    /// Drops the acknowledgement that becomes redundant when `packet` joins the queue `number`. Returns the size of the
+    /// dropped packet in bytes, or 0 if no acknowledgement is redundant.
     #[inline(never)]
     fn filter_acks(&mut self, tin: usize, number: u32, packet: &Packet, cx: &mut Context<'_>) -> u16 {
         let aggressive = self.config.ack_filter == AckFilter::Aggressive;
@@ -430,13 +436,14 @@ impl Cake {
         cx.drop(packet, Reason::Overmemory);
     }
 
-    /// Selects the next tin to serve; `false` if all tins are empty.
+    /// Selects the next tin to serve. Returns `false` if all tins are empty.
     #[inline]
     fn choose_tin(&mut self, now: i64) -> bool {
         if self.shaper.pace.is_unlimited() { self.choose_by_deficit() } else { self.choose_by_time(now) }
     }
 
-    /// Selects the tin with the highest priority among those below their share, or else the tin that is due first.
+    /// Selects the tin with the highest priority among the tins below their share. If no tin is below its share,
+    /// selects the tin that is due first.
     #[inline]
     fn choose_by_time(&mut self, now: i64) -> bool {
         let mut best = None;
@@ -450,7 +457,7 @@ impl Cake {
         best.is_some()
     }
 
-    /// Selects tins in turn while their deficit is not negative.
+    /// Selects the next tin in turn whose deficit is not negative.
     #[inline]
     fn choose_by_deficit(&mut self) -> bool {
         let (mut index, mut rounds, mut is_empty) = (self.current, 0, true);
@@ -477,8 +484,8 @@ impl Cake {
         }
     }
 
-    /// The next packet of the current tin; `None` if a queue, or the tin, is found empty. If `decaying_first`, the
-    /// first call visits decaying queues first.
+    /// Returns the next packet of the current tin, or `None` if a visited queue or the whole tin is empty. If
+    /// `decaying_first` is true, decaying queues are visited before other queues, and the flag is reset.
     #[inline]
     fn serve(&mut self, decaying_first: &mut bool, cx: &mut Context<'_>) -> Option<Packet> {
         let now = cx.now.nanos() as i64;

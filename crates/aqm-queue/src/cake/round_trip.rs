@@ -1,4 +1,4 @@
-//! The round-trip time to which CAKE is tuned: a time, or one of `tc`'s keywords (iproute2's `q_cake.c`).
+//! The round-trip time for which CAKE is configured: a time, or one of the keywords of `tc` (iproute2's `q_cake.c`).
 //!
 //! For `interplanetary`, `tc`'s manual states 3600 s and its code 1000 s. aqmlab uses 1000 s.
 
@@ -18,7 +18,7 @@ const KEYWORDS: [(&str, u64); 8] = [
     ("interplanetary", 1_000_000_000),
 ];
 
-/// A round-trip time.
+/// A round-trip time, which may be written as a keyword.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct RoundTrip(pub Span);

@@ -1,23 +1,25 @@
-//! CAKE's shaper: the size of packets on the downstream link, and the time at which the next packet may be sent.
+//! CAKE's shaper: computes the size of packets on the downstream link, and the time at which the next packet may be
+//! sent.
 //!
-//! The shaper works in deficit mode: a packet is sent as soon as the previous packet would have left a link of the
-//! shaper's rate. There is no token bucket and therefore no burst. While the queue is empty, the clock does not
-//! accumulate time. At an ingress, dropped packets have crossed the link, too, and are charged like sent packets. A
-//! second clock, which counts only sent packets and is one and a half times as slow, may release packets earlier, so
-//! that many drops cannot block the other packets.
+//! The shaper works in deficit mode: a packet is sent at the time at which a link with the shaper's rate would have
+//! finished sending the previous packet. There is no token bucket and therefore no burst. Time during which the queue
+//! is empty cannot be used later. At an ingress, dropped packets have crossed the link, and are therefore charged like
+//! sent packets. A second clock counts only sent packets, but advances by one and a half times the transmission time of
+//! each packet. A packet is released at the earlier of the two clocks, so that many drops cannot block the other
+//! packets.
 //!
-//! A link may send more bytes than the packet's size: `overhead` per packet, and at least `mpu` bytes. ATM sends 48
-//! bytes in cells of 53. PTM adds one byte per 64 bytes or part of 64 (Linux's approximation; VDSL2 codes 64 bytes as
-//! 65).
+//! A link may send more bytes than the packet's size: it adds `overhead` bytes per packet, and sends at least `mpu`
+//! bytes. ATM sends each 48 bytes in a cell of 53 bytes. PTM adds one byte per 64 bytes or part of 64 bytes; this is
+//! Linux's approximation, because VDSL2 codes 64 bytes as 65 bytes.
 
 use aqm_net::choices;
 
 choices! {
     /// The framing of packets on a link.
     pub enum Cells {
-        /// No cells.
+        /// No framing.
         None = "noatm",
-        /// ATM cells with 48 bytes of data in 53, as on ADSL.
+        /// ATM cells of 53 bytes, of which 48 are data, as on ADSL.
         Atm = "atm",
         /// PTM with one byte added per 64 bytes, as on VDSL2.
         Ptm = "ptm",
@@ -27,30 +29,31 @@ choices! {
 /// The bytes that a link adds to packets, and the range of sizes observed.
 #[derive(Clone)]
 pub(super) struct Framing {
-    /// Bytes below the IP header that are part of a packet's size; excluded if `overhead` is set.
+    /// Bytes of headers below the IP header that are part of a packet's size. These bytes do not count if `overhead` is
+    /// set.
     pub hdr_offset: u32,
     pub overhead: Option<i64>,
     pub mpu: u32,
     pub atm: Cells,
-    /// The minimum and maximum sizes without and with the added bytes (`netlen`, `adjlen`), in 16 bits.
+    /// The minimum and maximum packet sizes without the added bytes (`netlen`) and with them (`adjlen`), in 16 bits.
     pub network_size: [u16; 2],
     pub adjusted_size: [u16; 2],
     /// The average of `hdr_offset`, in units of 2^-16.
     pub average_offset: u32,
 }
 
-/// The minimum and maximum before the first packet.
+/// The minimum and maximum packet sizes before the first packet.
 pub(super) const NO_SIZES: [u16; 2] = [u16::MAX, 0];
 
 impl Framing {
-    /// Updates the average offset at an arrival.
+    /// Updates the average of `hdr_offset` when a packet arrives.
     #[inline]
     pub fn count_offset(&mut self) {
         self.average_offset -= self.average_offset >> 8;
         self.average_offset += (self.hdr_offset << 16) >> 8;
     }
 
-    /// The bytes that a packet of this size uses on the link.
+    /// Returns the bytes that a packet of this size uses on the link.
     pub fn adjusted(&mut self, bytes: u16) -> u32 {
         let network = match self.overhead {
             Some(_) => u32::from(bytes).saturating_sub(self.hdr_offset),
@@ -69,7 +72,7 @@ impl Framing {
 }
 
 fn update_range([least, most]: &mut [u16; 2], size: u32) {
-    // The kernel compares full integers and stores their lower 16 bits.
+    // As in the kernel, full integers are compared, and their lower 16 bits are stored.
     if u32::from(*most) < size {
         *most = size as u16;
     }
@@ -78,18 +81,19 @@ fn update_range([least, most]: &mut [u16; 2], size: u32) {
     }
 }
 
-/// The time per byte: the kernel's fixed-point number of at most 34 bits. Zero if the rate is unlimited.
+/// The time per byte, as a fixed-point number of at most 34 bits, as in the kernel; zero if the rate is unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Pace {
     per_byte: u64,
     shift: u32,
 }
 
-/// The lowest rate, so that even an erroneous rate terminates.
+/// The lowest rate, in bytes per second. Lower rates are raised to this rate, so that a run ends even if the rate is
+/// erroneous.
 const MIN_RATE: u64 = 64;
 
 impl Pace {
-    /// The pace of a rate in bytes per second; 0 for unlimited.
+    /// Returns the time per byte for a rate in bytes per second; 0 for unlimited.
     pub fn of(rate: u64) -> Self {
         if rate == 0 {
             return Self::default();
@@ -106,7 +110,7 @@ impl Pace {
         self.per_byte == 0
     }
 
-    /// The transmission time of this number of bytes, in nanoseconds.
+    /// Returns the transmission time of this number of bytes, in nanoseconds.
     pub fn time_for(self, bytes: u32) -> i64 {
         ((u64::from(bytes) * self.per_byte) >> self.shift) as i64
     }
@@ -118,7 +122,7 @@ pub(super) struct Shaper {
     pub pace: Pace,
     /// The time at which the next packet may be sent (`time_next_packet`).
     next: i64,
-    /// The time at which the next packet may be sent at the latest (`failsafe_next_packet`).
+    /// The time at which the next packet may be sent even if dropped packets delay `next` (`failsafe_next_packet`).
     failsafe: i64,
 }
 
@@ -127,14 +131,14 @@ impl Shaper {
         Self { pace, next: 0, failsafe: 0 }
     }
 
-    /// The time until which all packets are delayed, if they are.
+    /// Returns the time until which the shaper delays all packets, or `None` if a packet may be sent now.
     pub fn held_until(&self, now: i64) -> Option<i64> {
         let until = self.next.min(self.failsafe);
         (until > now).then_some(until)
     }
 
-    /// Resets the clocks at an arrival at an empty queue, because unused time is lost. Returns whether the packet is
-    /// delayed.
+    /// Sets the clocks to `now` when a packet arrives at an empty queue, because unused time is lost. Returns whether
+    /// the packet is delayed.
     pub fn on_first(&mut self, now: i64) -> bool {
         if self.next < now {
             (self.next, self.failsafe) = (now, now);
@@ -142,7 +146,7 @@ impl Shaper {
         self.held_until(now).is_some()
     }
 
-    /// Charges bytes that were sent over the link, or dropped after it.
+    /// Charges bytes that were sent over the link, or that were dropped after they had crossed the link.
     pub fn charge(&mut self, bytes: u32, dropped: bool) {
         let time = self.pace.time_for(bytes);
         self.next += time;
@@ -152,17 +156,17 @@ impl Shaper {
     }
 }
 
-/// The clock of a tin, which indicates whether the tin has used its guaranteed rate (`time_next_packet`).
+/// The clock of a tin, which shows whether the tin has used its guaranteed rate (`time_next_packet`).
 #[derive(Clone, Copy, Default)]
 pub(super) struct TinClock(pub i64);
 
 impl TinClock {
-    /// Resets the clock at an arrival at an empty tin.
+    /// Sets the clock to `now`, unless it is later, when a packet arrives at an empty tin.
     pub fn on_first(&mut self, now: i64) {
         self.0 = self.0.max(now);
     }
 
-    /// Charges bytes of the tin that were sent and that need `time` at the tin's rate.
+    /// Charges the tin for sent bytes, whose transmission takes `time` at the tin's rate.
     pub fn charge(&mut self, time: i64, now: i64) {
         if self.0 < now {
             self.0 += time;
@@ -196,7 +200,7 @@ mod tests {
             let cells = (0..).find(|cells| cells * 48 >= u32::from(bytes)).unwrap();
             assert_eq!(framing(None, 0, Cells::Atm).adjusted(bytes), cells * 53);
         }
-        // tc-cake's `pppoe-vcmux`: 32 bytes per IP packet.
+        // The keyword `pppoe-vcmux` of `tc-cake` adds 32 bytes per IP packet.
         assert_eq!(framing(Some(32), 0, Cells::Atm).adjusted(1514), 32 * 53, "1532 bytes");
         assert_eq!(framing(Some(32), 0, Cells::Atm).adjusted(14 + 48 - 32), 53);
         assert_eq!(framing(Some(32), 0, Cells::Atm).adjusted(14 + 49 - 32), 106);

@@ -1,4 +1,4 @@
-//! CAKE's reports: gauges, and the output of `tc -s -j qdisc show` (iproute2 6.1, `tc/q_cake.c`).
+//! CAKE's reports: provides the gauges, and the output of `tc -s -j qdisc show` (iproute2 6.1, `tc/q_cake.c`).
 //!
 //! Tins are listed in order of priority. The name of a tin's gauge ends with the tin's rank in this order: for
 //! `diffserv3`, 0 is bulk, 1 best effort and 2 voice.
@@ -11,7 +11,7 @@ use super::tin::{FlowCounts, Tin};
 use super::{AckFilter, Cake, Config};
 use crate::Gauge;
 
-/// The options, as `tc` prints them.
+/// Returns the options, as `tc` prints them.
 pub(super) fn options(config: &Config) -> Value {
     let (interval, _) = config.interval_and_target_us();
     let ack_filter = match config.ack_filter {
@@ -44,7 +44,7 @@ pub(super) fn options(config: &Config) -> Value {
     options
 }
 
-/// The statistics, as `tc` prints them.
+/// Returns the statistics, as `tc` prints them.
 pub(super) fn statistics(cake: &Cake) -> Value {
     let [least_network, most_network] = cake.framing.network_size;
     let [least_adjusted, most_adjusted] = cake.framing.adjusted_size;
@@ -93,7 +93,7 @@ fn in_order(cake: &Cake) -> impl Iterator<Item = &Tin> {
     cake.config.diffserv.order().iter().map(|&tin| &cake.tins[tin])
 }
 
-/// Names of the gauges, by the rank of a tin.
+/// Names of the gauges, indexed by the rank of a tin.
 const AVG_DELAY: [&str; 8] = [
     "avg_delay_0",
     "avg_delay_1",
@@ -105,7 +105,7 @@ const AVG_DELAY: [&str; 8] = [
     "avg_delay_7",
 ];
 
-/// The values worth plotting.
+/// Reports the values of CAKE's gauges.
 pub(super) fn gauges(cake: &Cake, show: &mut dyn FnMut(Gauge)) {
     let sum =
         |count: fn(&FlowCounts) -> u32| f64::from(cake.tins.iter().map(|tin| count(&tin.flows)).sum::<u32>());

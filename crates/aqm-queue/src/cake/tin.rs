@@ -1,12 +1,13 @@
 //! A tin of CAKE: its queues, their order of service, and its counters.
 //!
-//! DRR++ with a third list. A queue that gets a packet while it is in no list is *sparse*, joins the list of new queues
-//! and gets one quantum. A queue that has used its quantum and is not empty becomes *bulk* and takes turns in the list
-//! of old queues. A queue that is found empty moves to the list of *decaying* queues until its COBALT returns to its
-//! initial state. Each search visits the head of this list once, so that COBALT decays in time. A decaying queue that
-//! gets a packet becomes sparse again.
+//! The scheduler is DRR++ with a third list. If a packet arrives in a queue that is in no list, the queue is *sparse*,
+//! joins the list of new queues and gets one quantum. A queue that has used its quantum and is not empty becomes *bulk*
+//! and takes turns in the list of old queues. If the scheduler finds a queue empty, the queue moves to the list of
+//! *decaying* queues until its COBALT returns to its initial state. Each search for a packet visits the head of this
+//! list once, so that COBALT's state decays with time. If a packet arrives in a decaying queue, the queue becomes
+//! sparse again.
 //!
-//! A sparse queue that has used its quantum and is empty waits in the list of old queues, but still counts as sparse
+//! A sparse queue that has used its quantum and is empty moves to the list of old queues, but still counts as sparse
 //! ([`Set::SparseWait`]).
 
 use aqm_net::Rng;
@@ -31,14 +32,14 @@ pub(super) enum Set {
     Decaying,
 }
 
-/// A queue of a tin. Its packets are stored together with those of all queues.
+/// A queue of a tin. Packets are stored outside, in one table for all queues.
 #[derive(Clone, Copy)]
 pub(super) struct Queue {
     pub cobalt: Cobalt,
     pub deficit: i32,
     /// The hash of the packets for which the queue is reserved.
     tag: u32,
-    /// The table indices of the flow's source and destination hosts.
+    /// The indices of the flow's source host and destination host in the tables of hosts.
     hosts: [u16; 2],
     set: Set,
 }
@@ -61,7 +62,7 @@ pub(super) struct Counters {
 #[derive(Clone, Copy, Default)]
 pub(super) struct Delays {
     pub average: u64,
-    /// `peak` rises fast and falls slowly, and `base` does the opposite.
+    /// `peak` rises fast and falls slowly; `base` rises slowly and falls fast.
     pub peak: u64,
     pub base: u64,
 }
@@ -75,7 +76,7 @@ impl Delays {
     }
 }
 
-/// Numbers of queues by state.
+/// Number of queues in each state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct FlowCounts {
     pub sparse: u32,
@@ -84,7 +85,7 @@ pub(super) struct FlowCounts {
     pub unresponsive: u32,
 }
 
-/// Values that depend on the rate.
+/// Values of a tin that depend on the shaper rate.
 #[derive(Clone, Copy)]
 pub(super) struct Rates {
     pub share: Share,
@@ -94,7 +95,8 @@ pub(super) struct Rates {
 }
 
 impl Rates {
-    /// The values of a tin with this `share`, if a full packet has `mtu` bytes.
+    /// Computes the values of a tin with this `share`, if a full packet has `mtu` bytes. `target` and `interval` are
+    /// COBALT's times, in nanoseconds.
     pub fn new(share: Share, mtu: u32, target: u64, interval: u64) -> Self {
         let pace = Pace::of(share.rate);
         let mtu_time = pace.time_for(mtu) as u64;
@@ -103,7 +105,7 @@ impl Rates {
     }
 }
 
-/// The index of a queue, without a bounds check.
+/// Converts the number of a queue to an index that needs no bounds check.
 #[inline]
 fn index(queue: u32) -> usize {
     (queue % QUEUES) as usize
@@ -113,7 +115,7 @@ fn index(queue: u32) -> usize {
 pub(super) struct Tin {
     pub rates: Rates,
     pub clock: TinClock,
-    /// The tin's deficit, used if no rate is set.
+    /// The tin's deficit, which is used if the shaper has no rate.
     pub deficit: i32,
     pub counters: Counters,
     pub delays: Delays,
@@ -128,7 +130,8 @@ pub(super) struct Tin {
 }
 
 impl Tin {
-    /// Creates an empty tin. `counts`: whether the bulk flows of sources, and of destinations, are counted.
+    /// Creates an empty tin. `counts` contains two flags: whether the bulk flows of source hosts are counted, and
+    /// whether those of destination hosts are counted.
     pub fn new(rates: Rates, counts: [bool; 2], start: Start) -> Self {
         let cobalt = if start.is_settled() { Cobalt::SETTLED } else { Cobalt::FRESH };
         let queue = Queue { cobalt, deficit: 0, tag: 0, hosts: [0; 2], set: Set::None };
@@ -150,22 +153,22 @@ impl Tin {
         }
     }
 
-    /// Whether any queue may have a packet.
+    /// Returns whether any queue of the tin may contain a packet.
     #[inline]
     pub fn has_flows(&self) -> bool {
         self.flows.sparse + self.flows.bulk > 0
     }
 
-    /// The decision on a packet of `queue`.
+    /// Decides whether a packet of `queue` is dropped or marked.
     #[inline]
     pub fn judge(&mut self, queue: u32, packet: PacketState, now: i64, rng: &mut Rng) -> Verdict {
         self.queues[index(queue)].cobalt.decide(&self.rates.times, now, packet, || (rng.bits() >> 32) as u32)
     }
 
-    /// Charges `queue` for bytes that were sent, or dropped after the link.
+    /// Charges `queue` for bytes that were sent, or that were dropped after they had crossed the link.
     #[inline]
     pub fn charge_queue(&mut self, queue: u32, bytes: u32) {
-        // If a rate is set, the tin's deficit is neither increased nor read.
+        // The tin's deficit is neither increased nor read if the shaper has a rate.
         self.deficit = self.deficit.wrapping_sub(bytes as i32);
         self.queues[index(queue)].deficit -= bytes as i32;
     }
@@ -179,7 +182,7 @@ impl Tin {
         }
     }
 
-    /// The queue of packets with this flow hash and these hashes of their source and destination hosts.
+    /// Returns the queue for packets with this flow hash and these hashes of their source and destination hosts.
     #[inline]
     pub fn queue_of(&mut self, flow: u32, host_hashes: impl FnOnce() -> [u32; 2]) -> u32 {
         let own = flow % QUEUES;
@@ -187,7 +190,8 @@ impl Tin {
         if queue.tag == flow && queue.set != Set::None { own } else { self.reserve(flow, host_hashes()) }
     }
 
-    /// Reserves a queue if the first choice is not already reserved for this flow.
+    /// Reserves a queue for this flow and returns it. This function is called if the queue that the hash selects is not
+    /// reserved for the flow.
     #[inline(never)]
     fn reserve(&mut self, flow: u32, host_hashes: [u32; 2]) -> u32 {
         let own = flow % QUEUES;
@@ -205,7 +209,7 @@ impl Tin {
         };
         self.queues[index(queue)].tag = flow;
         if is_new {
-            // A bulk queue shared by several flows counts for the host of the flow that joined last.
+            // A bulk queue that several flows share is counted for the hosts of the flow that joined last.
             let is_bulk = self.queues[index(queue)].set == Set::Bulk;
             if is_bulk {
                 self.uncount_bulk(queue);
@@ -234,8 +238,8 @@ impl Tin {
         self.destinations.uncount(destination);
     }
 
-    /// The quantum of `queue`: a full quantum divided by the number of bulk flows of the host with more of them,
-    /// rounded up or down at random.
+    /// Returns the quantum of `queue`. A full quantum is divided by the number of bulk flows of the source host or of
+    /// the destination host, whichever is larger, and rounded up or down at random.
     #[inline]
     fn quantum(&self, queue: u32, rng: &mut Rng) -> i32 {
         let [source, destination] = self.queues[index(queue)].hosts;
@@ -274,7 +278,8 @@ impl Tin {
         self.queues[index(queue)].set = Set::Bulk;
     }
 
-    /// The queue to serve next. Decaying queues come first if `first`, and last otherwise.
+    /// Returns the queue to serve next. Decaying queues precede all other queues if `first` is true, and follow them
+    /// otherwise.
     #[inline]
     pub fn turn(&self, first: bool) -> Option<u32> {
         let decaying = || self.decaying.front();
@@ -282,8 +287,8 @@ impl Tin {
         if first { decaying().or_else(others) } else { others().or_else(decaying) }
     }
 
-    /// Whether `queue`, the next queue in turn, has a positive deficit. If not, the queue gets a quantum and waits for
-    /// its next turn. `is_backlogged`: whether the queue has a packet.
+    /// Returns whether `queue`, the next queue in turn, has a positive deficit. If the deficit is not positive, the
+    /// queue gets a quantum and waits for its next turn. `is_backlogged` is true if the queue contains a packet.
     #[inline]
     pub fn has_deficit(&mut self, queue: u32, is_backlogged: bool, rng: &mut Rng) -> bool {
         let Queue { deficit, set, .. } = self.queues[index(queue)];
@@ -308,7 +313,7 @@ impl Tin {
         false
     }
 
-    /// Updates the state of `queue`, the next queue in turn, which is empty.
+    /// Updates the state of `queue`, which is the next queue in turn and is empty.
     pub fn on_empty(&mut self, queue: u32, now: i64) {
         let entry = &mut self.queues[index(queue)];
         if entry.cobalt.on_empty(&self.rates.times, now) {
@@ -369,21 +374,22 @@ mod tests {
         tin.queue_of(flow, || [flow % 7, flow % 5])
     }
 
-    /// The specification, with sets in place of lists: a flow keeps its queue while the queue is in use. Otherwise the
-    /// flow gets a queue that is not in use, its own first and then the following ones, or its own queue shared with
-    /// other flows if all are in use.
+    /// The test implements the specification with sets instead of lists. A flow keeps its queue while the queue is in
+    /// use. Otherwise, the flow gets the first queue of its set that is not in use, beginning with the queue that its
+    /// hash selects. If all queues of the set are in use, the flow shares the queue that its hash selects.
     #[test]
     fn queues_are_assigned_as_specified() {
         let mut rng = Streams::new(1).named("sets", 0);
         let mut tin = tin([true, true]);
-        // For each queue, the flow that had it last, and whether the queue is in use.
+        // For each queue, the flow to which the queue was assigned last, and whether the queue is in use.
         let mut model: BTreeMap<u32, (u32, bool)> = BTreeMap::new();
         let [mut indirect, mut misses, mut collisions] = [0, 0, 0];
         for _ in 0..200_000 {
-            // Flows of four sets, about 16 per set.
+            // The flows belong to four sets of queues, with about 16 flows per set.
             let flow = rng.below(32) as u32 + 1024 * rng.below(2) as u32 + 1;
             if rng.below(3) == 0 {
-                // A queue in use becomes empty. Its COBALT is at rest because it has done nothing.
+                // A queue in use becomes empty. COBALT is in its initial state, because it has neither dropped nor
+                // marked a packet.
                 let in_use: Vec<u32> =
                     model.iter().filter(|(_, one)| one.1).map(|(&queue, _)| queue).collect();
                 if !in_use.is_empty() {
@@ -423,7 +429,7 @@ mod tests {
         assert!(collisions > 1000 && misses > 1000, "{found:?}");
     }
 
-    /// The count of a host always equals the number of bulk queues whose last packet was from or to that host.
+    /// A host's count always equals the number of bulk queues whose last packet was sent by or to this host.
     #[test]
     fn bulk_flows_of_hosts_are_counted_correctly_even_if_flows_share_queues() {
         let mut rng = Streams::new(2).named("hosts", 0);
@@ -473,7 +479,7 @@ mod tests {
             }
         }
         assert!(tin.counters.way_collisions > 100, "{}", tin.counters.way_collisions);
-        // All queues become empty.
+        // The loop empties all queues.
         while let Some(queue) = tin.turn(false) {
             if tin.has_deficit(queue, false, &mut rng) {
                 tin.on_empty(queue, i64::MAX);

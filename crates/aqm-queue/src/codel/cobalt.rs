@@ -1,28 +1,30 @@
-//! COBALT, the queue discipline of CAKE's flows, with a single queue: CoDel for responsive flows, BLUE for unresponsive
-//! ones.
+//! COBALT, the AQM of CAKE's flow queues, applied to a single queue. CoDel controls responsive flows, and BLUE controls
+//! unresponsive flows.
 //!
 //! The algorithm is in `cobalt_core.rs`. Linux has COBALT only inside CAKE (`net/sched/sch_cake.c`); ns-3 has it as a
-//! discipline (`CobaltQueueDisc`). The profile `linux` behaves as the only flow of Linux 6.1's CAKE (`besteffort
-//! flowblind`):
-//! - The root of a fresh queue is not set, so its first drop does not wait for the interval.
+//! discipline (`CobaltQueueDisc`). The profile `linux` behaves as CAKE of Linux 6.1 does with a single flow queue
+//! (`besteffort flowblind`):
+//! - The inverse square root of a fresh queue's `count` is not set, so the first drop does not wait for the interval.
 //! - BLUE's probability never decreases, and CoDel's `count` decreases only when packets leave. The kernel lowers the
-//!   probability when it finds a flow empty while others are backlogged (`cobalt_queue_empty`). If all flows are empty,
-//!   `cake_dequeue` returns before it examines any flow, and the last packet of a flow is never dropped.
-//! - On a slow link, `target` and `interval` increase: `target` to at least the transmission time of one and a half
-//!   full packets, `interval` by the same amount and to at least twice `target`. A packet is late only if its sojourn
-//!   time exceeds the transmission time of four full packets.
-//! - A packet that finds the buffer full is admitted, and the oldest packet is dropped instead.
+//!   probability when it finds a flow queue empty while other flow queues are backlogged (`cobalt_queue_empty`). If all
+//!   flow queues are empty, `cake_dequeue` returns before it examines any flow queue. In addition, the last packet of a
+//!   flow queue is never dropped.
+//! - On a slow link, `target` and `interval` increase: `target` increases to at least the transmission time of one and
+//!   a half full packets, and `interval` increases by the same amount and is at least twice `target`. A packet is late
+//!   only if its sojourn time exceeds the transmission time of four full packets.
+//! - If a packet arrives while the buffer is full, the packet is admitted, and the oldest packet is dropped instead.
 //! - CoDel marks ECN-capable packets, but BLUE drops them. The last queued packet is never dropped.
 //!
-//! The profile `ns-3` is that of ns-3.37, with these differences:
-//! - The first drop of a fresh queue waits for the interval. The rate of the link has no effect.
-//! - A packet that finds the buffer full is dropped. The last queued packet may be dropped.
+//! The profile `ns-3` behaves as ns-3.37. It differs from the profile `linux` in these points:
+//! - The first drop of a fresh queue waits for the interval. The link rate has no effect.
+//! - A packet that arrives while the buffer is full is dropped. The last queued packet may be dropped.
 //! - BLUE's probability decreases when the link dequeues from an empty queue. It also increases when the sojourn time
 //!   of a packet exceeds `blue_threshold`, at most once per `target`.
 //!
-//! Effect of `start`: a *settled* queue has the root of a `count` of 0, and BLUE, whose probability is 0, may change at
-//! once. In a *fresh* queue the root is not set (`linux`), or BLUE may not change before `target` has passed (`ns-3`,
-//! whose `m_lastUpdateTimeBlue` is initially 0).
+//! `start` has the following effect. A *settled* queue has the inverse square root of a `count` of 0, and BLUE's
+//! probability, which is 0, may change at once. In a *fresh* queue of the profile `linux`, the root is not set. In a
+//! *fresh* queue of the profile `ns-3`, BLUE's probability may not change before `target` has passed, because
+//! `m_lastUpdateTimeBlue` is initially 0.
 //!
 //! The documentation of [`Config`], which is printed in the reference, lists the differences from the sources.
 
@@ -38,7 +40,7 @@ use crate::start::Start;
 use crate::{Build, Context, Derived, Describe, Fifo, Gauge, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
-    /// COBALT: CoDel and BLUE combined, as in CAKE, with one queue.
+    /// COBALT: combines CoDel and BLUE, as in CAKE, with a single queue.
     ///
     /// Differences from Linux and ns-3:
     ///
@@ -54,7 +56,8 @@ parameters! {
         pub target: Span = Span::from_millis(5), "Linux, ns-3, RFC 8289";
         /// Time for which the queueing delay must stay above `target` before CoDel acts; about one round-trip time.
         pub interval: Span = Span::from_millis(100), "Linux, ns-3, RFC 8289";
-        /// Size of a full packet, for the rules of the profile `linux` on slow links.
+        /// Size of a full packet. In the profile `linux`, `target` and `interval` increase with the transmission time
+        /// of such a packet.
         pub mtu: Size = Size::from_bytes(1514), "Ethernet";
         /// Whether CoDel marks ECN-capable packets instead of dropping them. Default: true in the profile `linux`,
         /// false in `ns-3`.
@@ -86,7 +89,7 @@ impl Config {
         self.ecn.unwrap_or(self.profile == Profile::Linux)
     }
 
-    /// The effective times on a link of this rate.
+    /// Returns COBALT's effective times on a link with this rate.
     fn times(&self, rate: Rate) -> Times {
         let (target, interval) = (self.target.nanos(), self.interval.nanos());
         let ns3 = self.profile == Profile::Ns3;
@@ -100,7 +103,7 @@ impl Config {
     }
 }
 
-/// Maximum of a time parameter: four hours, so that no sum overflows.
+/// Maximum value of a time parameter: four hours, so that no sum of times overflows.
 const MAX_TIME: Span = Span::from_millis(4 * 3_600_000);
 
 impl Build for Config {
@@ -163,7 +166,7 @@ impl TestCases for Config {
     }
 }
 
-/// The discipline with its state.
+/// A COBALT queue: the algorithm's state, the parameters and the packets.
 #[derive(Clone)]
 struct Cobalt {
     core: Core,
@@ -172,7 +175,7 @@ struct Cobalt {
     ecn: bool,
     ce_threshold: u64,
     ns3: bool,
-    /// Sojourn time of the packet removed last.
+    /// Sojourn time of the packet that was removed last.
     ldelay: Span,
 }
 
@@ -207,12 +210,12 @@ impl Report for Cobalt {
 }
 
 impl Cobalt {
-    /// The next packet, or `Continue` after a drop; `None` if the queue is empty.
+    /// Returns the next packet, `None` if the queue is empty, or `Continue` if a packet was dropped.
     #[inline(always)]
     fn try_next(&mut self, cx: &mut Context<'_>) -> ControlFlow<Option<Packet>> {
         let now = cx.now.nanos() as i64;
         let Some((mut packet, arrival)) = self.fifo.pop_with() else {
-            // CAKE returns before it examines a flow.
+            // If all flow queues are empty, CAKE returns before it examines any of them.
             if self.ns3 {
                 self.core.on_empty(&self.times, now);
             }
@@ -235,7 +238,8 @@ impl Cobalt {
         ControlFlow::Break(Some(packet))
     }
 
-    /// The next packet after a drop. The loop is separate because usually the first packet is not dropped.
+    /// Returns the next packet after a drop. The loop is a separate function because the first packet is usually not
+    /// dropped.
     #[inline(never)]
     fn after_a_drop(&mut self, cx: &mut Context<'_>) -> Option<Packet> {
         loop {
@@ -245,7 +249,7 @@ impl Cobalt {
         }
     }
 
-    /// Drops older packets until `packet` has room. `false` if no packet may be dropped for it.
+    /// Drops older packets until `packet` has room. Returns `false` if no older packet may be dropped.
     #[inline(never)]
     fn make_room(&mut self, packet: &Packet, cx: &mut Context<'_>) -> bool {
         while !self.fifo.has_room_for(packet) {
@@ -290,7 +294,7 @@ mod tests {
         for (profile, blue, drops) in [("linux", "1ms", 0), ("ns-3", "1ms", 1)] {
             let mut queue = driver(json!({"profile": profile, "blue_threshold": blue, "ecn": false}));
             let mut dropped = 0;
-            // The delay is so long that BLUE's probability becomes large.
+            // The packets' delay is so long that BLUE's probability becomes large.
             for k in 1..400 {
                 queue.offer(packet(1000));
                 at_ms(&mut queue, k * 20);

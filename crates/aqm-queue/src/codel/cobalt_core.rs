@@ -1,5 +1,5 @@
-//! COBALT's algorithm without a buffer: a combination of CoDel and BLUE. CoDel signals congestion to responsive flows,
-//! based on sojourn time. BLUE drops packets of unresponsive flows at random.
+//! COBALT's algorithm without a buffer: a combination of CoDel and BLUE. Based on sojourn times, CoDel signals
+//! congestion to responsive flows. BLUE drops packets of unresponsive flows at random.
 //!
 //! T. Høiland-Jørgensen, D. Täht, J. Morton, "Piece of CAKE: A Comprehensive Queue Management Solution for Home
 //! Gateways", IEEE LANMAN 2018; Linux 6.1's `net/sched/sch_cake.c` (`cobalt_should_drop` and related functions), whose
@@ -8,24 +8,24 @@
 //!
 //! - `count` is the number of CoDel's recent signals. While packets are late, CoDel signals at `drop_next`, increments
 //!   `count`, and schedules the next signal `interval / sqrt(count)` later. While packets are not late, `count`
-//!   decreases at these times. The memory of CoDel thus lasts as long as the signals would have continued, instead of
-//!   16 intervals.
-//! - `1 / sqrt(count)` is stored with 32 binary digits and updated by one step of Newton's method. Below a count of 16,
-//!   where one step is not accurate enough, a table is used.
-//! - A packet is late if its sojourn time exceeds `target`, the transmission time of four full packets, and at an
-//!   ingress the transmission time of two full packets of each bulk flow.
-//! - BLUE's probability increases by 1/256 when the buffer overflows and decreases by 1/4096 when the queue is found
-//!   empty, at most once per `target`. BLUE never marks.
+//!   decreases at the times at which signals would be due. In original CoDel, by contrast, `count` is kept for 16
+//!   intervals.
+//! - `1 / sqrt(count)` is stored with 32 binary digits and updated by one step of Newton's method. For a `count` below
+//!   16, for which one step is not accurate enough, a table is used.
+//! - A packet is late if its sojourn time exceeds `target` and the transmission time of four full packets. At an
+//!   ingress, the sojourn time must also exceed the transmission time of two full packets of each bulk flow.
+//! - BLUE's probability increases by 1/256 when the buffer overflows, and decreases by 1/4096 when a dequeue finds the
+//!   queue empty. It changes at most once per `target`. BLUE never marks.
 //!
-//! Two properties of the kernel are reproduced:
-//! - A queue in which CoDel never counted has no root yet. Its first `drop_next` is therefore the time at which a
-//!   packet was late, not one `interval` later, so the next late packet is dropped or marked. CoDel's specification and
-//!   the comment in the kernel state otherwise. This happens once per queue, because the first increment sets the root
-//!   permanently.
-//! - Before the division by the root, the `interval` is reduced modulo 2^32 nanoseconds (4.29 s).
+//! aqmlab reproduces two peculiarities of the kernel:
+//! - The inverse square root is not set in a queue whose `count` was never incremented. The first value of `drop_next`
+//!   is therefore the time at which a packet was late, not one `interval` later, so that the next late packet is
+//!   dropped or marked. CoDel's specification and the comment in the kernel state that the first drop waits for one
+//!   `interval`. The missing wait occurs once per queue, because the root remains set after the first increment.
+//! - Before `interval` is divided by the square root, it is reduced modulo 2^32 nanoseconds (4.29 s).
 //!
-//! aqmlab's choice: BLUE may change at the start of a run, because the kernel's clock has been running since the
-//! machine was booted.
+//! aqmlab's choice: BLUE's probability may change at the start of a run, because the kernel's clock has been running
+//! since the machine was booted.
 
 use crate::Reason;
 
@@ -41,7 +41,8 @@ pub(crate) struct Times {
 }
 
 impl Times {
-    /// CAKE's times for the configured ones, on a link with the transmission time `mtu_time` of a full packet.
+    /// Returns CAKE's effective times for the configured `target` and `interval`. `mtu_time` is the transmission time
+    /// of a full packet on the link.
     pub const fn for_link(target: u64, interval: u64, mtu_time: u64) -> Self {
         let longer = mtu_time * 3 / 2;
         let effective = if longer > target { longer } else { target };
@@ -56,7 +57,7 @@ impl Times {
     }
 }
 
-/// Steps of BLUE's probability, in units of 2^-32 (`p_inc`, `p_dec`).
+/// Steps by which BLUE's probability changes, in units of 2^-32 (`p_inc`, `p_dec`).
 const BLUE_UP: u32 = 1 << 24;
 const BLUE_DOWN: u32 = 1 << 20;
 
@@ -75,7 +76,7 @@ pub(crate) struct Cobalt {
     dropping: bool,
 }
 
-/// The decision about a packet that is dequeued.
+/// The decision on a packet that is dequeued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Verdict {
     pub mark: bool,
@@ -84,7 +85,7 @@ pub(crate) struct Verdict {
 }
 
 impl Cobalt {
-    /// A new queue of Linux.
+    /// The state of a new queue in Linux.
     pub const FRESH: Self = Self {
         drop_next: 0,
         blue_timer: i64::MIN / 2,
@@ -93,13 +94,14 @@ impl Cobalt {
         p_drop: 0,
         dropping: false,
     };
-    /// A new queue of ns-3: the first drop is one `interval` after the first late packet.
+    /// The state of a new queue in ns-3, in which the first drop occurs one `interval` after the first late packet.
     pub const FRESH_NS3: Self = Self { blue_timer: 0, rec_inv_sqrt: u32::MAX, ..Self::FRESH };
-    /// A queue that has signalled before and is at rest: it has the root of a `count` of 0, and BLUE may change.
+    /// The state of a queue that has signalled before and is at rest. The inverse square root is that of a `count` of
+    /// 0, and BLUE's probability may change at once.
     pub const SETTLED: Self = Self { rec_inv_sqrt: u32::MAX, ..Self::FRESH };
 
-    /// Processes a drop from this queue because the buffer was full. Returns whether BLUE's probability was zero
-    /// before.
+    /// Updates the state after a packet of this queue was dropped because the buffer was full. Returns whether BLUE's
+    /// probability has risen from zero.
     pub fn on_overflow(&mut self, times: &Times, now: i64) -> bool {
         let rises = self.blue_may_change(times, now);
         let was_zero = self.p_drop == 0;
@@ -112,7 +114,8 @@ impl Cobalt {
         rises && was_zero
     }
 
-    /// Processes a dequeue from the empty queue. Returns whether BLUE's probability has just become zero.
+    /// Updates the state after a dequeue found the queue empty. Returns whether BLUE's probability has just become
+    /// zero.
     pub fn on_empty(&mut self, times: &Times, now: i64) -> bool {
         let mut becomes_zero = false;
         if self.p_drop > 0 && self.blue_may_change(times, now) {
@@ -127,7 +130,7 @@ impl Cobalt {
         becomes_zero
     }
 
-    /// Decides about a packet that is dequeued at `now`. `draw` returns 32 random bits.
+    /// Decides whether a packet that is dequeued at `now` is dropped or marked. `draw` returns 32 random bits.
     #[inline]
     pub fn decide(
         &mut self,
@@ -140,7 +143,7 @@ impl Cobalt {
         let Times { target, mtu_time, blue_threshold, .. } = *times;
         let is_late =
             sojourn > target && sojourn > mtu_time * u64::from(bulk_flows) * 2 && sojourn > mtu_time * 4;
-        // `due` must be computed before `drop_next` may be set again.
+        // `due` must be computed first, because `drop_next` may change below.
         let mut behind = now - self.drop_next;
         let due = self.count > 0 && behind >= 0;
         if is_late {
@@ -183,7 +186,7 @@ impl Cobalt {
         verdict
     }
 
-    /// Whether an empty queue has no state left to keep at `now`.
+    /// Returns whether the state of an empty queue is its initial state at `now`, except the root.
     pub fn is_at_rest(&self, now: i64) -> bool {
         self.p_drop == 0 && self.count == 0 && now >= self.drop_next
     }
@@ -196,7 +199,7 @@ impl Cobalt {
         self.dropping
     }
 
-    /// BLUE's probability.
+    /// Returns BLUE's probability.
     pub fn p_drop(&self) -> f64 {
         f64::from(self.p_drop) / (1_u64 << 32) as f64
     }
@@ -210,7 +213,7 @@ impl Cobalt {
         self.blue_timer = now;
     }
 
-    /// CoDel's control law: `time` plus the `interval` divided by the square root of `count`.
+    /// Computes CoDel's control law: `time` plus the `interval` divided by the square root of `count`.
     fn after(&self, time: i64, times: &Times) -> i64 {
         time + ((u64::from(times.interval as u32) * u64::from(self.rec_inv_sqrt)) >> 32) as i64
     }
@@ -239,7 +242,7 @@ pub(crate) struct PacketState {
     pub bulk_flows: u32,
 }
 
-/// `1 / sqrt(count)` for each small `count`, in units of 2^-32. The value for 0 is that for 1.
+/// `1 / sqrt(count)` for each small `count`, in units of 2^-32. The value for a `count` of 0 equals the value for 1.
 const ROOTS: [u32; 16] = {
     let mut roots = [u32::MAX; 16];
     let mut count = 1;
@@ -256,7 +259,7 @@ const ROOTS: [u32; 16] = {
     roots
 };
 
-/// A better approximation of `1 / sqrt(count)` than `root`: half of `root (3 - count root^2)`.
+/// Returns a better approximation of `1 / sqrt(count)` than `root`, which is half of `root (3 - count root^2)`.
 const fn newton_step(root: u32, count: u32) -> u32 {
     let root = root as u64;
     let square = (root * root) >> 32;
@@ -302,7 +305,7 @@ mod tests {
         assert_eq!(decide(&mut cobalt, 11, 6), None, "the first late packet");
         assert_eq!(decide(&mut cobalt, 12, 6), Some(Reason::Sojourn), "the next late packet");
         assert_eq!(cobalt.count(), 2);
-        // All state returns to its initial value, except the root.
+        // All values except the root return to their initial values.
         for at in 13..2000 {
             assert_eq!(decide(&mut cobalt, at, 1), None);
         }
@@ -327,7 +330,7 @@ mod tests {
             assert_eq!(cobalt.decide(&TIMES, at, after_ms(9), || 0).drop, Some(Reason::Sojourn));
             next += 100.0 / f64::from(count + 1).sqrt();
         }
-        // The count decreases at the same times once packets are not late.
+        // When packets are no longer late, `count` decreases at the times at which signals would have been due.
         let (from, count) = (cobalt.drop_next, cobalt.count());
         let ends = from + 1000 * MS;
         assert_eq!(cobalt.decide(&TIMES, ends, after_ms(0), || 0).drop, None);

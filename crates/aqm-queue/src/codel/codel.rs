@@ -1,7 +1,8 @@
 //! CoDel: controlled delay. Packets are dropped on departure if queueing delay stays above a target for an interval.
 //!
 //! K. Nichols, V. Jacobson, A. McGregor, J. Iyengar, "Controlled Delay Active Queue Management", RFC 8289, 2018; Linux
-//! 6.1's `net/sched/sch_codel.c`. The control law is in `core.rs`. This module adds a FIFO of at most `limit`.
+//! 6.1's `net/sched/sch_codel.c`. The control law is in `core.rs`. This module adds a FIFO with at most `limit` packets
+//! or bytes.
 //!
 //! The documentation of [`Config`], which is printed in the reference, lists the differences from the sources.
 
@@ -14,7 +15,7 @@ use crate::{Build, Context, Describe, Fifo, Gauge, Label, QueueDiscipline, Reaso
 parameters! {
     /// CoDel: drops packets on departure if the queueing delay has been above a target for a whole interval.
     ///
-    /// The longer this state lasts, the more often packets are dropped.
+    /// The longer the queueing delay stays above the target, the more often packets are dropped.
     ///
     /// Differences from Linux and RFC 8289:
     ///
@@ -83,7 +84,7 @@ impl TestCases for Config {
     }
 }
 
-/// The discipline with its state; `T` is the clock of the profile.
+/// A CoDel queue: the parameters, the control law's state and the packets. `T` is the clock of the profile.
 #[derive(Clone)]
 struct CodelQueue<T: Time> {
     codel: Codel<T>,

@@ -1,27 +1,28 @@
-//! CoDel's control law without a buffer: the drops and marks when packets are dequeued from any queue.
+//! CoDel's control law without a buffer: decides which packets to drop or mark when they are dequeued from any queue.
 //!
 //! K. Nichols, V. Jacobson, A. McGregor, J. Iyengar, "Controlled Delay Active Queue Management", RFC 8289, section 5;
 //! Linux 6.1's `include/net/codel.h` and `codel_impl.h` (E. Dumazet, D. Täht).
 //! - A packet is late if its sojourn time is at least `target` and more than `mtu` bytes remain behind it.
-//! - When all packets of a whole `interval` have been late, the dropping state begins: one packet is dropped at once,
-//!   the next one `interval` later, and each further one `interval / sqrt(count)` after the time at which the previous
-//!   one was due, until a packet is not late. All drops that are due between two dequeues are made at the second
-//!   dequeue.
-//! - If the dropping state begins again within 16 intervals, it continues with the rate of drops reached before, minus
-//!   the rate at the previous begin: `count - lastcount`.
-//! - With `ecn`, ECN-capable packets are marked instead of dropped. With `ce_threshold`, packets with a longer sojourn
-//!   time are marked, regardless of the dropping state.
+//! - The dropping state begins when all packets have been late for a whole `interval`. One packet is dropped at once,
+//!   and the next packet one `interval` later. Each further drop is due `interval / sqrt(count)` after the time at
+//!   which the previous drop was due. The dropping state ends when a packet is not late. Drops that become due between
+//!   two dequeues occur at the second dequeue.
+//! - If the dropping state begins again within 16 intervals, the drop rate does not start from its minimum. The new
+//!   `count` is `count - lastcount`: the `count` reached before, minus the `count` with which the previous dropping
+//!   state began.
+//! - With `ecn`, ECN-capable packets are marked instead of dropped. With `ce_threshold`, packets whose sojourn time
+//!   exceeds this threshold are marked, regardless of the dropping state.
 //!
-//! Differences between the two implementations:
-//! - Linux ([`Ticks`]) counts units of 1024 ns modulo 2^32, and stores `1 / sqrt(count)` in 16 bits, which each drop
-//!   updates by one step of Newton's method. RFC 8289 ([`Nanos`]) uses the exact value, here in nanoseconds, rounded
-//!   down.
-//! - Linux begins to drop after the end of the `interval`, RFC 8289 also exactly at its end.
-//! - In Linux, a queue that is found empty leaves the dropping state, but keeps the time since which packets have been
-//!   late.
+//! The implementations of Linux and of RFC 8289 differ:
+//! - Linux ([`Ticks`]) counts units of 1024 ns modulo 2^32, and stores `1 / sqrt(count)` in 16 bits. Each drop updates
+//!   this value by one step of Newton's method. RFC 8289 ([`Nanos`]) uses the exact value; here, times are in
+//!   nanoseconds, rounded down.
+//! - Linux begins to drop only after the end of the `interval`, RFC 8289 also exactly at the end of the `interval`.
+//! - In Linux, a queue leaves the dropping state when a dequeue finds it empty, but keeps the time since which packets
+//!   have been late.
 //!
-//! Where the sources are silent, aqmlab chooses: RFC 8289 does not define marking, so both mark as Linux does. A packet
-//! that is already marked is not reported as marked again, but is counted as marked, as in the kernel.
+//! aqmlab's choice: because RFC 8289 does not define marking, both implementations mark as Linux does. A packet that is
+//! already marked is not reported as marked again, but is counted as marked, as in the kernel.
 
 use std::fmt::Debug;
 
@@ -34,7 +35,7 @@ use crate::{Context, Fifo, Label, Reason};
 pub(crate) trait Time: Copy + Debug + Default + PartialEq + Send + Sync + 'static {
     /// The stored form of the square root of the count.
     type Root: Copy + Debug + Send + Sync;
-    /// Whether a queue that is found empty discards the time since which packets have been late.
+    /// Whether a queue discards the time since which packets have been late when a dequeue finds the queue empty.
     const EMPTY_FORGETS: bool;
     /// Stored root before the first drop.
     const UNCOUNTED: Self::Root;
@@ -47,16 +48,16 @@ pub(crate) trait Time: Copy + Debug + Default + PartialEq + Send + Sync + 'stati
     fn plus(self, more: Self) -> Self;
     fn minus(self, less: Self) -> Self;
     fn times_16(self) -> Self;
-    /// Whether this time is after `other`, for distances up to half the range of the clock.
+    /// Returns whether this time is after `other`, for distances up to half the range of the clock.
     fn is_after(self, other: Self) -> bool;
-    /// Whether the interval that ends at `end` is over at this time.
+    /// Returns whether the interval that ends at `end` is over at this time.
     fn ends(self, end: Self) -> bool;
-    /// The root of `count`, given the previous root.
+    /// Returns the stored root for `count`, given the previous root.
     fn root(before: Self::Root, count: u32) -> Self::Root;
-    /// This time divided by the root.
+    /// Returns this time divided by the square root of the count.
     fn over(self, root: Self::Root) -> Self;
 
-    /// Nanoseconds from `earlier` to this time; negative if this time is before `earlier`.
+    /// Returns the nanoseconds from `earlier` to this time; negative if this time is before `earlier`.
     fn nanos_after(self, earlier: Self) -> i64 {
         if earlier.is_after(self) {
             -(earlier.minus(self).nanos() as i64)
@@ -70,9 +71,9 @@ pub(crate) trait Time: Copy + Debug + Default + PartialEq + Send + Sync + 'stati
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Ticks(u32);
 
-/// `CODEL_SHIFT`.
+/// Binary logarithm of the nanoseconds per tick (`CODEL_SHIFT`).
 const TICK_SHIFT: u32 = 10;
-/// The distance of the root's bits (`REC_INV_SQRT_BITS`) from the top of 32 bits.
+/// Number by which the root is shifted so that its bits (`REC_INV_SQRT_BITS`) are the highest of 32 bits.
 const ROOT_SHIFT: u32 = 32 - u16::BITS;
 
 impl Time for Ticks {
@@ -114,8 +115,8 @@ impl Time for Ticks {
         self.is_after(end)
     }
 
-    /// `y (3 - count y^2) / 2`, one Newton step from `y`. If `y` is far too large, the result is meaningless, as in the
-    /// kernel.
+    /// Computes one Newton step from `y`: `y (3 - count y^2) / 2`. If `y` is far too large, the result is meaningless,
+    /// as in the kernel.
     fn root(before: u16, count: u32) -> u16 {
         let root = u64::from(before) << ROOT_SHIFT;
         let square = (root * root) >> 32;
@@ -128,12 +129,12 @@ impl Time for Ticks {
     }
 }
 
-/// RFC 8289's clock, which does not wrap; here in nanoseconds.
+/// RFC 8289's clock, which does not wrap around. aqmlab counts nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Nanos(u64);
 
 impl Time for Nanos {
-    /// The count itself.
+    /// The count itself, whose root is computed when needed.
     type Root = u32;
     const EMPTY_FORGETS: bool = true;
     const UNCOUNTED: u32 = 1;
@@ -214,9 +215,9 @@ parameters! {
     }
 }
 
-/// Minimum of a time parameter: one tick of Linux.
+/// Minimum value of a time parameter: one tick of Linux's clock.
 const MIN_TIME: Span = Span::from_nanos(1024);
-/// Maximum of a time parameter: 16 times this value fits into Linux's clock.
+/// Maximum value of a time parameter, chosen so that 16 times this value fits into Linux's clock.
 const MAX_TIME: Span = Span::from_millis(100_000);
 
 impl Settings {
@@ -244,8 +245,8 @@ impl Settings {
         errors.check(can_match, "ce_threshold_selector", problem);
     }
 
-    /// The options of `tc` that all queues of the family have. The kernel reports times after rounding to its own
-    /// ticks.
+    /// Returns the options of `tc` that all CoDel queues have. As in the kernel, times are rounded to ticks before they
+    /// are reported.
     pub fn tc_options(&self, kind: &str) -> Value {
         let micros = |span: Span| Ticks::of(span).nanos() / 1000;
         let mut options =
@@ -260,12 +261,12 @@ impl Settings {
     }
 }
 
-/// A queue from which packets are removed, the oldest first.
+/// A queue that removes its oldest packet first.
 pub(crate) trait Source<T> {
     /// Removes the oldest packet and returns it with its arrival time.
     fn take(&mut self) -> Option<(Packet, T)>;
 
-    /// Backlog in bytes behind the packet removed last.
+    /// Returns the bytes that remain in the queue behind the packet that was removed last.
     fn bytes_behind(&self) -> u64;
 }
 
@@ -282,23 +283,24 @@ impl<T> Source<T> for Fifo<T> {
 /// The state of CoDel for one queue (`codel_vars`).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Control<T: Time> {
-    /// Drops and marks since the dropping state began, including the count that was carried over from earlier.
+    /// Drops and marks since the dropping state began, plus the count carried over from the previous dropping state.
     pub count: u32,
     /// `count` when the dropping state began.
     pub lastcount: u32,
     root: T::Root,
     /// Whether the queue is in the dropping state.
     pub dropping: bool,
-    /// Time at which packets will have been late for an interval; `None` while they are not late.
+    /// Time at which packets will have been late for an interval; `None` while packets are not late.
     first_above: Option<T>,
-    /// Time at which the next drop is due, or at which the last one was due.
+    /// In the dropping state, the time at which the next drop is due; otherwise, the time at which the last drop was
+    /// due.
     drop_next: T,
-    /// Sojourn time of the packet removed last.
+    /// Sojourn time of the packet that was removed last.
     ldelay: T,
 }
 
 impl<T: Time> Control<T> {
-    /// The state of a queue that no packet has left yet.
+    /// Returns the state of a queue from which no packet was removed yet.
     pub fn new() -> Self {
         Self {
             count: 0,
@@ -311,24 +313,25 @@ impl<T: Time> Control<T> {
         }
     }
 
-    /// The state of a queue that was created at the start of the run, when the clock showed `age`. The relevant
-    /// quantity is the time since `drop_next`, which is then zero.
+    /// Returns the state of a queue that is created at the start of the run, when the clock shows `age`. CoDel depends
+    /// on the time since `drop_next`, which is zero in a new queue.
     pub fn fresh(age: Span) -> Self {
         Self { drop_next: T::default().minus(T::of(age)), ..Self::new() }
     }
 
-    /// The state of a queue that dropped its last packet 16 intervals before the run.
+    /// Returns the state of a queue that dropped its last packet 16 intervals before the run.
     pub fn settled(interval: Span) -> Self {
         let drop_next = T::default().minus(T::of(interval).times_16());
         Self { count: 1, lastcount: 1, root: T::ONE, drop_next, ..Self::new() }
     }
 
-    /// Sojourn time of the packet removed last.
+    /// Returns the sojourn time of the packet that was removed last.
     pub fn ldelay(&self) -> Span {
         Span::from_nanos(self.ldelay.nanos())
     }
 
-    /// Nanoseconds from `now` until the next drop is due, negative if it is overdue; zero outside the dropping state.
+    /// Returns the nanoseconds from `now` until the next drop is due, which are negative if the drop is overdue, and
+    /// zero outside the dropping state.
     pub fn drop_next(&self, now: T) -> i64 {
         if self.dropping { self.drop_next.nanos_after(now) } else { 0 }
     }
@@ -339,7 +342,7 @@ impl<T: Time> Control<T> {
         self.root = T::root(self.root, self.count);
     }
 
-    /// Schedules the next drop, relative to the time at which the previous one was due.
+    /// Schedules the next drop, relative to the time at which the previous drop was due.
     fn schedule(&mut self, interval: T) {
         self.drop_next = self.drop_next.plus(interval.over(self.root));
     }
@@ -372,7 +375,7 @@ pub(crate) struct Statistics {
     pub ce_mark: u64,
 }
 
-/// CoDel with its parameters, for any number of queues.
+/// The CoDel algorithm with its parameters, which serves any number of queues.
 #[derive(Clone, Debug)]
 pub(crate) struct Codel<T> {
     target: T,
@@ -382,13 +385,13 @@ pub(crate) struct Codel<T> {
     ce_threshold: Option<T>,
     selector: u8,
     mask: u8,
-    /// DSCPs by label number.
+    /// DSCPs, indexed by label number.
     dscps: Vec<u8>,
     pub statistics: Statistics,
 }
 
 impl<T: Time> Codel<T> {
-    /// CoDel with parameters that have been checked.
+    /// Creates the algorithm from parameters that have already been checked.
     pub fn new(settings: &Settings) -> Self {
         Self {
             target: T::of(settings.target),
@@ -403,7 +406,7 @@ impl<T: Time> Codel<T> {
         }
     }
 
-    /// Stores the headers of packets with the label `number`.
+    /// Stores the DSCP of packets with the label `number`.
     pub fn on_label(&mut self, number: u16, label: &Label) {
         let number = usize::from(number);
         if self.dscps.len() <= number {
@@ -412,8 +415,8 @@ impl<T: Time> Codel<T> {
         self.dscps[number] = label.dscp;
     }
 
-    /// The next packet to send from the queue `source` with the state `control`. `None` if the queue is empty or all of
-    /// its packets were dropped.
+    /// Returns the next packet to send from the queue `source` with the state `control`. Returns `None` if the queue is
+    /// empty or all of its packets were dropped.
     #[inline]
     pub fn dequeue(
         &mut self,
@@ -466,7 +469,7 @@ impl<T: Time> Codel<T> {
         Some((packet, now.ends(end)))
     }
 
-    /// Drops or marks all packets that are due, beginning with `packet`. Returns the packet to send.
+    /// Executes all drops or marks that are due, beginning with `packet`. Returns the packet to send.
     #[inline(never)]
     fn continue_dropping(
         &mut self,
@@ -511,7 +514,7 @@ impl<T: Time> Codel<T> {
         self.take(control, source, now).map(|(next, _)| next)
     }
 
-    /// Marks `packet` instead of dropping it; `false` if the packet cannot be marked.
+    /// Marks `packet` instead of dropping it. Returns `false` if the packet cannot be marked.
     fn mark(&mut self, packet: &mut Packet, cx: &mut Context<'_>) -> bool {
         let marks = self.ecn && packet.ecn.can_be_marked();
         if marks {
@@ -540,7 +543,7 @@ mod tests {
     use super::*;
     use crate::testing::{Fates, packet};
 
-    /// The packets sent and dropped, with alternating overload and underload periods of four seconds.
+    /// Returns the packets sent and dropped while overload and underload alternate every four seconds.
     fn fates<T: Time>(mut control: Control<T>) -> (Vec<Option<u32>>, Fates) {
         let mut codel = Codel::<T>::new(&Settings::default());
         let mut fifo = Fifo::new(Length::Packets(5000));
@@ -559,7 +562,7 @@ mod tests {
         (sent, fates)
     }
 
-    /// Therefore `codel` has no parameter `start`.
+    /// Because of this property, `codel` has no parameter `start`.
     #[test]
     fn without_overflow_drops_the_use_of_a_queue_before_the_run_has_no_effect() {
         fn compare<T: Time>() {
@@ -572,7 +575,7 @@ mod tests {
         compare::<Nanos>();
     }
 
-    /// Roots of `1..=last`, counted one by one.
+    /// Returns the stored roots of the counts `1..=last`, which are incremented one by one.
     fn roots(last: u32) -> Vec<u16> {
         let mut root = Ticks::ONE;
         let step = |count| {
@@ -582,7 +585,7 @@ mod tests {
         (1..=last).map(step).collect()
     }
 
-    /// ns-3's test vectors, which match the kernel's arithmetic.
+    /// The expected values are ns-3's test vectors, which match the kernel's arithmetic.
     #[test]
     fn newton_steps_and_the_control_law_match_the_kernel() {
         let interval = Ticks::of(Span::from_millis(100));
@@ -619,8 +622,8 @@ mod tests {
         }
     }
 
-    /// The time to the next drop at `count` = 1, 2, ... is `interval / sqrt(count)`, which some implementations are
-    /// known to get wrong.
+    /// The time to the next drop is `interval / sqrt(count)` for `count` = 1, 2, ... Some implementations are known to
+    /// violate this rule.
     #[test]
     fn drop_intervals_shrink_with_the_square_root_of_the_count() {
         fn relative_error<T: Time>(count: u32) -> f64 {
@@ -638,7 +641,8 @@ mod tests {
                 "{count}: {}",
                 relative_error::<Nanos>(count)
             );
-            // Newton's first step is inaccurate, the second less so; later the 16 bits of the root limit the accuracy.
+            // The first Newton step is inaccurate, and the second is more accurate. For later steps, the 16 bits of the
+            // root limit the accuracy.
             let tolerance = match count {
                 2 => 0.3,
                 3..30 => 0.03,
@@ -655,7 +659,8 @@ mod tests {
     #[test]
     fn a_jump_of_the_count_makes_the_root_meaningless_as_in_the_kernel() {
         assert_eq!(Ticks::root(0, 64), 0, "the root of a queue that never dropped remains zero");
-        // 3 - 66 is negative; calculated by hand, modulo 2^64: (2^64 + (3 << 32) - 66 * 0xfffe0001) >> 2, and so on.
+        // 3 - 66 is negative, so the expected value is calculated by hand modulo 2^64: (2^64 + (3 << 32) - 66 *
+        // 0xfffe0001) >> 2, and so on.
         let rest = ((3_u128 << 32) + (1 << 64) - 66 * 0xfffe_0001) >> 2;
         let root = ((rest * 0xffff_0000) % (1 << 64)) >> 47;
         assert_eq!(u128::from(Ticks::root(u16::MAX, 66)), root % 65_536);

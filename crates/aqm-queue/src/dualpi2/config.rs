@@ -1,4 +1,5 @@
-//! The configuration of DualPI2: checks, the defaults of the profiles, and the options as tc prints them.
+//! The configuration of DualPI2: checks the parameters, computes the defaults of the profiles, and returns the options
+//! as `tc` prints them.
 
 use aqm_net::{ConfigErrors, ErrorCollector, Length, Rate, Size, Span};
 use serde_json::{Value, json};
@@ -11,17 +12,19 @@ use crate::Derived;
 use crate::interval::MIN_INTERVAL;
 use crate::qdisc::truesize::truesize;
 
-/// The transmission time of a full buffer (RFC), in seconds.
+/// The transmission time of a full buffer in the RFC, in seconds.
 const BUFFER: f64 = 0.25;
 
-/// The defaults of the target, and of the longest round-trip time for which the controller is stable.
+/// The default of the target, followed by the default of the longest round-trip time for which the controller is
+/// stable.
 const TARGET: Span = Span::from_millis(15);
 const RTT_MAX: Span = Span::from_millis(100);
 
-/// The ratio of the longest round-trip time to the typical one, which is `tc`'s target (`RTT_TYP_TO_MAX`).
+/// The ratio of the longest round-trip time to the typical round-trip time, which `tc` uses as the target
+/// (`RTT_TYP_TO_MAX`).
 const TYPICAL_TO_MAX: u64 = 6;
 
-/// The RFC's ramp, and the kernel's step.
+/// The RFC's ramp, followed by the kernel's step.
 const MIN_TH: Span = Span::from_nanos(800_000);
 const RANGE: Span = Span::from_nanos(400_000);
 const STEP: Span = Span::from_millis(1);
@@ -39,7 +42,7 @@ pub(super) struct Rules {
     pub th_len: Option<u64>,
     pub min_backlog: u64,
     pub drop_early: bool,
-    /// Whether the kernel supports this configuration.
+    /// Whether the kernel supports this combination of parameters.
     pub is_kernels: bool,
 }
 
@@ -48,7 +51,7 @@ impl Config {
         self.profile == Profile::Linux
     }
 
-    /// Whether the kernel supports this configuration.
+    /// Returns whether the kernel supports this configuration.
     pub(super) fn is_kernels(&self) -> bool {
         self.is_linux()
             && self.limit.is_none_or(|limit| !limit.in_bytes())
@@ -59,7 +62,7 @@ impl Config {
             && !matches!(self.native(), Native::Ramp { .. })
     }
 
-    /// Checks all parameters, for a link of this rate.
+    /// Checks all parameters for a link with this rate.
     pub(super) fn check(&self, rate: Rate) -> Result<(), ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let mtu = self.mtu.bytes();
@@ -67,7 +70,7 @@ impl Config {
         match self.limit(rate) {
             Length::Packets(limit) => errors.check(limit > 0, "limit", "must be at least 1p"),
             Length::Bytes(limit) => {
-                let problem = format_args!("must have room for one mtu, {mtu}B (got {limit}B)");
+                let problem = format_args!("must be at least mtu, {mtu}B (got {limit}B)");
                 errors.check(limit >= mtu, "limit", problem);
             }
         }
@@ -82,13 +85,14 @@ impl Config {
         for (name, gain) in [("alpha", self.alpha()), ("beta", self.beta())].into_iter().filter(|_| has_rtt) {
             let problem = format_args!("must be above 0 (got {gain})");
             errors.check(gain > 0.0 && gain.is_finite(), name, problem);
-            let problem = format_args!("must be from 1/256 to 8388607 in Linux's profile (got {gain})");
+            let problem = format_args!("must be from 1/256 to 8388607 in the profile `linux` (got {gain})");
             let fits = (1.0..f64::from(1_u32 << 31)).contains(&in_256ths(gain));
             errors.check(fits || !self.is_linux() || gain.is_nan() || gain <= 0.0, name, problem);
         }
         let k = self.coupling;
         if self.is_linux() {
-            let problem = format_args!("must be a whole number from 1 to 255 in Linux's profile (got {k})");
+            let problem =
+                format_args!("must be a whole number from 1 to 255 in the profile `linux` (got {k})");
             errors.check((1.0..=255.0).contains(&k) && libm::trunc(k) == k, "coupling", problem);
         } else {
             errors.check(k > 0.0 && k.is_finite(), "coupling", format_args!("must be above 0 (got {k})"));
@@ -98,11 +102,15 @@ impl Config {
         let is_one = has_steps.into_iter().filter(|given| *given).count() <= 1;
         let in_packets = self.step_thresh_packets.is_some();
         let name = if in_packets { "step_thresh_packets" } else { "step_thresh" };
-        errors.check(is_one, name, "is a second threshold of the L4S queue; set one threshold or one ramp");
+        errors.check(
+            is_one,
+            name,
+            "sets a second threshold of the L4S queue; set only one threshold or only a ramp",
+        );
         let share = self.c_protection();
         let problem = format_args!("must be from 0 to 1 (got {share})");
         errors.check((0.0..=1.0).contains(&share), "c_protection", problem);
-        let problem = format_args!("must be in whole percent in Linux's profile (got {share})");
+        let problem = format_args!("must be a whole percentage in the profile `linux` (got {share})");
         let percent = percent(share);
         let is_whole = libm::trunc(percent) == percent || !percent.is_finite();
         errors.check(is_whole || !self.is_linux(), "c_protection", problem);
@@ -120,12 +128,13 @@ impl Config {
         errors.check_effect(!is_round_robin, self, &["tshift"], "with the scheduler `wrr`");
         let condition = "with the scheduler `time-shifted-fifo`";
         errors.check_effect(is_round_robin, self, &["c_protection"], condition);
-        let problem = "is allowed only with profile = \"linux\", because the RFC decides at departure";
+        let problem =
+            "is allowed only with profile = \"linux\", because the RFC's controller decides at departure";
         errors.check(!self.drop_early || self.is_linux(), "drop_early", problem);
         errors.finish(())
     }
 
-    /// The effective values on a link of this rate.
+    /// Returns the effective values of the parameters on a link with this rate.
     pub(super) fn rules(&self, rate: Rate) -> Rules {
         Rules {
             limit: self.limit(rate),
@@ -141,12 +150,12 @@ impl Config {
         }
     }
 
-    /// The controller in its initial state.
+    /// Returns the controller in its initial state.
     pub(super) fn controller(&self) -> Controller {
         Controller::new(self.gains(), self.target(), self.tupdate(), self.coupling, self.drop_overload)
     }
 
-    /// The chooser of packets to signal.
+    /// Returns the object that chooses which packets to mark or drop.
     pub(super) fn chooser(&self) -> Chooser {
         match self.marking() {
             Marking::Random => Chooser::Random,
@@ -154,7 +163,7 @@ impl Config {
         }
     }
 
-    /// The scheduler of the queues.
+    /// Returns the scheduler of the two queues.
     pub(super) fn scheduler(&self) -> Scheduler {
         match self.scheduler {
             Conditional::Wrr => Scheduler::wrr(percent(self.c_protection()), self.mtu.bytes()),
@@ -189,7 +198,7 @@ impl Config {
         let third = self.rtt_max.unwrap_or(RTT_MAX).nanos() / 3;
         let by_rtt = || match (self.profile, self.rtt_max) {
             (Profile::Linux, None) => Span::from_millis(16),
-            // `tc` uses whole microseconds.
+            // `tc` computes this interval in whole microseconds.
             (Profile::Linux, _) => self.target().min(Span::from_nanos(third / 1000 * 1000)),
             (Profile::Rfc, _) => self.target().min(Span::from_nanos(third)),
         };
@@ -206,8 +215,8 @@ impl Config {
         self.beta.unwrap_or_else(|| self.rtt_max.map(Span::seconds).map_or(3.2, by_rtt))
     }
 
-    /// A gain derived from `rtt_max`, the product of `factor` and `base`. In `tc`, the factor is a 32-bit float, and
-    /// the gain is truncated to a multiple of 1/256 Hz.
+    /// Returns a gain derived from `rtt_max`: the product of `factor` and `base`. In `tc`, the factor is a 32-bit
+    /// float, and the gain is truncated to a multiple of 1/256 Hz.
     fn gain_by_rtt(&self, factor: f64, base: f64) -> f64 {
         if self.is_linux() {
             libm::floor(f64::from(factor as f32) * base * 256.0) / 256.0
@@ -253,7 +262,7 @@ impl Config {
         self.c_protection.unwrap_or(if self.is_linux() { 0.1 } else { 1.0 / 16.0 })
     }
 
-    /// The values determined by the profile or by `rtt_max`.
+    /// Returns the values that the profile or `rtt_max` determines.
     pub(super) fn derived_parameters(&self, rate: Rate) -> Vec<Derived> {
         let limit = self.limit(rate);
         let unit = if limit.in_bytes() { "bytes" } else { "packets" };
@@ -288,7 +297,7 @@ impl Config {
         .collect()
     }
 
-    /// The `options` of `tc -j qdisc show`.
+    /// Returns the `options` that `tc -j qdisc show` prints.
     pub(super) fn kernel_options(&self, rate: Rate) -> Value {
         let micros = |span: Span| span.nanos() / 1000;
         let [alpha, beta] = self.gains().tc_gains().unwrap_or_default().map(|gain| f64::from(gain) / 256.0);
@@ -317,18 +326,18 @@ impl Config {
     }
 }
 
-/// A gain in Hz, in the kernel's unit of 1/256 Hz.
+/// Converts a gain from Hz to the kernel's unit of 1/256 Hz.
 fn in_256ths(gain: f64) -> f64 {
     libm::round(gain * 256.0)
 }
 
-/// A share in percent, rounded to a whole number if the difference is only a rounding error.
+/// Converts a share to percent. The result is rounded to a whole number if the difference is only a rounding error.
 fn percent(share: f64) -> f64 {
     let (percent, whole) = (share * 100.0, libm::round(share * 100.0));
     if libm::fabs(percent - whole) < 1e-9 { whole } else { percent }
 }
 
-/// Small buffers, fast updates, every branch.
+/// Returns test cases with small buffers and fast updates, which reach every branch.
 pub(super) fn corners() -> Vec<Value> {
     vec![
         json!({"limit": "24p", "target": "1ms", "tupdate": "1ms"}),
@@ -405,8 +414,9 @@ mod tests {
         assert!((usual.alpha() - 0.16).abs() < 1e-12 && (usual.beta() - 3.0).abs() < 1e-12);
     }
 
-    /// Computed by hand from `dualpi2_parse_opt`: 16,666 us, 0.16666 Hz = 42.66/256 and 3 Hz. In the other case the
-    /// typical round-trip time is set to 50 ms, and a third of the longest is less.
+    /// The expected values are computed by hand from `dualpi2_parse_opt`: 16,666 us, 0.16666 Hz = 42.66/256 Hz, and 3
+    /// Hz. In the other case, the typical round-trip time is set to 50 ms, and a third of the longest round-trip time
+    /// is shorter.
     #[test]
     fn in_linux_target_and_gains_are_derived_from_the_longest_round_trip_time_as_in_tc() {
         let of = |table: Value| {
@@ -448,7 +458,7 @@ mod tests {
     fn invalid_parameters_are_rejected() {
         for (table, name, problem) in [
             (json!({"limit": "0p"}), "limit", "at least 1p"),
-            (json!({"limit": "1kB"}), "limit", "room for one mtu"),
+            (json!({"limit": "1kB"}), "limit", "at least mtu"),
             (json!({"mtu": "0B"}), "mtu", "from 1B"),
             (json!({"memory_limit": "2kB"}), "memory_limit", "at least 2304B"),
             (json!({"rtt_max": "0s"}), "rtt_max", "above 0"),

@@ -1,80 +1,82 @@
-//! The PI controller of both queues. It changes one base probability `p'` (the kernel's `pi2_prob`) so that the
-//! queueing delay reaches a target. The Classic queue is signalled with `p'^2`, and the L4S queue with `k p'`.
+//! The PI controller that both queues share. The controller changes one base probability `p'` (`pi2_prob` in the
+//! kernel) so that the queueing delay reaches a target. Packets of the Classic queue are dropped or marked with the
+//! probability `p'^2`, and packets of the L4S queue are marked with the probability `k p'`.
 
 use aqm_net::{Instant, Rng, Span};
 
 use crate::start::first_instant;
 
-/// The largest 32-bit number: the kernel's representation of probability one (`MAX_PROB`).
+/// The largest 32-bit number, with which the kernel represents the probability 1 (`MAX_PROB`).
 pub(super) const MAX_PROB: u32 = u32::MAX;
 
-/// The arithmetic of the controller.
+/// The controller's gains, in one of two arithmetics.
 #[derive(Clone, Debug)]
 pub(super) enum Gains {
-    /// The RFC's: real numbers. Increases of `p'` per second of delay above the target, and per second by which the
-    /// delay has grown since the last update.
+    /// The RFC's gains, as real numbers.
     Real {
-        /// `alpha`.
+        /// Increase of `p'` per second of delay above the target.
         alpha: f64,
-        /// `beta`.
+        /// Increase of `p'` per second by which the delay has grown since the last update.
         beta: f64,
     },
-    /// The kernel's: `p'` in units of 2^-32. Increases per 64 ns of delay.
+    /// The kernel's gains, for `p'` in units of 2^-32.
     Fixed {
-        /// `alpha`.
+        /// Increase of `p'` per 64 ns of delay above the target.
         alpha: u32,
-        /// `beta`.
+        /// Increase of `p'` per 64 ns by which the delay has grown since the last update.
         beta: u32,
     },
 }
 
 impl Gains {
-    /// The kernel's form of gains in units of 1/256 Hz.
+    /// Converts gains in units of 1/256 Hz to the form that the kernel stores.
     pub fn fixed(alpha_256: u32, beta_256: u32) -> Self {
         let scaled = |param: u32| (u64::from(param) * u64::from(MAX_PROB) / 4 / 1_000_000_000) as u32;
         Self::Fixed { alpha: scaled(alpha_256), beta: scaled(beta_256) }
     }
 
-    /// The gains in units of 1/256 Hz as the kernel returns them, slightly smaller because of rounding.
+    /// Returns the gains in units of 1/256 Hz as the kernel reports them, which are slightly too small because of
+    /// rounding.
     pub fn tc_gains(self) -> Option<[u32; 2]> {
         let Self::Fixed { alpha, beta } = self else { return None };
         Some([alpha, beta].map(|gain| (u64::from(gain) * 4_000_000_000 / u64::from(MAX_PROB)) as u32))
     }
 }
 
-/// The base probability and the values derived from it, computed once per update.
+/// The base probability and the values derived from it, which are computed once per update.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Base {
-    /// `p'`, from 0 to 1.
+    /// The base probability `p'`, from 0 to 1.
     pub p: f64,
-    /// `p'` in units of 2^-32.
+    /// The base probability `p'` in units of 2^-32.
     pub prob: u32,
-    /// `p_C`, for the Classic queue: `p'^2`.
+    /// The probability `p_C` of the Classic queue: `p'^2`.
     pub classic: f64,
-    /// `p_CL`, for the L4S queue: `k p'`, which may exceed 1.
+    /// The probability `p_CL` of the L4S queue: `k p'`, which may exceed 1.
     pub coupled: f64,
-    /// `p_CL` in units of 2^-32.
+    /// The probability `p_CL` in units of 2^-32.
     pub coupled_prob: u64,
-    /// Whether `p_CL` cannot rise any further, so that the L4S queue drops packets.
+    /// Whether `p_CL` has reached its maximum, so that the L4S queue drops packets.
     pub saturates: bool,
     /// Whether `p_C` is so high that the Classic queue drops packets regardless of their ECN bits.
     pub disables_ecn: bool,
 }
 
-/// The controller. It does not depend on the queues.
+/// The PI controller, which does not access the queues.
 #[derive(Clone, Debug)]
 pub(super) struct Controller {
     pub gains: Gains,
     pub target: Span,
     pub tupdate: Span,
-    /// `k`.
+    /// The coupling factor `k`.
     pub coupling: f64,
-    /// Whether the queues drop packets in persistent overload. If not, `p'` is capped where `p_CL` is 1.
+    /// Whether the queues drop packets in persistent overload. If they do not, `p'` is limited to the value at which
+    /// `p_CL` is 1.
     pub drops_on_overload: bool,
     pub base: Base,
     /// The time of the next update.
     due: Instant,
-    /// The delay at the last update.
+    /// The queueing delay at the last update.
     previous: Span,
 }
 
@@ -86,23 +88,24 @@ impl Controller {
         Self { gains, target, tupdate, coupling, drops_on_overload, base, due, previous }
     }
 
-    /// Draws the phase of a timer that has been running for a long time: the first instant is uniform over one
-    /// `tupdate`.
+    /// Draws the phase of a timer that has been running for a long time: the time of the first update is uniformly
+    /// distributed over one `tupdate`.
     pub fn draw_phase(&mut self, chance: &mut Rng) {
         self.due = first_instant(self.tupdate, chance);
     }
 
-    /// Whether an update is due.
+    /// Returns whether an update is due at `now`.
     #[inline]
     pub fn is_due(&self, now: Instant) -> bool {
         now >= self.due
     }
 
-    /// Executes the updates up to `now`. `oldest` is the arrival time of the older head packet since the last call.
+    /// Executes the updates that are due up to `now`. `oldest` is the arrival time of the older of the two head packets
+    /// since the last call.
     pub fn catch_up(&mut self, oldest: Option<Instant>, now: Instant) {
         while self.due <= now {
             if oldest.is_none() && self.previous.is_zero() && self.base.prob == 0 && self.base.p == 0.0 {
-                // Nothing changes while the queues are empty.
+                // While the queues are empty and `p'` is zero, updates have no effect.
                 self.due = self.due + after(now.since(self.due), self.tupdate);
                 break;
             }
@@ -113,7 +116,7 @@ impl Controller {
         }
     }
 
-    /// `p'` after an update with this `delay`, in both forms.
+    /// Returns `p'` after an update with this `delay`, as a real number and in units of 2^-32.
     fn updated(&self, delay: Span) -> (f64, u32) {
         let (delay, previous, target) = (delay.nanos(), self.previous.nanos(), self.target.nanos());
         match self.gains {
@@ -133,7 +136,7 @@ impl Controller {
         }
     }
 
-    /// The values derived from `p'`.
+    /// Computes the values that are derived from `p'`.
     fn derive(&self, (p, prob): (f64, u32)) -> Base {
         let (classic, coupled) = (p * p, self.coupling * p);
         let (coupled_prob, saturates, disables_ecn) = match self.gains {
@@ -161,13 +164,13 @@ impl Controller {
     }
 }
 
-/// The smallest multiple of `period` that exceeds `passed`.
+/// Returns the smallest multiple of `period` that exceeds `passed`.
 fn after(passed: Span, period: Span) -> Span {
     period.saturating_mul(passed.nanos() / period.nanos() + 1)
 }
 
-/// The kernel's update: products in 64 bits, and their sum in units of 2^-32 in 32 bits. Overflow at either end is
-/// detected by the sign only.
+/// Computes the kernel's update of the base probability. The products have 64 bits, and their sum has 32 bits, in units
+/// of 2^-32. As in the kernel, only the sign of the change reveals an overflow or an underflow.
 fn fixed_step(prob: u32, [delay, target, previous]: [u64; 3], [alpha, beta]: [u32; 2]) -> u32 {
     let product = |more: u64, less: u64, gain: u32| {
         (more as i64).wrapping_sub(less as i64).wrapping_mul(i64::from(gain))
@@ -190,9 +193,9 @@ mod tests {
         Controller::new(gains, Span::from_millis(15), Span::from_millis(16), coupling, drops_on_overload)
     }
 
-    /// The base probabilities after updates with these delays.
+    /// Returns the base probabilities after updates with these queueing delays.
     fn path(controller: &mut Controller, delays: &[u64]) -> Vec<f64> {
-        // Late enough that any delay is possible.
+        // The update is late enough that any delay is possible.
         controller.due = Instant::from_nanos(100_000_000_000);
         let update = |delay: &u64| {
             let due = controller.due;
@@ -209,7 +212,7 @@ mod tests {
     #[test]
     fn the_probability_is_constant_at_the_target_and_a_millisecond_above_it_adds_the_gains() {
         for gains in [Gains::Real { alpha: 0.16, beta: 3.2 }, Gains::fixed(41, 819)] {
-            // The kernel's gains are rounded by 0.05 % and 0.07 %.
+            // Rounding changes the kernel's gains by 0.05 % and 0.07 %.
             let near = if matches!(gains, Gains::Real { .. }) { 1e-12 } else { 3e-6 };
             let mut pi = controller(gains, 2.0, true);
             let p = path(&mut pi, &[20 * MS, 15 * MS, 15 * MS, 15 * MS, 16 * MS, 16 * MS, 16 * MS]);
@@ -236,7 +239,7 @@ mod tests {
     fn the_probability_is_limited_to_0_and_1_or_to_a_coupled_probability_of_1() {
         for gains in [Gains::Real { alpha: 0.16, beta: 3.2 }, Gains::fixed(41, 819)] {
             let mut pi = controller(gains.clone(), 2.0, true);
-            // In steps that fit into the kernel's 32 bits.
+            // The delay changes in steps that fit into the kernel's 32 bits.
             let p = path(&mut pi, &[250 * MS, 500 * MS, 300 * MS, 100 * MS, 0]);
             assert_eq!((p[1], p[4]), (1.0, 0.0), "{p:?}");
             assert!(!pi.base.saturates && !pi.base.disables_ecn);
@@ -281,14 +284,14 @@ mod tests {
 
     #[test]
     fn the_kernels_gains_are_returned_as_tc_prints_them() {
-        // 0.156250 and 3.195312 in `tc qdisc show`.
+        // `tc qdisc show` prints these gains as 0.156250 and 3.195312.
         assert_eq!(Gains::fixed(41, 819).tc_gains(), Some([40, 818]));
     }
 
     #[test]
     fn a_sum_of_more_than_32_bits_is_truncated() {
-        // 16 s of delay minus 15 ms at a gain of 44 yields 2^32 * 2.56, of which only the fraction 0.56 remains. A
-        // comment in the kernel states that delays of more than some seconds overflow.
+        // A delay of 16 s, minus 15 ms, times a gain of 44 is 2^32 * 2.56, of which only the fraction 0.56 remains. A
+        // comment in the kernel states that the computation overflows if the delay exceeds a few seconds.
         let prob = fixed_step(0, [16_000 * MS, 15 * MS, 16_000 * MS], [44, 879]);
         assert_eq!(prob, ((15_985 * MS * 44 / 64) & u64::from(MAX_PROB)) as u32);
         assert_eq!(fixed_step(7, [0, 15 * MS, 0], [44, 879]), 0);

@@ -1,32 +1,34 @@
 //! DualPI2: a queue for L4S traffic, a queue for all other traffic, and one controller that couples the congestion
-//! signals of both.
+//! signals of the two queues.
 //!
 //! K. De Schepper, B. Briscoe, G. White, RFC 9332, "Dual-Queue Coupled Active Queue Management (AQM) for Low Latency,
-//! Low Loss, and Scalable Throughput (L4S)", January 2023, appendix A, both passes; and `sch_dualpi2` of Linux 6.17
-//! (2025, `net/sched/sch_dualpi2.c`; tc: `q_dualpi2.c` of iproute2 6.18), based on PI2 of K. De Schepper et al., CoNEXT
-//! 2016. `profile` selects one of the two. Each difference between them also has its own parameter, so that it can be
-//! tested alone:
+//! Low Loss, and Scalable Throughput (L4S)", January 2023, appendix A, first and second pass of the pseudocode; and
+//! `sch_dualpi2` of Linux 6.17 (2025, `net/sched/sch_dualpi2.c`; tc: `q_dualpi2.c` of iproute2 6.18), based on PI2 of
+//! K. De Schepper et al., CoNEXT 2016. The parameter `profile` selects one of these two implementations. Each
+//! difference between the implementations can also be selected by a separate parameter and thus be tested alone:
 //!
 //! | | RFC 9332, appendix A | Linux |
 //! | --- | --- | --- |
-//! | buffer (`limit`, `memory_limit`) | 250 ms of bytes, an MTU must fit | 10,000 packets, or twice an MTU for each |
+//! | buffer (`limit`, `memory_limit`) | bytes sent in 250 ms, at least one MTU | 10,000 packets, 2 MTU of memory each |
 //! | update (`tupdate`) | `min(target, RTT_max / 3)`, 15 ms | 16 ms |
-//! | parameters derived from `rtt_max` | `tupdate`, `alpha`, `beta` | also `target`, a sixth of it |
+//! | parameters derived from `rtt_max` | `tupdate`, `alpha`, `beta` | also `target`, a sixth of `rtt_max` |
 //! | arithmetic of `p'` | real numbers | 32 bits, gains rounded to 1/256 Hz |
-//! | choice of packets (`marking`) | in turn (`recur`) | random; twice for a square |
+//! | choice of packets (`marking`) | in turn (`recur`) | random; for `p'^2`, two random numbers |
 //! | native AQM of the L4S queue | ramp from 800 to 1200 us | step at 1 ms (`step_thresh`) |
-//! | short queues exempt | one packet left behind (`th_len`) | off; by the backlog on arrival (`min_qlen_step`) |
-//! | small backlogs (`min_backlog`) | no exception | below 2 MTU the controller is inactive |
+//! | short queues without marks | if one packet remains (`th_len`) | off; by backlog on arrival (`min_qlen_step`) |
+//! | small backlogs (`min_backlog`) | no exception | below 2 MTU, the controller is inactive |
 //! | Classic share of the link (`c_protection`) | 1/16 | 10 % |
 //!
-//! Both have in common: packets whose ECN bits are ECT(1) or CE enter the L4S queue (`ecn_mask`). Every `tupdate`, `p'
-//! += alpha (q - target) + beta (q - q_old)`, where `q` is the longer waiting time of the two head packets. Classic
-//! packets are chosen with `p_C = p'^2`, and dropped unless they are ECN-capable. L4S packets are marked with the
-//! larger of `p_CL = k p'` and the probability of the native AQM. If `p_CL` reaches 1 (`p_C` is then `p_Cmax`, 1/k^2),
-//! packets chosen with `p_C` are dropped in both queues regardless of their ECN bits, and the other packets of the L4S
-//! queue are marked. Without `drop_overload`, `p'` is capped at this value instead. All decisions are made at
-//! departure; with `drop_early`, the kernel's controller decides at arrival. The scheduler is a round robin by bytes,
-//! whose credit changes only while both queues are backlogged, or the RFC's time-shifted FIFO.
+//! The implementations have the following in common. Packets whose ECN bits are ECT(1) or CE enter the L4S queue
+//! (`ecn_mask`). Every `tupdate`, the controller computes `p' += alpha (q - target) + beta (q - q_old)`, where `q` is
+//! the waiting time of the head packet that has waited longer, and `q_old` is the value of `q` at the previous update.
+//! Classic packets are chosen with the probability `p_C = p'^2`; chosen packets are marked if they are ECN-capable, and
+//! dropped otherwise. L4S packets are marked with the probability `p_CL = k p'` or with the probability of the native
+//! AQM, whichever is larger. If `p_CL` reaches 1, `p_C` is `p_Cmax` (1/k^2). Packets chosen with `p_C` are then dropped
+//! in both queues regardless of their ECN bits, and all other packets of the L4S queue are marked. Without
+//! `drop_overload`, `p'` is limited to the value at which `p_CL` is 1 instead. Packets are chosen when they depart;
+//! with `drop_early`, the kernel's controller chooses them when they arrive. The scheduler is either a round robin by
+//! bytes, whose credit changes only while both queues are backlogged, or the RFC's time-shifted FIFO.
 //!
 //! Differences from the sources, and choices where the sources are silent, are listed in the documentation of
 //! [`Config`], which the reference prints.
@@ -50,95 +52,100 @@ use scheduler::{QueueClass, Scheduler};
 use signal::{Chooser, MarkDecision};
 
 parameters! {
-    /// DualPI2: two queues with one coupled controller, of which the L4S queue has almost no delay.
+    /// DualPI2: two queues with one coupled controller; packets in the L4S queue wait very briefly.
     ///
     /// Differences from Linux and RFC 9332:
     ///
-    /// - Packets are classified by ECN bits only, not by filters or priorities. GSO packets do not occur.
+    /// - Packets are classified by ECN bits only, not by filters or priorities. GSO packets are not simulated.
     /// - The RFC has no pseudocode for round robin. aqmlab implements the kernel's round robin, which matches the RFC's
     ///   text.
-    /// - Figure 2 of the RFC contains gains of 0.15 and 3 Hz for an update interval of 15 ms. The text contains 0.16
-    ///   and 3.2 Hz and calls them verified. aqmlab follows the text unless `rtt_max` is set.
-    /// - In the pseudocode, `lq.count` serves three probabilities. In overload it would grow beyond one without limit,
-    ///   and drop more packets than `p_C` implies. In aqmlab, each probability has its own count, and in overload the
-    ///   other packets are marked without a count.
-    /// - `lq.len()` and `lq.time()` are evaluated as written, after the packet has left: the number of packets behind
-    ///   it, and its waiting time.
-    /// - A packet larger than `mtu` must itself fit into the buffer.
-    /// - `tc` truncates gains to multiples of 1/256 Hz, so that `alpha 0.16` becomes less than the kernel's default of
-    ///   41/256. In aqmlab, gains set in the scenario are rounded, and gains derived from `rtt_max` are truncated.
-    /// - An update at the same time as an arrival or a departure is executed first. Updates are exactly `tupdate`
-    ///   apart, whereas the kernel's timer adds its own delays.
-    /// - The reference kernel is 6.18. Kernels before 6.17 have no DualPI2.
+    /// - Figure 2 of the RFC contains gains of 0.15 and 3 Hz for an update interval of 15 ms. The RFC's text contains
+    ///   gains of 0.16 and 3.2 Hz and calls them verified. aqmlab follows the text unless `rtt_max` is set.
+    /// - As in the pseudocode, `lq.len()` and `lq.time()` are evaluated after the packet has left the queue: `lq.len()`
+    ///   is the number of packets that remain, and `lq.time()` is the time for which the packet has waited.
+    /// - As in the pseudocode, `lq.len()` and `lq.time()` are evaluated after the packet has left the queue: they are
+    ///   the number of packets that remain, and the waiting time of the first of them.
+    /// - A packet that is larger than `mtu` is admitted only if the whole packet fits into the buffer.
+    /// - `tc` truncates gains to multiples of 1/256 Hz, so that `alpha 0.16` results in a smaller gain than the
+    ///   kernel's default of 41/256 Hz. In aqmlab, gains set in the scenario are rounded, and gains derived from
+    ///   `rtt_max` are truncated.
+    /// - An update that is due at the same time as an arrival or a departure is executed before it. The interval
+    ///   between updates is exactly `tupdate`, whereas the kernel's timer adds delays.
+    /// - The reference kernel is Linux 6.18. Kernels before 6.17 have no DualPI2.
     pub struct Config {
-        /// Implementation whose rules and defaults apply to all parameters that are not set.
-        pub profile: Profile = Profile::Linux, "aqmlab's choice: the kernel's";
-        /// Maximum backlog of both queues together. In bytes, a whole `mtu` must fit. If omitted, 10,000 packets, or
-        /// with the profile `rfc` the bytes sent in 250 ms at the link rate.
+        /// Implementation that the queue reproduces. The profile determines the rules, and the defaults of all
+        /// parameters that are not set.
+        pub profile: Profile = Profile::Linux, "aqmlab's choice: the kernel's implementation";
+        /// Maximum backlog of both queues together. If the limit is in bytes, it must be at least `mtu`. Default:
+        /// 10,000 packets in the profile `linux`, and the bytes sent in 250 ms at the link rate in `rfc`.
         pub limit: Option<Length> = None, "Linux 6.17; RFC 9332, figure 2";
-        /// Maximum memory used, as the kernel counts it (`truesize`). If omitted, twice `mtu` for each packet of
-        /// `limit` with the profile `linux`, and otherwise unlimited.
+        /// Maximum memory used by queued packets, as the kernel counts it (`truesize`). Default: twice `mtu` for each
+        /// packet of `limit` in the profile `linux`, unlimited in `rfc`.
         pub memory_limit: Option<Size> = None, "Linux 6.17";
         /// Largest packet on the link, including headers (the kernel's `psched_mtu`).
         pub mtu: Size = Size::from_bytes(1514), "Ethernet";
         /// Packets that enter the L4S queue.
         pub ecn_mask: EcnMask = EcnMask::L4sEct, "Linux 6.17; RFC 9332, figure 3";
-        /// Target queueing delay of the controller. If omitted, 15 ms; with the profile `linux` and `rtt_max`, a sixth
-        /// of `rtt_max`. tc calls this parameter `typical_rtt` if `rtt_max` is set.
+        /// Target queueing delay of the controller. Default: 15 ms; in the profile `linux`, a sixth of `rtt_max` if
+        /// `rtt_max` is set. If `rtt_max` is set, `tc` calls this parameter `typical_rtt`.
         pub target: Option<Span> = None, "Linux 6.17; RFC 9332, figure 2";
         /// Longest round-trip time for which the controller is stable. `tupdate`, `alpha` and `beta` are derived from
-        /// it by figure 2 of the RFC unless they are set. With the profile `linux`, this is tc's `max_rtt`, in whole
-        /// microseconds, and `target` is derived from it, too. If omitted, each of these parameters has its own
-        /// default.
+        /// this time as in figure 2 of the RFC, unless they are set. In the profile `linux`, this parameter is
+        /// `max_rtt` of `tc`, in whole microseconds, and `target` is also derived from it. If `rtt_max` is omitted,
+        /// each of the derived parameters has its own default.
         pub rtt_max: Option<Span> = None, "RFC 9332, figure 2; iproute2, q_dualpi2.c";
-        /// Interval between updates of the probability. If omitted, 16 ms, or with the profile `rfc` `target`, but at
-        /// most a third of `rtt_max`.
+        /// Interval between updates of the probability. Default: 16 ms in the profile `linux`; in `rfc`, the smaller of
+        /// `target` and a third of `rtt_max`.
         pub tupdate: Option<Span> = None, "Linux 6.17; RFC 9332, figure 2";
-        /// Integral gain in Hz: increase of the probability per update and per second of delay above `target`. If
-        /// omitted, 0.16, or derived from `rtt_max`.
+        /// Integral gain in Hz: increase of the probability per update and per second of delay above `target`. Default:
+        /// derived from `rtt_max`, or 0.16 if `rtt_max` is not set.
         pub alpha: Option<f64> = None, "Linux 6.17; RFC 9332, appendix A.1";
         /// Proportional gain in Hz: increase of the probability per update and per second by which the delay has grown
-        /// since the last update. If omitted, 3.2, or derived from `rtt_max`.
+        /// since the last update. Default: derived from `rtt_max`, or 3.2 if `rtt_max` is not set.
         pub beta: Option<f64> = None, "Linux 6.17; RFC 9332, appendix A.1";
-        /// Coupling factor `k`: the marking probability of L4S packets divided by the base probability; a whole number
-        /// with the profile `linux`.
+        /// Coupling factor `k`: the marking probability of L4S packets divided by the base probability. In the profile
+        /// `linux`, `k` must be a whole number.
         pub coupling: f64 = 2.0, "Linux 6.17; RFC 9332, figure 2";
-        /// Method by which packets are chosen. If omitted, `random`, or with the profile `rfc` `recur`.
+        /// Method by which packets are chosen to be marked or dropped. Default: `random` in the profile `linux`,
+        /// `recur` in `rfc`.
         pub marking: Option<Marking> = None, "Linux 6.17; RFC 9332, figure 4";
-        /// Backlog of both queues below which the controller marks and drops nothing. If omitted, twice `mtu`, or with
-        /// the profile `rfc` none.
+        /// Backlog of both queues together below which the controller does not mark or drop packets. Default: twice
+        /// `mtu` in the profile `linux`, no such limit in `rfc`.
         pub min_backlog: Option<Size> = None, "Linux 6.17";
-        /// Queueing delay above which all packets of the L4S queue are marked. If omitted, 1 ms with the profile
-        /// `linux`, unless another threshold is set.
+        /// Queueing delay above which all packets of the L4S queue are marked. Default: 1 ms in the profile `linux`,
+        /// unless another threshold is set.
         pub step_thresh: Option<Span> = None, "Linux 6.17";
-        /// The same threshold in packets: a packet is marked if it leaves more than this many packets behind.
+        /// Threshold of the L4S queue in packets: a packet is marked if more than this many packets remain in the queue
+        /// behind it.
         pub step_thresh_packets: Option<u64> = None, "Linux 6.17: off";
-        /// Queueing delay at which the ramp of marking probabilities in the L4S queue begins (`minTh`). If omitted, 800
-        /// us with the profile `rfc` or if `range` is set, unless there is a step.
+        /// Queueing delay at which the marking probability of the L4S queue begins to rise from 0 (`minTh`). Default:
+        /// 800 us in the profile `rfc` or if `range` is set, unless a step threshold is set.
         pub min_th: Option<Span> = None, "RFC 9332, figure 2";
-        /// Width of the ramp, after which all packets are marked. If omitted, 400 us, under the same conditions as
-        /// `min_th`.
+        /// Range of queueing delays above `min_th` over which the marking probability rises to 1. Default: 400 us,
+        /// under the same conditions as the default of `min_th`.
         pub range: Option<Span> = None, "RFC 9332, figure 2";
-        /// The native AQM of the L4S queue does not mark packets that found fewer than this many packets in the queue
-        /// on arrival.
+        /// Minimum length of the L4S queue for marks: the native AQM does not mark a packet that arrived while fewer
+        /// than this many packets were queued.
         pub min_qlen_step: u64 = 0, "Linux 6.17";
-        /// The native AQM does not mark packets that leave at most this many packets behind (`Th_len`). If omitted,
-        /// off, or with the profile `rfc` 1.
+        /// Maximum length without marks (`Th_len`): the native AQM does not mark a packet if at most this many packets
+        /// remain in the queue behind it. Default: off in the profile `linux`, 1 in `rfc`.
         pub th_len: Option<u64> = None, "RFC 9332, figure 2";
         /// Scheduler of the two queues.
         pub scheduler: Conditional = Conditional::Wrr, "Linux 6.17; RFC 9332, appendix A.2";
-        /// Share of the link for the Classic queue while both queues are backlogged, with round robin. If omitted, 0.1,
-        /// or with the profile `rfc` 1/16.
+        /// Share of the link for the Classic queue while both queues are backlogged, with the scheduler `wrr`. Default:
+        /// 0.1 in the profile `linux`, 1/16 in `rfc`.
         pub c_protection: Option<f64> = None, "Linux 6.17; RFC 9332, section 4.2.2";
-        /// Maximum time by which a Classic packet waits longer than an L4S packet, with the time-shifted FIFO.
+        /// Maximum time by which a Classic packet waits longer than an L4S packet that arrives at the same time, with
+        /// the scheduler `time-shifted-fifo`.
         pub tshift: Span = Span::from_millis(50), "RFC 9332, appendix A.2";
-        /// Whether both queues drop packets in persistent overload. If not, the probability is capped and the queues
-        /// grow to `limit`.
+        /// Whether both queues drop packets in persistent overload. If false, the probability is limited, and the
+        /// queues grow up to `limit`.
         pub drop_overload: bool = true, "Linux 6.17; RFC 9332, appendix A.2";
-        /// Whether the controller decides at arrival instead of at departure; only with the profile `linux`.
+        /// Whether the controller decides on a packet at its arrival instead of at its departure. Only allowed in the
+        /// profile `linux`.
         pub drop_early: bool = false, "Linux 6.17";
-        /// State of the timer at the start of a run: running for a long time (`config`), or started with the run
-        /// (`fresh`).
+        /// State of the update timer at the start of the run. `settled`: the timer has been running for a long time.
+        /// `fresh`: the timer starts with the run.
         pub start: Start = Start::Settled, "aqmlab's choice";
     }
 }
@@ -146,7 +153,7 @@ parameters! {
 choices! {
     /// Implementations of DualPI2.
     pub enum Profile {
-        /// The kernel's, Linux 6.17.
+        /// The implementation in the kernel, Linux 6.17.
         Linux = "linux",
         /// The pseudocode of RFC 9332, appendix A.
         Rfc = "rfc",
@@ -156,7 +163,7 @@ choices! {
 choices! {
     /// Packets that enter the L4S queue.
     pub enum EcnMask {
-        /// ECT(1) and CE.
+        /// Packets with ECT(1) or CE.
         L4sEct = "l4s-ect",
         /// All ECN-capable packets.
         AnyEct = "any-ect",
@@ -164,21 +171,21 @@ choices! {
 }
 
 choices! {
-    /// The method of choosing packets with a probability.
+    /// The method of choosing packets according to a probability.
     pub enum Marking {
-        /// At random, independently for each packet.
+        /// Packets are chosen at random, independently of each other.
         Random = "random",
-        /// Evenly: one packet in `1/p`.
+        /// Packets are chosen evenly: one in every `1/p` packets.
         Recur = "recur",
     }
 }
 
 choices! {
-    /// The priority of the L4S queue, with protection of the Classic queue against starvation.
+    /// The scheduler, which gives priority to the L4S queue and prevents that the Classic queue starves.
     pub enum Conditional {
         /// Weighted round robin by bytes.
         Wrr = "wrr",
-        /// FIFO order, as if Classic packets had arrived `tshift` later.
+        /// Order of arrival, as if Classic packets had arrived later by `tshift`.
         TimeShiftedFifo = "time-shifted-fifo",
     }
 }
@@ -216,24 +223,24 @@ impl TestCases for Config {
     }
 }
 
-/// The running discipline.
+/// A DualPI2 queue.
 #[derive(Clone)]
 struct DualPi2 {
     rules: Rules,
-    /// The packets, each with its arrival time and whether the native AQM may mark it.
+    /// The packets of the L4S queue, each with its arrival time and whether the native AQM may mark it.
     l4s: Fifo<(Instant, bool)>,
-    /// The packets, each with its arrival time.
+    /// The packets of the Classic queue, each with its arrival time.
     classic: Fifo<Instant>,
     controller: Controller,
     chooser: Chooser,
     scheduler: Scheduler,
     statistics: Statistics,
     start: Start,
-    /// The time of the last call.
+    /// The time of the last call of `enqueue` or `dequeue`.
     now: Instant,
 }
 
-/// The counters of the kernel.
+/// The counters that the kernel reports.
 #[derive(Clone, Default)]
 struct Statistics {
     packets_in_c: u64,
@@ -339,7 +346,8 @@ impl Report for DualPi2 {
 }
 
 impl DualPi2 {
-    /// Removes the next packet and returns it unless it is dropped; `None` if both queues are empty.
+    /// Removes the next packet. Returns the packet, `None` if both queues are empty, or `Continue` if the packet was
+    /// dropped.
     #[inline(always)]
     fn try_next(&mut self, cx: &mut Context<'_>) -> ControlFlow<Option<Packet>> {
         let [l4s, classic] = self.heads();
@@ -358,7 +366,7 @@ impl DualPi2 {
         ControlFlow::Break(Some(packet))
     }
 
-    /// Returns the next packet after a drop. This loop is a separate function because the first packet is rarely
+    /// Returns the next packet after a drop. The loop is a separate function because the first packet is rarely
     /// dropped.
     #[inline(never)]
     fn dequeue_after_drop(&mut self, cx: &mut Context<'_>) -> Option<Packet> {
@@ -369,7 +377,7 @@ impl DualPi2 {
         }
     }
 
-    /// The arrival times of the head packets, the L4S queue first.
+    /// Returns the arrival times of the two head packets, that of the L4S queue first.
     #[inline]
     fn heads(&self) -> [Option<Instant>; 2] {
         [
@@ -378,12 +386,12 @@ impl DualPi2 {
         ]
     }
 
-    /// The waiting times of the head packets; zero for an empty queue.
+    /// Returns the waiting times of the two head packets; zero for an empty queue.
     fn delays(&self, now: Instant) -> [Span; 2] {
         self.heads().map(|head| head.map_or(Span::ZERO, |arrival| now.since(arrival)))
     }
 
-    /// Executes the updates up to `now`.
+    /// Executes the controller's updates up to `now`.
     #[inline]
     fn catch_up(&mut self, now: Instant) {
         self.now = now;
@@ -398,7 +406,7 @@ impl DualPi2 {
         self.controller.catch_up(oldest, now);
     }
 
-    /// Removes the head packet of a queue. Returns it with the marking probability of the native AQM.
+    /// Removes the head packet of a queue. Returns the packet and the native AQM's marking probability.
     #[inline]
     fn take(&mut self, class: QueueClass) -> Option<(Packet, f64)> {
         if class == QueueClass::Classic {
@@ -418,8 +426,8 @@ impl DualPi2 {
         self.accept(class, packet, 0.0, cx)
     }
 
-    /// Decides, with the probabilities of the controller and the native AQM, whether a packet of this queue is sent,
-    /// and marks it if necessary.
+    /// Decides, with the probabilities of the controller and of the native AQM, whether a packet of this queue is sent
+    /// or dropped. Marks the packet if necessary. Returns whether the packet is sent.
     #[inline(always)]
     fn accept(&mut self, class: QueueClass, packet: &mut Packet, native: f64, cx: &mut Context<'_>) -> bool {
         let is_active = self.backlog().bytes >= self.rules.min_backlog;
@@ -446,7 +454,7 @@ impl DualPi2 {
         true
     }
 
-    /// Marks a packet on which the controller has already decided at arrival.
+    /// Applies the native AQM to a packet on which the controller has already decided at arrival.
     #[inline(never)]
     fn mark_natively(&mut self, packet: &mut Packet, native: f64, cx: &mut Context<'_>) {
         if native > 0.0 {
@@ -455,8 +463,8 @@ impl DualPi2 {
         }
     }
 
-    /// Marks `packet` according to `decision`. As in the kernel, both kinds of mark are counted, even if the packet is
-    /// already marked.
+    /// Marks `packet` according to `decision`. As in the kernel, marks by the controller and marks by the native AQM
+    /// are both counted, even if the packet is already marked.
     fn mark(&mut self, packet: &mut Packet, decision: MarkDecision, cx: &mut Context<'_>) {
         if decision.coupled {
             self.statistics.ecn_mark += 1;

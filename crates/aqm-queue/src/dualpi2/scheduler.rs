@@ -1,8 +1,8 @@
-//! The scheduler of the two queues: the L4S queue has priority, on condition that it does not starve the Classic queue.
+//! The scheduler of the two queues, which gives priority to the L4S queue without starving the Classic queue.
 
 use aqm_net::{Instant, Span};
 
-/// The two queues.
+/// The two queues of DualPI2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum QueueClass {
     /// The L4S queue (`lq`, `l_queue`).
@@ -11,32 +11,33 @@ pub(super) enum QueueClass {
     Classic,
 }
 
-/// The conditional priority.
+/// The scheduler that gives the L4S queue conditional priority.
 #[derive(Clone, Debug)]
 pub(super) enum Scheduler {
-    /// Weighted round robin by a credit in bytes times percent, whose sign selects the queue. The credit changes only
-    /// while both queues are backlogged, and is reset when both are empty.
+    /// Weighted round robin. A credit, in bytes times percent, selects the queue by its sign. The credit changes only
+    /// while both queues are backlogged, and is reset when both queues are empty.
     Wrr {
-        /// The Classic queue is served if the credit is positive.
+        /// The credit. The Classic queue is served if the credit is positive.
         credit: f64,
         /// The initial credit.
         init: f64,
         /// The Classic queue's weight in percent; the remainder is the L4S queue's weight.
         classic: f64,
     },
-    /// Time-shifted FIFO: the head packet that arrived first is sent, where the arrival of Classic packets is shifted
-    /// by this time.
+    /// Time-shifted FIFO: of the two head packets, the packet that arrived first is sent, where this time is added to
+    /// the arrival times of Classic packets.
     TimeShifted(Span),
 }
 
 impl Scheduler {
-    /// Creates a round robin with `classic` percent for the Classic queue and a largest packet of `mtu` bytes.
+    /// Creates a round robin that gives `classic` percent to the Classic queue. The largest packet has `mtu` bytes.
     pub fn wrr(classic: f64, mtu: u64) -> Self {
         let init = mtu as f64 * (classic - (100.0 - classic));
         Self::Wrr { credit: init, init, classic }
     }
 
-    /// The queue that sends next, for these arrival times of the head packets; `None` if both queues are empty.
+    /// Returns the queue that sends next, given the arrival times of the two head packets. Returns `None` if both
+    /// queues are empty.
     #[inline]
     pub fn pick(&mut self, l4s: Option<Instant>, classic: Option<Instant>) -> Option<QueueClass> {
         let (l4s, classic) = match (l4s, classic) {
@@ -57,7 +58,7 @@ impl Scheduler {
         Some(if is_l4s { QueueClass::L4s } else { QueueClass::Classic })
     }
 
-    /// Charges a packet of `bytes` sent from one queue while the other is backlogged.
+    /// Charges a packet of `bytes` that one queue sent while the other queue was backlogged.
     #[inline]
     pub fn sent(&mut self, from: QueueClass, bytes: u16) {
         if let Self::Wrr { credit, classic, .. } = self {
@@ -65,7 +66,7 @@ impl Scheduler {
         }
     }
 
-    /// The credit, in bytes times percent; 0 for the time-shifted FIFO.
+    /// Returns the credit, in bytes times percent; 0 for the time-shifted FIFO.
     pub fn credit(&self) -> f64 {
         match *self {
             Self::Wrr { credit, .. } => credit,
@@ -80,7 +81,8 @@ mod tests {
 
     const HEAD: Option<Instant> = Some(Instant::START);
 
-    /// The bytes that each queue sends when `packets` packets of these sizes are all queued at once.
+    /// Returns the bytes that each queue sends if both queues are always backlogged with packets of these sizes, and
+    /// `packets` packets are sent in total.
     fn shares(scheduler: &mut Scheduler, [l4s, classic]: [u16; 2], packets: u32) -> [f64; 2] {
         let mut sent = [0.0; 2];
         for _ in 0..packets {
@@ -105,8 +107,8 @@ mod tests {
 
     #[test]
     fn a_queue_that_was_idle_starts_with_nine_l4s_packets() {
-        // The initial credit is 1514 * (10 - 90) percent. Each full packet adds 10 * 1514. Eight packets make it 0,
-        // which is still the L4S queue's turn.
+        // The initial credit is 1514 * (10 - 90) percent. Each full packet of the L4S queue adds 10 * 1514. After eight
+        // packets, the credit is 0, and the L4S queue is still served.
         let mut wrr = Scheduler::wrr(10.0, 1514);
         assert_eq!(wrr.credit(), -121_120.0);
         let turns: Vec<QueueClass> = (0..11)

@@ -1,5 +1,5 @@
-//! The choice of packets to signal, at random as in the kernel, or in turn as the RFC prefers; and the native AQM of
-//! the L4S queue, which depends only on that queue.
+//! Chooses which packets to mark or drop, either at random, as in the kernel, or in turn, as the RFC prefers. This file
+//! also contains the native AQM of the L4S queue, which depends only on the L4S queue.
 
 use aqm_net::{Rng, Span};
 
@@ -8,13 +8,14 @@ use super::controller::{Base, MAX_PROB};
 /// The method by which packets are chosen.
 #[derive(Clone, Debug)]
 pub(super) enum Chooser {
-    /// A packet is chosen if 32 random bits are at most the probability; two draws for a square.
+    /// A packet is chosen if a random number of 32 bits is at most the probability. For the probability `p'^2`, two
+    /// random numbers must be at most `p'`.
     Random,
     /// A packet is chosen when the sum of the probabilities exceeds one (`recur`).
     InTurn(Counts),
 }
 
-/// The sums of probabilities minus the number of chosen packets (`q.count`).
+/// For each kind of decision, the sum of the probabilities minus the number of chosen packets (`q.count`).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
     classic: f64,
@@ -22,7 +23,7 @@ pub(super) struct Counts {
     l4s_drop: f64,
 }
 
-/// The RFC's `recur`.
+/// Adds `likelihood` to `count` and returns whether the packet is chosen, as `recur` of the RFC does.
 #[inline]
 fn recur(count: &mut f64, likelihood: f64) -> bool {
     *count += likelihood;
@@ -33,23 +34,23 @@ fn recur(count: &mut f64, likelihood: f64) -> bool {
     is_chosen
 }
 
-/// The kernel's `dualpi2_roll`.
+/// Returns a random number of 32 bits, as the kernel's `dualpi2_roll` does.
 #[inline]
 fn roll(rng: &mut Rng) -> u32 {
     (rng.bits() >> 32) as u32
 }
 
-/// The reasons to mark a packet of the L4S queue.
+/// The reasons for which a packet of the L4S queue is marked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MarkDecision {
-    /// The coupled probability of the controller.
+    /// Whether the controller's coupled probability marks the packet.
     pub coupled: bool,
-    /// The native AQM.
+    /// Whether the native AQM marks the packet.
     pub native: bool,
 }
 
 impl Chooser {
-    /// Draws the sums of a queue that has been in service for a long time.
+    /// Draws the initial sums at random, because the queue has been in service for a long time.
     pub fn draw_sums(&mut self, chance: &mut Rng) {
         if let Self::InTurn(counts) = self {
             let mut draw = || chance.uniform_positive();
@@ -57,7 +58,7 @@ impl Chooser {
         }
     }
 
-    /// Whether a packet of the Classic queue is chosen with `p_C`.
+    /// Chooses with the probability `p_C` whether to mark or drop a packet of the Classic queue.
     #[inline]
     pub fn classic(&mut self, base: &Base, rng: &mut Rng) -> bool {
         match self {
@@ -66,7 +67,7 @@ impl Chooser {
         }
     }
 
-    /// Whether a packet of a saturated L4S queue is chosen with `p_C` to be dropped.
+    /// Chooses with the probability `p_C` whether to drop a packet of a saturated L4S queue.
     pub fn saturated(&mut self, base: &Base, rng: &mut Rng) -> bool {
         match self {
             Self::Random => squared(base, rng),
@@ -74,8 +75,8 @@ impl Chooser {
         }
     }
 
-    /// Chooses whether to mark a packet of the L4S queue, with the larger of the coupled and the `native` probability.
-    /// If `base` is `None`, the coupled probability is not used.
+    /// Chooses whether to mark a packet of the L4S queue, with the coupled probability or the `native` probability,
+    /// whichever is larger. If `base` is `None`, the coupled probability is not used.
     #[inline]
     pub fn l4s(&mut self, base: Option<&Base>, native: f64, rng: &mut Rng) -> MarkDecision {
         match self {
@@ -99,7 +100,7 @@ impl Chooser {
     }
 }
 
-/// Chooses with the square of `p'`.
+/// Chooses with the probability `p'^2`.
 #[inline]
 fn squared(base: &Base, rng: &mut Rng) -> bool {
     roll(rng) <= base.prob && roll(rng) <= base.prob
@@ -108,21 +109,22 @@ fn squared(base: &Base, rng: &mut Rng) -> bool {
 /// The native AQM of the L4S queue.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Native {
-    /// Marks packets that waited longer than this.
+    /// Marks packets that waited longer than this time.
     Step(Span),
-    /// Marks packets that leave more than this many packets behind.
+    /// Marks packets behind which more than this many packets remain in the queue.
     StepInPackets(u64),
-    /// Marks with a probability from 0 at `min_th` to 1 at `max_th`.
+    /// Marks packets with a probability that rises from 0 at a waiting time of `min_th` to 1 at `max_th`.
     Ramp {
-        /// The start of the ramp.
+        /// The waiting time at which the probability begins to rise.
         min_th: Span,
-        /// The end of the ramp.
+        /// The waiting time at which the probability reaches 1.
         max_th: Span,
     },
 }
 
 impl Native {
-    /// The marking probability of a packet that waited for this time and leaves this many packets behind.
+    /// Returns the marking probability of a packet that waited for the time `waited` and behind which `behind` packets
+    /// remain in the queue.
     #[inline]
     pub fn probability(self, waited: Span, behind: u64) -> f64 {
         match self {
@@ -179,8 +181,8 @@ mod tests {
 
     #[test]
     fn a_saturated_queue_drops_exactly_the_square_with_either_method() {
-        // With one count for marks and drops, as in the pseudocode, 47 % would be dropped at a base probability of 0.6,
-        // because the excess of the count over one from marks would cause drops.
+        // With one count for marks and drops, as in the pseudocode, 47 % of the packets would be dropped at a base
+        // probability of 0.6, because marks would increase the count beyond one, and the excess would cause drops.
         for mut chooser in [Chooser::Random, Chooser::InTurn(Counts::default())] {
             let (base, mut rng) = (base(0.6), rng());
             let drops: u32 = (0..400_000).map(|_| u32::from(chooser.saturated(&base, &mut rng))).sum();
@@ -216,7 +218,7 @@ mod tests {
             [at(0), at(800), at(900), at(1000), at(1199), at(1200), at(9000)],
             [0.0, 0.0, 0.25, 0.5, 0.9975, 1.0, 1.0]
         );
-        // Without a width, the ramp is a step. The RFC includes the threshold, and the kernel excludes it.
+        // A ramp of width zero is a step. At exactly the threshold, the RFC marks packets, and the kernel does not.
         let edge = Native::Ramp { min_th: us(1000), max_th: us(1000) };
         assert_eq!([edge.probability(us(999), 9), edge.probability(us(1000), 9)], [0.0, 1.0]);
         let step = Native::Step(us(1000));

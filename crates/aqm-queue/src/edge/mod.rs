@@ -1,12 +1,12 @@
 //! The edge of a network: classifies flows as short or long and writes the class into each packet, so that a queue in
-//! the core can treat the classes differently without per-flow state.
+//! the core of the network can treat the classes differently without per-flow state.
 //!
-//! The division into a counter per flow at the edge and a mark per packet in the core follows L. Guo and I. Matta, "The
-//! War Between Mice and Elephants", ICNP 2001.
+//! The edge keeps a counter per flow, and the core reads only the class of each packet, as in the paper of L. Guo and
+//! I. Matta, "The War Between Mice and Elephants", ICNP 2001.
 //!
-//! An edge sets the [`Packet::class`] of each packet that passes, and changes nothing else. It cannot reorder packets.
-//! A flow is identified by [`Packet::flow`]. If packets carry a 5-tuple instead, a [`Table`] maps the 5-tuple's hash to
-//! a number.
+//! An edge sets the [`Packet::class`] of each packet that passes. It changes no other field and does not reorder
+//! packets. A flow is identified by [`Packet::flow`]. If packets carry a 5-tuple instead, a [`Table`] maps the hash of
+//! the 5-tuple to a flow number.
 
 mod sfd;
 mod short_flows;
@@ -19,13 +19,13 @@ use crate::Gauge;
 
 pub use table::{Key, Table};
 
-/// The class of a packet of a flow that is still short.
+/// The class of packets whose flow is still short.
 pub const SHORT: u8 = 1;
-/// The class of a packet of a flow that has become long.
+/// The class of packets whose flow has become long.
 pub const LONG: u8 = 2;
 
 registry! {
-    /// The parameters of any edge.
+    /// The parameters of an edge of any kind.
     pub enum Config: Build, "edges" = "edge" {
         "short-flows" => short_flows,
         "sfd" => sfd,
@@ -38,28 +38,29 @@ impl Default for Config {
     }
 }
 
-/// The interface of every edge's `Config`.
+/// The interface that the `Config` of every edge implements.
 pub trait Build {
-    /// Checks all parameters and builds the running edge. `rng` is the edge's own random stream.
+    /// Checks all parameters and builds the edge. `rng` is the random stream that only this edge uses.
     ///
     /// # Errors
-    /// Every wrong field, with what is allowed.
+    /// Returns one error per invalid field, which states what is allowed.
     fn build(&self, rng: Rng) -> Result<Box<dyn Edge>, ConfigErrors>;
 }
 
 /// The point at which packets enter a network and are classified as short or long.
 ///
-/// Calls are in order of time. Timed actions, such as the expiry of flows, are executed at the next call, in order.
+/// The times of successive calls never decrease. Actions that are due at a certain time, such as the expiry of flows,
+/// are executed at the next call, in order of time.
 pub trait Edge: DynClone + Send + Sync {
-    /// The class of a packet that passes at `now`: [`SHORT`] or [`LONG`].
+    /// Returns the class of a packet that passes at `now`: [`SHORT`] or [`LONG`].
     fn classify(&mut self, packet: &Packet, now: Instant) -> u8;
 
-    /// Executes the actions due by `now` without a packet, for example before the gauges are read.
+    /// Executes the actions that are due by `now` without classifying a packet, for example before the gauges are read.
     fn catch_up(&mut self, now: Instant);
 
-    /// Reports the values worth plotting at the time of the last call, each with a unique name: the number of
-    /// remembered `flows`, the `threshold` between short and long, and the number of flows `evicted` so far because the
-    /// table was full.
+    /// Reports the edge's gauges at the time of the last call, each with a unique name: the number of remembered
+    /// `flows`, the `threshold` between short and long, and the number of flows `evicted` so far because the table was
+    /// full.
     fn gauges(&self, show: &mut dyn FnMut(Gauge));
 }
 
@@ -72,7 +73,7 @@ mod tests {
 
     use super::*;
 
-    /// Every edge with its defaults, and each option with a branch of its own.
+    /// Returns every kind of edge with its defaults, and once with each option that has a separate branch in the code.
     fn members() -> Vec<Config> {
         let variants = [
             json!({"kind": "short-flows", "threshold_rule": "static", "max_flows": 3}),
@@ -91,7 +92,7 @@ mod tests {
         found.unwrap_or_else(|| panic!("there is no gauge {name}"))
     }
 
-    /// The classes that `edge` assigns to packets of flows with one packet and with many packets, with pauses.
+    /// Returns the classes that `edge` assigns to the packets of short and long flows, which pause at times.
     fn classes(edge: &mut dyn Edge) -> Vec<u8> {
         let mut rng = Streams::new(5).named("arrivals", 0);
         let mut now = Instant::START;

@@ -1,18 +1,19 @@
-//! SFD, "short flow differentiating": classifies the first bytes of every flow as short, and penalises packets beyond
-//! them.
+//! SFD, "short flow differentiating": classifies the first bytes of every flow as short, and penalises the flow's later
+//! packets.
 //!
 //! X. Chen and J. Heidemann, "Preferential Treatment for Short Flows to Reduce Web Latency", Computer Networks 41(6),
-//! 2003, as implemented in ns-2 (DiffServ module, policy `SFD`): a byte counter per flow id, a fixed threshold, entries
-//! that expire after 5 s, and three methods of penalising packets beyond the threshold.
+//! 2003, as implemented in ns-2 (DiffServ module, policy `SFD`). The implementation has a byte counter per flow id, a
+//! fixed threshold, entries that expire after 5 s, and three methods of penalising packets beyond the threshold.
 //!
 //! aqmlab's choices:
-//! - The packet that crosses the threshold counts as beyond it, as in ns-2, whose counter includes this packet.
-//! - A flow that was silent for longer than `expiry` is new when it sends again. ns-2 removes an old entry only when
-//!   its search for another flow passes the entry, so that a flow that returns earlier continues its count.
-//! - The comment in ns-2 states that its third method penalises 4 of 5 packets, but its code penalises 5 of 6. aqmlab
-//!   implements both under different names.
-//! - Memory is bounded: when `max_flows` flows are remembered, a new flow replaces the flow that has been silent
-//!   longest.
+//! - The packet with which a flow exceeds the threshold counts as beyond the threshold, as in ns-2, whose counter
+//!   includes this packet.
+//! - A flow that was silent for longer than `expiry` counts as a new flow when it sends again. ns-2 removes an expired
+//!   entry only when a search for another flow passes this entry. Until then, a flow that sends again continues its old
+//!   count.
+//! - The comment in ns-2 states that its third method penalises 4 of 5 packets, but the code penalises 5 of 6. aqmlab
+//!   implements both methods under different names.
+//! - Memory is bounded: if `max_flows` flows are remembered, a new flow replaces the flow that has been silent longest.
 
 use aqm_net::{ConfigErrors, ErrorCollector, Instant, Packet, Rng, Size, Span, choices, parameters};
 
@@ -20,15 +21,15 @@ use super::{Build, Edge, LONG, SHORT, Table};
 use crate::Gauge;
 
 parameters! {
-    /// SFD, ns-2's byte counter: packets are short until their flow has sent `threshold` bytes. `penalty` determines
-    /// which of the following packets are long.
+    /// SFD, ns-2's byte counter: the packets of a flow are short until the flow has sent `threshold` bytes. `penalty`
+    /// determines which later packets are long.
     pub struct Config {
-        /// A packet is short if its flow has sent at most this many bytes, including the packet.
+        /// Threshold in bytes: a packet is short if its flow has sent at most this many bytes, including this packet.
         pub threshold: Size = Size::from_bytes(5000),
             "aqmlab's choice: ten packets of 500 bytes; ns-2 has no default";
-        /// Which packets beyond the threshold are long.
+        /// Rule that selects which packets beyond the threshold are long.
         pub penalty: Penalty = Penalty::Every, "ns-2, `downgrade2` = 0";
-        /// A flow is forgotten after it has been silent for longer than this.
+        /// Time of silence after which a flow is forgotten.
         pub expiry: Span = Span::from_millis(5000), "ns-2, `FLOW_TIME_OUT`";
         /// Maximum number of remembered flows. A new flow replaces the flow that has been silent longest.
         pub max_flows: u32 = 1_000_000, "aqmlab's choice; ns-2 has no bound";
@@ -36,15 +37,15 @@ parameters! {
 }
 
 choices! {
-    /// Which packets beyond the threshold are long.
+    /// The rule that selects which packets beyond the threshold are long.
     pub enum Penalty {
-        /// All packets; ns-2's `downgrade2` = 0.
+        /// All packets (`downgrade2` = 0 in ns-2).
         Every = "every",
-        /// Each packet with probability 1 - `threshold` / bytes sent by the flow; ns-2's `downgrade2` = 1.
+        /// Each packet with the probability 1 - `threshold` / (bytes sent by the flow) (`downgrade2` = 1 in ns-2).
         Random = "random",
-        /// Five of six packets: the behaviour of ns-2's code for `downgrade2` = 2.
+        /// Five of six packets, as in ns-2's code for `downgrade2` = 2.
         FiveOfSix = "five-of-six",
-        /// Four of five packets: the behaviour stated in ns-2's comment for `downgrade2` = 2.
+        /// Four of five packets, as stated in ns-2's comment on `downgrade2` = 2.
         FourOfFive = "four-of-five",
     }
 }
@@ -58,7 +59,7 @@ impl Build for Config {
     }
 }
 
-/// The running edge.
+/// An edge that uses SFD.
 #[derive(Clone)]
 pub struct Sfd {
     config: Config,
@@ -70,7 +71,7 @@ pub struct Sfd {
 #[derive(Clone, Default)]
 struct Sent {
     bytes: u64,
-    /// Packets penalised since the last packet that was not.
+    /// Packets penalised since the last packet that was not penalised.
     penalised: u32,
 }
 
@@ -102,7 +103,7 @@ impl Edge for Sfd {
 }
 
 impl Sent {
-    /// Penalises `run` packets and then exempts one.
+    /// Penalises `run` packets in a row and then exempts one. Returns whether the next packet is penalised.
     fn is_penalised(&mut self, run: u32) -> bool {
         let is_penalised = self.penalised < run;
         self.penalised = if is_penalised { self.penalised + 1 } else { 0 };
@@ -120,7 +121,7 @@ mod tests {
         config.build(Streams::new(3).named("edge", 0)).unwrap()
     }
 
-    /// The marks of `count` packets of flow 1, sent at `now`: `S` and `L`.
+    /// Returns the classes of `count` packets of flow 1 that are sent at `now`: `S` for short, `L` for long.
     fn marks(edge: &mut dyn Edge, bytes: u16, now: Instant, count: usize) -> String {
         let one = |_| {
             let packet = Packet { flow: 1, bytes, ..Packet::default() };

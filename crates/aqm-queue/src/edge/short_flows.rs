@@ -1,25 +1,24 @@
-//! Classification of short flows by packet count: the first `L_t` packets of every flow are short, and `L_t` adapts to
-//! the traffic.
+//! Classifies packets by the packet count of their flow: the first `L_t` packets of every flow are short, and the
+//! threshold `L_t` adapts to the traffic.
 //!
-//! L. Guo and I. Matta, "The War Between Mice and Elephants", ICNP 2001: a soft-state packet counter per flow; a
-//! threshold `L_t`, static or controlled by the ratio of active short flows to active long flows (`SLR`); a period
-//! `T_u` after which inactive flows are removed; and a period `T_c` between changes of the threshold. Table III: SLR
-//! about 3, T_u = 1 s, T_c = 10 s.
+//! L. Guo and I. Matta, "The War Between Mice and Elephants", ICNP 2001. An edge has a soft-state packet counter per
+//! flow and a threshold `L_t`, which is static or controlled by the ratio of active short flows to active long flows
+//! (`SLR`). Inactive flows are removed after a period `T_u`, and the threshold changes after each period `T_c`. Table
+//! III of the paper contains an SLR of about 3, T_u = 1 s and T_c = 10 s.
 //!
 //! aqmlab's choices where the paper is silent:
-//! - The initial value of the threshold, its bounds, and the rule by which it changes: `steered` halves the threshold
-//!   if there are too many short flows and adds `step` if there are too few. `quantile` sets the threshold directly to
-//!   the value that splits the counts of the active flows by SLR.
-//! - Inactive flows are removed at multiples of T_u: an entry is removed if the flow sent nothing in the whole period
-//!   since the last scan, so after T_u to 2 T_u of silence. This is aqmlab's interpretation of "every T_u". `purge =
+//! - The threshold's initial value, its bounds and the rule by which it changes are aqmlab's. The rule `steered` halves
+//!   the threshold if there are too many short flows and adds `step` if there are too few. The rule `quantile` sets the
+//!   threshold to the packet count at which the ratio of short to long active flows is SLR.
+//! - Inactive flows are removed at multiples of T_u: a flow's entry is removed if the flow sent nothing since the last
+//!   scan, which means after a silence of T_u to 2 T_u. This is aqmlab's interpretation of "every T_u". `purge =
 //!   "at-age"` removes each flow after exactly T_u instead.
-//! - The threshold changes at multiples of T_c, after the inactive flows of this instant have been removed. An entry is
-//!   short if its count is at most the previous threshold.
+//! - The threshold changes at multiples of T_c, after flows that are inactive at this time have been removed. For the
+//!   ratio, a flow is short if its packet count is at most the previous threshold.
 //! - If no flow is active, the ratio is undefined and the threshold does not change.
-//! - Actions due at an instant are executed before a packet of the same instant is counted.
-//! - Every packet is counted, including retransmissions, because an edge cannot recognise them.
-//! - Memory is bounded: when `max_flows` flows are remembered, a new flow replaces the flow that has been silent
-//!   longest.
+//! - Actions that are due when a packet passes are executed before this packet is counted.
+//! - Every packet is counted, including retransmissions, because an edge cannot recognise retransmissions.
+//! - Memory is bounded: if `max_flows` flows are remembered, a new flow replaces the flow that has been silent longest.
 
 use aqm_net::{ConfigError, ConfigErrors, ErrorCollector, Instant, Packet, Rng, Span, choices, parameters};
 
@@ -27,19 +26,19 @@ use super::{Build, Edge, LONG, SHORT, Table};
 use crate::Gauge;
 
 parameters! {
-    /// A packet counter per flow: the first `threshold` packets of every flow are short, and the threshold is
-    /// controlled towards a target ratio of short to long flows.
+    /// Short flows by packet count: the first `threshold` packets of every flow are short, and the threshold changes
+    /// until the ratio of short to long flows reaches a target.
     pub struct Config {
-        /// Initial number of packets of every flow that are short (`L_t`).
+        /// Initial threshold: number of packets at the start of each flow that are short (`L_t`).
         pub threshold: u32 = 20, "aqmlab's choice: the paper is silent";
         /// The rule by which the threshold changes.
         pub threshold_rule: ThresholdRule = ThresholdRule::Steered,
-            "Guo & Matta 2001: dynamic; the rule is aqmlab's choice";
+            "Guo & Matta 2001: a dynamic threshold; the rule is aqmlab's choice";
         /// Target number of active short flows per active long flow (`SLR`).
         pub short_to_long: f64 = 3.0, "Guo & Matta 2001, table III";
-        /// Silence after which a flow is forgotten (`T_u`). `none`: never.
+        /// Time of silence after which a flow is forgotten (`T_u`). `none`: flows are never forgotten.
         pub expiry: Option<Span> = Some(Span::from_millis(1000)), "Guo & Matta 2001, table III";
-        /// When silent flows are removed.
+        /// Times at which silent flows are removed.
         pub purge: Purge = Purge::AtScans, "Guo & Matta 2001, as aqmlab interprets it";
         /// Interval between changes of the threshold (`T_c`).
         pub update: Span = Span::from_millis(10_000), "Guo & Matta 2001, table III";
@@ -59,25 +58,26 @@ choices! {
     pub enum ThresholdRule {
         /// The threshold is constant.
         Static = "static",
-        /// The threshold is halved if there are more than `short_to_long` short flows per long flow, or no long flow.
-        /// Otherwise it increases by `step`.
+        /// The threshold is halved if there are more than `short_to_long` short flows per long flow, or if there is no
+        /// long flow. Otherwise it increases by `step`.
         Steered = "steered",
-        /// The threshold becomes the smallest packet count that is not exceeded by SLR / (SLR + 1) of the active flows.
+        /// The threshold becomes the smallest packet count such that at least a fraction of SLR / (SLR + 1) of the
+        /// active flows do not exceed it.
         Quantile = "quantile",
     }
 }
 
 choices! {
-    /// When silent flows are removed.
+    /// The times at which silent flows are removed.
     pub enum Purge {
-        /// At multiples of `expiry`: flows that sent nothing since the last multiple.
+        /// At multiples of `expiry`, flows that sent nothing since the previous multiple are removed.
         AtScans = "at-scans",
-        /// As soon as a flow has been silent for longer than `expiry`.
+        /// A flow is removed as soon as it has been silent for longer than `expiry`.
         AtAge = "at-age",
     }
 }
 
-/// The shortest period allowed. After a long pause, shorter periods would make the next call slow.
+/// The shortest period allowed. With shorter periods, the first call after a long pause would be slow.
 const MIN_PERIOD: Span = Span::from_millis(1);
 
 impl Build for Config {
@@ -94,7 +94,7 @@ impl Build for Config {
         let (min, max) = (self.min_threshold, self.max_threshold);
         let problem = format_args!("must be at most max_threshold, {max}");
         errors.check(min <= max, "min_threshold", problem);
-        // Without valid bounds, the threshold cannot be checked against them.
+        // If the bounds are invalid, the threshold cannot be compared with them.
         let is_unchecked = min > max || self.threshold_rule == ThresholdRule::Static;
         let problem = format_args!("must be from min_threshold, {min}, to max_threshold, {max}");
         errors.check(is_unchecked || (min..=max).contains(&self.threshold), "threshold", problem);
@@ -103,12 +103,12 @@ impl Build for Config {
     }
 }
 
-/// The running edge.
+/// An edge that counts the packets of each flow.
 #[derive(Clone)]
 pub struct ShortFlows {
     config: Config,
     threshold: u32,
-    /// Packets of each active flow.
+    /// Packet count of each active flow.
     counts: Table<u32>,
     next_scan: Instant,
     next_update: Instant,
@@ -128,7 +128,7 @@ impl Edge for ShortFlows {
         while self.next_scan.min(self.next_update) <= now {
             let due = self.next_scan.min(self.next_update);
             if self.counts.is_empty() || due == Instant::NEVER {
-                // An empty table does not change, so all periods up to now are skipped.
+                // An empty table does not change, so all periods up to `now` are skipped.
                 (self.next_scan, self.next_update) = self.due_after(now);
                 break;
             }
@@ -168,7 +168,7 @@ impl ShortFlows {
         Ok(edge)
     }
 
-    /// The times of the next scan and the next update.
+    /// Returns the times of the next scan and the next update.
     fn due_after(&self, now: Instant) -> (Instant, Instant) {
         let scan = self.config.expiry.filter(|_| self.config.purge == Purge::AtScans);
         let update = (self.config.threshold_rule != ThresholdRule::Static).then_some(self.config.update);
@@ -176,7 +176,7 @@ impl ShortFlows {
         (next(scan), next(update))
     }
 
-    /// The threshold according to the rule, for the flows that are active now.
+    /// Computes the new threshold from the flows that are currently active, according to the configured rule.
     fn new_threshold(&mut self) -> u32 {
         if self.counts.is_empty() {
             return self.threshold;
@@ -204,7 +204,8 @@ impl ShortFlows {
     }
 }
 
-/// The smallest of `counts` that is not exceeded by at least `ratio` / (`ratio` + 1) of them.
+/// Returns the smallest value of `counts` such that at least a fraction of `ratio` / (`ratio` + 1) of the values do not
+/// exceed it.
 fn quantile(counts: &mut [u32], ratio: f64) -> u32 {
     let rank = libm::ceil(counts.len() as f64 * ratio / (ratio + 1.0)) as usize;
     *counts.select_nth_unstable(rank.clamp(1, counts.len()) - 1).1
@@ -269,7 +270,7 @@ mod tests {
         let mut at_age = edge(&Config { purge: Purge::AtAge, ..fixed(1) });
         let marks = [0, 1, 1001, 2002, 2003].map(|ms| class(&mut at_age, 7, millis(ms)));
         assert_eq!(marks, [SHORT, LONG, LONG, SHORT, LONG], "only 1001 ms exceed 1 s");
-        // The flow was last seen at 100 ms. The scan at 2 s removes it, and the scan at 1 s does not.
+        // The flow's last packet was at 100 ms. The scan at 1 s does not remove the flow, and the scan at 2 s does.
         let mut at_scans = edge(&fixed(1));
         let marks = [99, 100, 1999, 2100, 4000].map(|ms| class(&mut at_scans, 7, millis(ms)));
         assert_eq!(marks, [SHORT, LONG, LONG, LONG, SHORT]);
@@ -283,17 +284,17 @@ mod tests {
             edge.catch_up(millis(seconds * 1000));
             edge.threshold
         };
-        // Four flows of 3, 3, 3 and 30 packets: three short flows per long flow is the target ratio.
+        // Four flows have sent 3, 3, 3 and 30 packets. The ratio of three short flows to one long flow is the target.
         (0..3).for_each(|flow| send(&mut edge, flow, 3, millis(0)));
         send(&mut edge, 3, 30, millis(0));
         assert_eq!(moved(&mut edge, 9), 20, "before the first update");
         assert_eq!(moved(&mut edge, 10), 25, "a ratio of 3 does not exceed 3");
-        // A fourth short flow: the ratio of 4 is too high until the threshold is below 3.
+        // With a fourth short flow, the ratio is 4, which is too high until the threshold is below 3.
         send(&mut edge, 4, 3, millis(10_001));
         assert_eq!([20, 30, 40, 50].map(|s| moved(&mut edge, s)), [12, 6, 3, 1]);
         assert_eq!(moved(&mut edge, 60), 6, "none of the five flows is short");
         assert_eq!(moved(&mut edge, 70), 3);
-        // All flows are short, so the threshold is halved down to its lower bound.
+        // All flows are short, so the threshold is halved until it reaches its lower bound.
         let mut edge = self::edge(&config);
         send(&mut edge, 1, 1, millis(0));
         assert_eq!(moved(&mut edge, 1000), 1);
@@ -321,7 +322,7 @@ mod tests {
             let mut edge = edge(&Config { threshold_rule, ..Config::default() });
             edge.catch_up(millis(100_000));
             assert_eq!(edge.threshold, 20);
-            // The flow is inactive at the update of 110 s, which coincides with a scan.
+            // The flow is inactive at the update at 110 s, which occurs at the same time as a scan.
             send(&mut edge, 1, 50, millis(108_500));
             edge.catch_up(millis(200_000));
             assert_eq!((edge.threshold, edge.counts.len()), (20, 0), "{threshold_rule:?}");

@@ -1,7 +1,8 @@
-//! Soft state: a value per flow, stored until the flow has been silent for a long time or the table is full.
+//! A table of soft state: stores one value per flow until the flow has been silent for a long time or is evicted
+//! because the table is full.
 //!
 //! aqmlab's choice: the entries are stored in a slab and linked in the order of last use. Expiry and eviction therefore
-//! read only one end of the list, and cost O(1) per removed entry.
+//! read only one end of the list, and take a time of O(1) per removed entry.
 
 use aqm_net::{ConfigError, Instant};
 
@@ -9,8 +10,8 @@ use crate::hash_index::{HashIndex, MAX_ENTRIES, NONE};
 
 /// The key of an entry.
 pub trait Key: Copy + Eq {
-    /// A hash that is equal for equal keys, and whose entropy is spread over all 64 bits or concentrated in the lowest
-    /// bits.
+    /// Returns a hash, which is equal for equal keys. The entropy of the hash must be spread over all 64 bits or
+    /// concentrated in the lowest bits.
     fn hash(self) -> u64;
 }
 
@@ -20,9 +21,11 @@ impl Key for u64 {
     }
 }
 
-/// A value of type `V` per key, from the first use of the key until it expires or is evicted.
+/// A table with one value of type `V` per key, which is stored from the first use of the key until the key expires or
+/// is evicted.
 ///
-/// The times of the calls must not decrease. Memory grows with use up to the bound, and is not released.
+/// The times of successive calls must not decrease. The table's memory grows with the number of entries, up to the
+/// bound, and is not released.
 #[derive(Clone)]
 pub struct Table<V, K = u64> {
     index: HashIndex,
@@ -38,7 +41,7 @@ pub struct Table<V, K = u64> {
 struct Entry<V, K> {
     key: K,
     last_used: Instant,
-    /// The neighbours in the order of last use; `older` is `UNUSED` if the entry is not in use.
+    /// The neighbours of the entry in the order of last use; `older` is `UNUSED` if the entry is not in use.
     older: u32,
     newer: u32,
     value: V,
@@ -51,7 +54,7 @@ impl<V: Default, K: Key> Table<V, K> {
     /// Creates an empty table with at most `max_flows` entries.
     ///
     /// # Errors
-    /// If `max_flows` is 0 or too large; the error has the path `max_flows`.
+    /// Returns an error with the path `max_flows` if `max_flows` is 0 or too large.
     pub fn new(max_flows: u32) -> Result<Self, ConfigError> {
         if !(1..=MAX_ENTRIES).contains(&max_flows) {
             let problem = format!("must be from 1 to {MAX_ENTRIES} (got {max_flows})");
@@ -68,28 +71,28 @@ impl<V: Default, K: Key> Table<V, K> {
         })
     }
 
-    /// Number of entries.
+    /// Returns the number of entries.
     pub const fn len(&self) -> u32 {
         self.index.len()
     }
 
-    /// Whether the table is empty.
+    /// Returns whether the table is empty.
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Number of entries evicted so far because the table was full.
+    /// Returns the number of entries that have been evicted so far because the table was full.
     pub const fn evicted(&self) -> u64 {
         self.evicted
     }
 
-    /// The key that has been unused longest, and the time of its last use.
+    /// Returns the key that has been unused longest, and the time of its last use.
     pub fn oldest(&self) -> Option<(K, Instant)> {
         self.entries.get(self.oldest as usize).map(|entry| (entry.key, entry.last_used))
     }
 
-    /// Returns the value of `key`, which is used at `now`. A new key has the default value. If the table is full, the
-    /// key that has been unused longest is evicted.
+    /// Returns the value of `key`, and sets the time of its last use to `now`. A new key has the default value. If the
+    /// table is full, the key that has been unused longest is evicted.
     pub fn touch(&mut self, key: K, now: Instant) -> &mut V {
         let index = match self.find(key) {
             Some(index) => {
@@ -103,13 +106,13 @@ impl<V: Default, K: Key> Table<V, K> {
         &mut entry.value
     }
 
-    /// Whether the table contains `key`.
+    /// Returns whether the table contains `key`.
     pub fn contains(&self, key: K) -> bool {
         self.find(key).is_some()
     }
 
-    /// Removes the key that has been unused longest if it was last used before `horizon`, and returns the time of its
-    /// last use and its value.
+    /// Removes the key that has been unused longest if it was last used before `horizon`, and returns the time of the
+    /// key's last use and the key's value.
     pub fn take_before(&mut self, horizon: Instant) -> Option<(Instant, V)> {
         let (_, last_used) = self.oldest().filter(|(_, last_used)| *last_used < horizon)?;
         let index = self.oldest;
@@ -122,7 +125,7 @@ impl<V: Default, K: Key> Table<V, K> {
         while self.take_before(horizon).is_some() {}
     }
 
-    /// The values in use, in the order of the slab, which is arbitrary but fast to read.
+    /// Returns the values of all entries in the order of the slab, which is arbitrary but fast to read.
     pub fn values(&self) -> impl Iterator<Item = &V> {
         self.entries.iter().filter(|entry| entry.older != UNUSED).map(|entry| &entry.value)
     }
@@ -201,7 +204,7 @@ mod tests {
     use crate::hash_index::FIRST_SLOTS;
     use crate::hash_index::tests::key_with_tag;
 
-    /// The specification of the table: value, last use and order of use of each key.
+    /// The specification of the table: the value, the time of the last use and the order of use of each key.
     #[derive(Default)]
     struct Model {
         entries: BTreeMap<u64, (u32, Instant, u64)>,
@@ -237,7 +240,7 @@ mod tests {
         let key = prop_oneof![
             3 => 0_u64..40,
             1 => any::<u64>(),
-            // Keys with equal tags, and tags with equal home slots at both ends of the table.
+            // Some keys have equal tags, and some tags have the same home slot, at both ends of the table.
             3 => (prop_oneof![0_u32..3, u32::MAX - 2..=u32::MAX], 0_u32..4)
                 .prop_map(|(high, low)| key_with_tag(high, low)),
         ];

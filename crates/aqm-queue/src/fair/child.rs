@@ -1,35 +1,35 @@
-//! A separate discipline for each flow.
+//! A separate queue discipline (a child) for each flow.
 //!
-//! A child admits, drops and marks packets as it chooses, at both ends of its queue. The flow's chain of packets
-//! mirrors the child's queue, so that the order knows the packet that will probably be sent next, and the shared buffer
-//! knows the flow's backlog. An idle flow keeps its child until 65,536 other flows have become idle after it.
+//! A child may drop and mark packets both on arrival and on departure. The flow's chain of packets mirrors the child's
+//! queue. The scheduler uses the chain to find the packet that will probably be sent next, and the shared buffer uses
+//! it to compute the flow's backlog. An idle flow keeps its child until 65,536 other flows have become idle after it.
 
 use aqm_net::{ConfigError, ConfigErrors, Instant, Packet, Rate, Rng};
 
 use crate::{Acknowledgement, Config, Context, Label, Observer, QueueDiscipline, Reason};
 
-/// The running disciplines, by flow.
+/// The children, indexed by flow number.
 #[derive(Clone)]
 pub(super) struct Children {
-    /// A discipline that has received no packets, but all labels.
+    /// A discipline that has received all labels, but no packets; it is cloned for each new flow.
     fresh: Box<dyn QueueDiscipline>,
     running: Vec<Option<Box<dyn QueueDiscipline>>>,
-    /// The flow that may have become idle with the last packet sent.
+    /// The flow that sent the last packet and may therefore have become idle.
     emptied: Option<u32>,
     /// Packets that a child has dropped and that are still in the flow's chain.
     pub dropped: Vec<u32>,
 }
 
 impl Children {
-    /// Creates children of one kind, for a link of this rate. The parameters must have been checked.
+    /// Creates children of one kind for a link with this rate. The parameters must have been checked.
     pub fn new(child: &Config, rate: Rate) -> Result<Self, ConfigErrors> {
-        let problem = format_args!("must be work-conserving: `{}` holds packets back", child.kind());
+        let problem = format_args!("must be work-conserving, but `{}` delays packets", child.kind());
         ConfigError::unless(!child.holds_back(), "child.kind", problem)?;
         let fresh = child.build(rate).map_err(|errors| errors.within("child"))?;
         Ok(Self { fresh, running: Vec::new(), emptied: None, dropped: Vec::new() })
     }
 
-    /// The children of flows that have a number.
+    /// Returns the children of all flows that have a number.
     pub fn running(&self) -> impl Iterator<Item = &dyn QueueDiscipline> {
         self.running.iter().filter_map(|child| child.as_deref())
     }
@@ -42,18 +42,18 @@ impl Children {
         self.running[flow as usize] = Some(self.fresh.clone());
     }
 
-    /// Starts a run. The children of all flows have timers of the same phase.
+    /// Starts a run. The timers of all children have the same phase.
     pub fn on_start(&mut self, chance: &mut Rng) {
         self.fresh.on_start(chance);
     }
 
-    /// Announces the label to all current and future children.
+    /// Announces the label to the children of all current and future flows.
     pub fn on_label(&mut self, number: u16, label: &Label) {
         let running = self.running.iter_mut().flatten();
         running.chain([&mut self.fresh]).for_each(|child| child.on_label(number, label));
     }
 
-    /// Enqueues `packet` at the child of `flow`.
+    /// Enqueues `packet` in the child of `flow`.
     pub fn enqueue(&mut self, flow: u32, packet: Packet, cx: &mut Context<'_>) {
         self.with(flow, cx, |child, cx| child.enqueue(packet, cx));
     }
@@ -65,8 +65,8 @@ impl Children {
         packet
     }
 
-    /// Notifies a child that it is idle, when the link becomes free after the child's last packet and no packet has
-    /// arrived since.
+    /// Called when the link becomes free. If the child that sent the last packet is still empty, its `dequeue` is
+    /// called once more, so that the child becomes idle.
     pub fn on_link_free(&mut self, cx: &mut Context<'_>) {
         if let Some(flow) = self.emptied.take() {
             self.with(flow, cx, |child, cx| {
@@ -90,7 +90,7 @@ impl Children {
     }
 }
 
-/// Records drops and forwards them to the observer.
+/// Records dropped packets, and forwards all reports to the observer.
 struct DropRecorder<'a> {
     dropped: &'a mut Vec<u32>,
     outer: &'a mut dyn Observer,

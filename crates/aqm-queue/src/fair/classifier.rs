@@ -1,7 +1,7 @@
-//! The assignment of packets to flows: by flow number, or by a hash into buckets.
+//! Assigns packets to flows, either by flow number or by a hash that selects a bucket.
 //!
-//! Buckets, and periodic changes of the hash so that no two flows collide permanently, are from P. E. McKenney,
-//! "Stochastic Fairness Queueing", INFOCOM 1990.
+//! Buckets, and periodic changes of the hash, which ensure that no two flows share a bucket permanently, are from P. E.
+//! McKenney, "Stochastic Fairness Queueing", INFOCOM 1990.
 //!
 //! aqmlab's choices: the hash is the finaliser of SplitMix64 (Steele, Lea, Flood 2014), applied to the flow number and
 //! a salt drawn from the queue's own random stream, so that collisions differ between seeds. When the salt changes, the
@@ -17,15 +17,16 @@ use crate::start::first_instant;
 pub(crate) struct Classifier {
     buckets: Option<u32>,
     perturb: Option<Span>,
-    /// `None` until the first packet arrives.
+    /// The salt of the hash; `None` until the first packet arrives.
     salt: Option<u64>,
     next_salt: Instant,
-    /// The first expiry of the `perturb` timer, or its start.
+    /// The time of the first expiry of the `perturb` timer, or the start of the run.
     phase: Instant,
 }
 
 impl Classifier {
-    /// Classifies by flow, or by bucket if `buckets` is set. A new salt is drawn every `perturb`.
+    /// Creates a classifier that distinguishes flows, or buckets if `buckets` is set. A new salt is drawn every
+    /// `perturb`.
     pub fn new(buckets: Option<u32>, perturb: Option<Span>) -> Result<Self, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let remedy = "must be at least 1; omit it for one queue per flow";
@@ -39,8 +40,7 @@ impl Classifier {
         errors.finish(Self { buckets, perturb, salt: None, next_salt: Instant::NEVER, phase: Instant::START })
     }
 
-    /// Sets the phase of the `perturb` timer, if there is one, to that of a timer that has been running for a long
-    /// time.
+    /// Draws the phase of the `perturb` timer, if there is one, as for a timer that has been running for a long time.
     pub fn draw_phase(&mut self, chance: &mut Rng) {
         if let Some(perturb) = self.perturb {
             self.phase = first_instant(perturb, chance);
@@ -65,7 +65,7 @@ impl Classifier {
         moves
     }
 
-    /// The key of the flow to which `packet` belongs.
+    /// Returns the key of the flow or bucket to which `packet` belongs.
     pub fn key(&self, packet: &Packet) -> u32 {
         match (self.buckets, self.salt) {
             (Some(buckets), Some(salt)) => {
@@ -77,7 +77,7 @@ impl Classifier {
     }
 }
 
-/// The finaliser of SplitMix64.
+/// Computes the finaliser of SplitMix64.
 pub(crate) fn mix(value: u64) -> u64 {
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -113,7 +113,7 @@ mod tests {
             assert!(first < 1024);
             alone += u32::from((1..100).all(|flow| key(&classifier, flow) != first));
         }
-        // RFC 8290, section 5.3, prints 1 - 0.9078.
+        // RFC 8290, section 5.3, states this probability as 1 - 0.9078.
         let p = libm::pow(1023.0 / 1024.0, 99.0);
         assert!((p - 0.9078).abs() < 1e-4);
         let error = (p * (1.0 - p) / runs as f64).sqrt();

@@ -1,9 +1,10 @@
 //! DRR: deficit round robin.
 //!
 //! M. Shreedhar and G. Varghese, "Efficient Fair Queueing Using Deficit Round Robin", IEEE/ACM Transactions on
-//! Networking 4(3), 1996. Flows take turns. A turn adds a quantum to the flow's deficit, and the flow sends while its
-//! first packet is not larger than the deficit. The flow keeps the remaining deficit for its next turn. A flow whose
-//! queue becomes empty loses its deficit. A flow of weight `w` has a quantum `w` times as large.
+//! Networking 4(3), 1996. Flows take turns. At each turn, a quantum is added to the flow's deficit, and the flow sends
+//! packets while its first packet is not larger than the deficit. The flow keeps the remaining deficit for its next
+//! turn. If a flow's queue becomes empty, the flow loses its deficit. A flow of weight `w` has a quantum that is `w`
+//! times as large as that of a flow of weight 1.
 //!
 //! The work per packet is O(1) if the quantum is at least the size of the largest packet, as the paper states. A
 //! smaller quantum is allowed, but causes rounds in which no flow may send.
@@ -18,13 +19,13 @@ scheduler! {
     /// Deficit round robin: flows take turns, and backlogged flows send equal numbers of bytes, regardless of packet
     /// sizes.
     pub struct Config {
-        /// Quantum: bytes that a flow of weight 1 may send per turn.
+        /// Quantum: number of bytes that a flow of weight 1 may send per turn.
         pub quantum: Size = Size::from_bytes(1500),
-            "Shreedhar & Varghese 1996: the largest packet; aqmlab's choice: Ethernet's";
+            "Shreedhar & Varghese 1996: the largest packet; aqmlab's choice: the largest on Ethernet";
     }
 }
 
-/// The largest quantum allowed. Larger values make turns unreasonably long.
+/// The largest quantum allowed. Larger values would make turns unreasonably long.
 const MAX_QUANTUM: u64 = 1_000_000_000;
 
 impl Config {
@@ -37,7 +38,7 @@ impl Config {
     }
 }
 
-/// The order of flows.
+/// The order in which flows send, with the state of DRR.
 #[derive(Clone)]
 struct Drr {
     quantum: u64,
@@ -79,7 +80,7 @@ impl Order for Drr {
     }
 
     fn on_sent(&mut self, flow: u32, bytes: u16) {
-        // The packet exceeds the deficit only if a child has dropped the expected packet.
+        // The packet can be larger than the deficit only if a child has dropped the packet that was expected.
         let deficit = &mut self.turns.value(flow).deficit;
         *deficit = deficit.saturating_sub(u64::from(bytes));
     }
@@ -99,7 +100,7 @@ mod tests {
 
     use super::*;
 
-    /// Flows that are always backlogged, with random packet sizes, and a DRR with this `quantum`.
+    /// A DRR with this `quantum`, and flows that are always backlogged with packets of random sizes.
     struct Backlogged {
         drr: Drr,
         heads: Vec<u16>,
@@ -116,7 +117,7 @@ mod tests {
             Self { drr, heads, sizes }
         }
 
-        /// Sends a packet. Returns its flow, its size, and the number of packet sizes read.
+        /// Sends a packet. Returns the packet's flow, the packet's size, and the number of packet sizes that DRR read.
         fn send(&mut self) -> (u32, u16, u64) {
             let reads = Cell::new(0);
             let flow = self.drr.next(|flow| {
@@ -132,7 +133,7 @@ mod tests {
 
     #[test]
     fn after_m_turns_a_flow_has_sent_m_quanta_within_one_packet() {
-        // Lemma 2 of the paper.
+        // Lemma 2 of the paper bounds this difference.
         let weights = [1, 2, 5, 1];
         let mut flows = Backlogged::new(1500, &weights);
         let (mut sent, mut turns, mut last) = ([0_u64; 4], [0_u64; 4], u32::MAX);
@@ -161,7 +162,8 @@ mod tests {
 
     #[test]
     fn the_papers_example_is_served_in_the_papers_order() {
-        // Figures 3 and 4: quantum 500, queue 1 with 200, 750 and 20 bytes, queue 2 with 500 and 500.
+        // Figures 3 and 4 of the paper: the quantum is 500 bytes, queue 1 contains packets of 200, 750 and 20 bytes,
+        // and queue 2 contains two packets of 500 bytes.
         let mut queues = [VecDeque::from([200_u16, 750, 20]), VecDeque::from([500, 500])];
         let config = Config { quantum: Size::from_bytes(500), ..Config::default() };
         let mut drr = config.order(Unit::of(&[]).unwrap(), Rate::from_bps(1)).unwrap();

@@ -1,20 +1,21 @@
-//! Flows with packets: each flow has a number, and its packets in order of arrival.
+//! A table of flows: assigns a number to each flow, and stores the flow's packets in order of arrival.
 //!
-//! The packets of all flows are stored in one slab and linked flow by flow, so that a flow needs no allocation. Flow
-//! numbers are small and reused. An idle flow loses its number at once, or, if idle flows are remembered, when
-//! [`REMEMBERED`] other flows have become idle after it. Memory is therefore bounded by the backlog plus a constant.
+//! The packets of all flows are stored in one slab, in which the packets of each flow are linked. A flow therefore
+//! needs no allocation. Flow numbers are small and are reused. An idle flow loses its number at once. If idle flows are
+//! remembered, the flow loses its number when [`REMEMBERED`] other flows have become idle after it. Memory is therefore
+//! bounded by the backlog plus a constant.
 
 use aqm_net::{Backlog, Packet};
 
 use super::ring::Ring;
 use crate::hash_index::{HashIndex, NONE};
 
-/// Maximum number of remembered idle flows. aqmlab's choice: far more than the number of flows that are idle for less
-/// than a round.
+/// Maximum number of remembered idle flows. aqmlab's choice: the value is far greater than the number of flows that are
+/// idle for less than a round.
 pub(super) const REMEMBERED: u32 = 1 << 16;
 
-/// Flows by number. Each packet is stored with a stamp of type `S`, which the scheduler creates when the packet
-/// arrives.
+/// The flows, indexed by number. Each packet is stored with a stamp of type `S`, which the scheduler creates when the
+/// packet arrives.
 #[derive(Clone)]
 pub(crate) struct Flows<S> {
     flows: Vec<Flow>,
@@ -22,18 +23,18 @@ pub(crate) struct Flows<S> {
     index: HashIndex,
     nodes: Vec<Node<S>>,
     unused_nodes: u32,
-    /// Idle flows that still have a number, the longest idle first.
+    /// Idle flows that still have a number; the flow that has been idle longest is first.
     idle: Ring,
     remembers: bool,
     active: u32,
     backlog: Backlog,
 }
 
-/// A flow: the ends of its chain of packets, and its backlog.
+/// A flow: the first and the last packet of its chain, and its backlog.
 #[derive(Clone, Copy)]
 struct Flow {
     bytes: u64,
-    /// An upper bound on the queue length, for `longest.rs`.
+    /// An upper bound on the queue length, which `longest.rs` uses.
     bound: u64,
     key: u32,
     packets: u32,
@@ -62,7 +63,7 @@ pub(crate) struct Dequeued {
 }
 
 impl<S: Copy> Flows<S> {
-    /// Creates a table without flows. `remembers`: whether idle flows keep their numbers for a while.
+    /// Creates a table without flows. If `remembers` is true, idle flows keep their numbers for a while.
     pub fn new(remembers: bool) -> Self {
         Self {
             flows: Vec::new(),
@@ -77,13 +78,13 @@ impl<S: Copy> Flows<S> {
         }
     }
 
-    /// Creates `count` flows with permanent numbers, from 0, which are found without a key.
+    /// Creates `count` flows with permanent numbers, which start at 0. These flows have no keys.
     pub fn numbered(count: u32) -> Self {
         let flows = (0..count).map(Flow::empty).collect();
         Self { flows, ..Self::new(false) }
     }
 
-    /// The number of the flow with this key, and whether the number was assigned by this call.
+    /// Returns the number of the flow with this key, and whether this call assigned the number.
     #[inline(always)]
     pub fn number(&mut self, key: u32) -> (u32, bool) {
         if let Some(flow) = self.index.find(u64::from(key), |flow| self.flows[flow as usize].key == key) {
@@ -92,7 +93,7 @@ impl<S: Copy> Flows<S> {
         (self.assign_number(key), true)
     }
 
-    /// Assigns a number to the flow with this key, which has none.
+    /// Assigns a number to the flow with this key, which does not have a number yet.
     #[inline(never)]
     fn assign_number(&mut self, key: u32) -> u32 {
         let flow = match self.unused.pop() {
@@ -109,44 +110,44 @@ impl<S: Copy> Flows<S> {
         flow
     }
 
-    /// Number of flow numbers assigned so far, including those of forgotten flows.
+    /// Returns how many flow numbers have been assigned so far, including the numbers of forgotten flows.
     pub fn numbers(&self) -> u32 {
         self.flows.len() as u32
     }
 
-    /// Number of flows with a queued packet.
+    /// Returns the number of flows with a queued packet.
     pub fn active(&self) -> u32 {
         self.active
     }
 
-    /// The backlog of all flows together.
+    /// Returns the backlog of all flows together.
     pub fn backlog(&self) -> Backlog {
         self.backlog
     }
 
-    /// The backlog of `flow`.
+    /// Returns the backlog of `flow`.
     pub fn of(&self, flow: u32) -> Backlog {
         let flow = &self.flows[flow as usize];
         Backlog { packets: u64::from(flow.packets), bytes: flow.bytes }
     }
 
-    /// The upper bound on the queue of `flow` that `longest.rs` maintains. The initial value is zero.
+    /// Returns the upper bound on the queue of `flow` that `longest.rs` maintains. The initial value is zero.
     pub fn bound(&mut self, flow: u32) -> &mut u64 {
         &mut self.flows[flow as usize].bound
     }
 
-    /// The first packet of `flow` and its stamp. The flow must have a packet.
+    /// Returns the first packet of `flow` and its stamp. The flow must have a packet.
     pub fn head(&self, flow: u32) -> (&Packet, S) {
         let node = &self.nodes[self.flows[flow as usize].head as usize];
         (&node.packet, node.stamp)
     }
 
-    /// The first packet of `flow`, for marking. The flow must have a packet.
+    /// Returns the first packet of `flow`, so that the packet can be marked. The flow must have a packet.
     pub fn head_mut(&mut self, flow: u32) -> &mut Packet {
         &mut self.nodes[self.flows[flow as usize].head as usize].packet
     }
 
-    /// The packets of `flow` with their stamps, the oldest first.
+    /// Returns the packets of `flow` with their stamps, the oldest packet first.
     pub fn packets(&self, flow: u32) -> impl Iterator<Item = (&Packet, S)> {
         let node = |number: u32| self.nodes.get(number as usize);
         let first = node(self.flows[flow as usize].head);
@@ -185,13 +186,13 @@ impl<S: Copy> Flows<S> {
         }
     }
 
-    /// Removes the oldest packet of `flow`, which must have one.
+    /// Removes the oldest packet of `flow`, which must have a packet.
     #[inline(always)]
     pub fn take_front(&mut self, flow: u32) -> Dequeued {
         self.take(flow, self.flows[flow as usize].head)
     }
 
-    /// Removes the oldest packet of `flow`, which must have one, and returns it with its stamp.
+    /// Removes the oldest packet of `flow`, which must have a packet, and returns it with its stamp.
     #[inline(always)]
     pub fn take_front_stamped(&mut self, flow: u32) -> (Packet, S) {
         let head = self.flows[flow as usize].head;
@@ -199,13 +200,13 @@ impl<S: Copy> Flows<S> {
         (self.take(flow, head).packet, stamp)
     }
 
-    /// Removes the newest packet of `flow`, which must have one.
+    /// Removes the newest packet of `flow`, which must have a packet.
     #[inline(never)]
     pub fn take_back(&mut self, flow: u32) -> Dequeued {
         self.take(flow, self.flows[flow as usize].tail)
     }
 
-    /// Removes the packet with this `id` from `flow`. Fast at both ends of the queue.
+    /// Removes the packet with this `id` from `flow`. The search is fast for packets near either end of the queue.
     #[inline(never)]
     pub fn take_id(&mut self, flow: u32, id: u32) -> Dequeued {
         let Flow { head, tail, .. } = self.flows[flow as usize];
@@ -216,7 +217,7 @@ impl<S: Copy> Flows<S> {
         self.take(flow, at)
     }
 
-    /// Releases `flow`, which must be empty.
+    /// Releases the number of `flow`, whose queue must be empty.
     pub fn retire(&mut self, flow: u32) {
         debug_assert_eq!(self.flows[flow as usize].packets, 0, "a flow with packets must not be retired");
         if !self.remembers {

@@ -1,9 +1,9 @@
 //! A priority queue of flows: finds the flow with the smallest key, and changes any flow's key in O(log flows).
 //!
-//! A heap with four children per node (D. B. Johnson, "Priority Queues with Update and Finding Minimum Spanning Trees",
-//! 1975), with an index of the position of each flow.
+//! The queue is a heap with four children per node (D. B. Johnson, "Priority Queues with Update and Finding Minimum
+//! Spanning Trees", 1975), together with a table of each flow's position.
 
-/// Flows by number, each with a key.
+/// A heap of flow numbers, each with a key.
 #[derive(Clone)]
 pub(crate) struct Heap<K> {
     entries: Vec<(K, u32)>,
@@ -20,12 +20,12 @@ impl<K: Copy + Ord> Heap<K> {
         Self { entries: Vec::new(), positions: Vec::new() }
     }
 
-    /// The smallest key, and its flow.
+    /// Returns the smallest key, and its flow.
     pub fn first(&self) -> Option<(K, u32)> {
         self.entries.first().copied()
     }
 
-    /// The key of `flow`, if it is in the heap.
+    /// Returns the key of `flow`, if the flow is in the heap.
     pub fn key(&self, flow: u32) -> Option<K> {
         match self.positions.get(flow as usize) {
             Some(&position) if position != ABSENT => Some(self.entries[position as usize].0),
@@ -33,7 +33,7 @@ impl<K: Copy + Ord> Heap<K> {
         }
     }
 
-    /// Sets the key of `flow`, which replaces its previous key if there is one.
+    /// Sets the key of `flow`. If the flow has a key already, the new key replaces it.
     #[inline(never)]
     pub fn set(&mut self, flow: u32, key: K) {
         if self.positions.len() <= flow as usize {
@@ -49,7 +49,7 @@ impl<K: Copy + Ord> Heap<K> {
         self.settle(position, (key, flow));
     }
 
-    /// Removes `flow` if it is in the heap.
+    /// Removes `flow` if the flow is in the heap.
     #[inline(never)]
     pub fn remove(&mut self, flow: u32) {
         let Some(&position) = self.positions.get(flow as usize).filter(|position| **position != ABSENT)
@@ -63,11 +63,11 @@ impl<K: Copy + Ord> Heap<K> {
         }
     }
 
-    /// Puts `entry` into its sorted position, starting at the free position `position`.
+    /// Moves `entry` to its position in the heap, starting at the free position `position`.
     #[inline(always)]
     fn settle(&mut self, position: usize, entry: (K, u32)) {
         let risen = self.rise(position, entry.0);
-        // An entry that rises is smaller than all entries below its new position.
+        // An entry that has risen is smaller than all entries below its new position, so it need not sink.
         let settled = if risen < position { risen } else { self.sink(position, entry.0) };
         self.put(settled, entry);
     }
@@ -98,7 +98,8 @@ impl<K: Copy + Ord> Heap<K> {
         position
     }
 
-    /// The smallest entry directly below `position`, the first of equal ones, with its position.
+    /// Returns the smallest child of `position` with its position. If several children are equally small, returns the
+    /// first of them.
     #[inline(always)]
     fn least_child(&self, position: usize) -> Option<(usize, (K, u32))> {
         let first = position * CHILDREN + 1;

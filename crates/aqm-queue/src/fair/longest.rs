@@ -1,10 +1,11 @@
-//! Search for the flow with the longest queue, without a scan of all flows.
+//! Finds the flow with the longest queue without a scan of all flows.
 //!
-//! aqmlab's choice: a heap of upper bounds instead of lengths. A queue's bound is never below its length. The bound
-//! rises when the queue grows beyond it, and falls to the length only when it reaches the top of the heap during a
-//! search. A queue that grows and shrinks therefore costs nothing. Each reduction of a bound corresponds to departed
-//! packets, so the amortised cost per packet is O(log flows). Of several longest queues, any one is found, or the one
-//! with the smallest number ([`First`]).
+//! aqmlab's choice: the heap contains upper bounds of the queue lengths instead of the lengths. A queue's bound is
+//! never below the queue's length. The bound rises when the queue grows beyond it, and is reduced to the length only
+//! when the queue reaches the top of the heap during a search. The heap therefore does not change while a queue grows
+//! and shrinks below its bound. Each reduction of a bound corresponds to departed packets, so the amortised cost per
+//! packet is O(log flows). If several queues are longest, the search returns any of them, or the queue with the
+//! smallest number ([`First`]).
 
 use std::cmp::Reverse;
 
@@ -15,16 +16,17 @@ use super::heap::Heap;
 
 /// The rule that selects one of several longest queues.
 pub(crate) trait Tie: Copy + Ord {
-    /// The key of `flow`. The flow with the smallest key is found.
+    /// Returns the key of `flow`. Of the flows with the longest queues, the search returns the flow with the smallest
+    /// key.
     fn of(flow: u32) -> Self;
 }
 
-/// Any of the longest queues.
+/// Selects any of the longest queues.
 impl Tie for () {
     fn of(_flow: u32) -> Self {}
 }
 
-/// The longest queue with the smallest number.
+/// Selects the longest queue with the smallest number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct First(u32);
 
@@ -34,7 +36,7 @@ impl Tie for First {
     }
 }
 
-/// Flows by an upper bound on their queue length.
+/// A heap of flows, sorted by upper bounds on their queue lengths.
 #[derive(Clone)]
 pub(crate) struct Longest<T = ()> {
     heap: Heap<(Reverse<u64>, T)>,
@@ -102,7 +104,7 @@ mod tests {
 
     use super::*;
 
-    /// `flows` flows with empty queues. The number of a flow is its key.
+    /// Creates `flows` flows with empty queues. The number of each flow is also its key.
     fn idle(flows: u32) -> Flows<()> {
         let mut idle = Flows::new(false);
         (0..flows).for_each(|key| assert_eq!(idle.number(key), (key, true)));
@@ -115,7 +117,7 @@ mod tests {
         longest.on_grown(flow, flows);
     }
 
-    /// Removes a packet, if there is one, without notifying `longest`.
+    /// Removes a packet of `flow`, if there is one, without notifying `longest`.
     fn shrink(flows: &mut Flows<()>, flow: u32) {
         if flows.of(flow).packets > 0 {
             flows.take_front(flow);
@@ -153,7 +155,7 @@ mod tests {
                 let mut any = || rng.below(count.into()) as u32;
                 let (flow, served) = (any(), any());
                 grow(&mut longest, &mut flows, flow);
-                // One packet is served, and at every third arrival another one is dropped.
+                // One packet is served, and at every third arrival another packet is dropped.
                 shrink(&mut flows, served);
                 if rng.chance(0.3) && flows.of(flow).packets > 0 {
                     let found = longest.find(&mut flows);

@@ -1,11 +1,12 @@
 //! Fair queueing: a queue for each flow, a buffer shared by all flows, and an order in which flows send.
 //!
-//! Each scheduler has a file with its [`Order`] and its own parameters. The common parts are in this folder: [`Fair`]
-//! is the discipline, [`classifier`] assigns packets to flows, [`flows`] stores the packets, [`shared_buffer`] selects
-//! the flow that loses a packet when the buffer is full, and [`child`] gives each flow its own discipline.
+//! Each scheduler has a file with its [`Order`] and its own parameters. This folder also contains the parts that all
+//! schedulers share: [`Fair`] is the discipline, [`classifier`] assigns packets to flows, [`flows`] stores the packets,
+//! [`shared_buffer`] selects the flow that loses a packet when the buffer is full, and [`child`] contains a separate
+//! discipline for each flow.
 //!
-//! The choices of all schedulers where the papers are silent are listed in the documentation that `scheduler!` adds to
-//! each `Config`, which the reference prints.
+//! aqmlab's choices where the papers are silent, which apply to all schedulers, are listed in the documentation that
+//! `scheduler!` adds to each `Config`. The reference prints this documentation.
 
 mod child;
 pub(crate) mod classifier;
@@ -39,24 +40,25 @@ use order::{Head, Loss, Order};
 use shared_buffer::{DropFrom, SharedBuffer};
 use tags::Unit;
 
-/// Declares the `Config` of a scheduler, with the scheduler's own parameters first and the common parameters after
-/// them, and implements `Build`. `Config::order` checks the scheduler's own parameters and returns its [`Order`].
+/// Declares the `Config` of a scheduler, in which the scheduler's own parameters precede the common parameters, and
+/// implements `Build`. `Config::order` checks the scheduler's own parameters and returns its [`Order`].
 macro_rules! scheduler {
     ( $(#[doc = $about:literal])+ pub struct Config { $($own:tt)* } ) => {
         ::aqm_net::parameters! {
             $(#[doc = $about])+
             ///
-            /// Where the papers are silent:
+            /// aqmlab's choices where the papers are silent:
             ///
             /// - The limit applies to all flows together and does not count the packet in transmission.
-            /// - A flow gets its weight when a packet arrives at its empty queue: the weight of this packet's class.
-            ///   The flow keeps the weight until its queue is empty again.
-            /// - A dropped packet is not charged. The next packet of its flow is served instead.
-            /// - A packet dropped from the front of a flow with a `child` appears as sent to the child.
-            /// - Queue lengths are compared in the unit of the limit, bytes or packets. A new packet is enqueued first
-            ///   and counts in the comparison: if the queue of its own flow is among the longest, that flow loses a
-            ///   packet. Packets are dropped one at a time until the limit is respected, and the flow is selected for
-            ///   each packet.
+            /// - When a packet arrives at a flow's empty queue, the flow gets the weight of this packet's class. The
+            ///   flow keeps this weight until its queue is empty again.
+            /// - A flow is not charged for a dropped packet. The flow's next packet is served instead.
+            /// - If the shared buffer drops a packet from the front of a flow with a `child`, the child treats the
+            ///   packet as sent.
+            /// - Queue lengths are compared in the unit of the limit, bytes or packets. An arriving packet is enqueued
+            ///   before the lengths are compared, so that its own flow may lose a packet if this flow's queue is among
+            ///   the longest. Packets are dropped one at a time until the backlog is within the limit, and the flow is
+            ///   selected anew for each packet.
             /// - The hash into `buckets` is computed from the flow number and a salt drawn from the queue's random
             ///   stream.
             pub struct Config {
@@ -101,7 +103,7 @@ macro_rules! scheduler {
 }
 use scheduler;
 
-/// Test cases: each drop policy, with weights, buckets and children.
+/// Returns test cases with each drop policy, with weights, buckets and children.
 fn corners() -> Vec<Value> {
     let weights = [1, 2, 3, 10];
     let mut red = red::small();
@@ -167,7 +169,7 @@ impl Common {
         let children = errors.take(self.child.as_deref().map(|child| Children::new(child, rate)).transpose());
         let can_drop = self.child.is_none() || self.drop != DropFrom::LongestTail;
         let problem =
-            "must not be \"longest-tail\" with a child, because a child is dequeued at the front only";
+            "must not be \"longest-tail\" with a child, because packets leave a child only at the front";
         errors.check(can_drop, "drop", problem);
         let can_rehash = self.child.is_none() || self.perturb.is_none();
         errors.check(
@@ -179,7 +181,7 @@ impl Common {
         let ((order, classifier), children) = errors.finish_some(order.zip(classifier).zip(children))?;
         Ok(Box::new(Fair {
             classifier,
-            // `Unit` limits each weight.
+            // The conversion is safe, because `Unit` limits each weight.
             weights: self.weights.iter().map(|weight| *weight as u32).collect(),
             flows: Flows::new(O::REMEMBERS || children.is_some()),
             order,
@@ -191,7 +193,7 @@ impl Common {
     }
 }
 
-/// The running discipline.
+/// A fair queue: the flows, the order in which they send, and the shared buffer.
 #[derive(Clone)]
 struct Fair<O: Order> {
     classifier: Classifier,
@@ -234,7 +236,7 @@ impl<O: Order> QueueDiscipline for Fair<O> {
         while self.flows.active() > 0 {
             let flows = &self.flows;
             let flow = self.order.next(|flow| flows.head(flow).0.bytes);
-            // A child may drop all its packets.
+            // A child may drop all of its packets instead of returning one.
             if let Some(Dequeued { packet, .. }) = self.take(flow, false, cx) {
                 self.order.on_sent(flow, packet.bytes);
                 self.on_removed(flow, true);
@@ -300,7 +302,7 @@ impl<O: Order> Fair<O> {
         flow
     }
 
-    /// Removes the oldest or newest packet of `flow`; `None` if its child drops all its packets.
+    /// Removes the oldest or newest packet of `flow`. Returns `None` if the flow's child drops all of its packets.
     #[inline(always)]
     fn take(&mut self, flow: u32, newest: bool, cx: &mut Context<'_>) -> Option<Dequeued> {
         let Some(children) = &mut self.children else {
@@ -340,7 +342,8 @@ impl<O: Order> Fair<O> {
         }
     }
 
-    /// Moves all queued packets to their buckets under the new salt. All flows start with an empty history.
+    /// Moves all queued packets to the buckets that the new salt selects. The scheduler treats all buckets as new
+    /// flows.
     #[cold]
     fn rehash(&mut self, now: Instant) {
         let mut all = Vec::new();

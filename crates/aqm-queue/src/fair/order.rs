@@ -1,4 +1,4 @@
-//! The interface of a fair scheduler.
+//! The interface that every fair scheduler implements.
 
 use aqm_net::Instant;
 
@@ -9,35 +9,37 @@ use aqm_net::Instant;
 pub(super) trait Order: Clone + Send + Sync + 'static {
     /// The data recorded when a packet arrives.
     type Stamp: Copy + Send + Sync;
-    /// Whether a flow that becomes active again soon after it became idle gets its old number.
+    /// Whether a flow gets its previous number if it becomes active again soon after it became idle.
     const REMEMBERS: bool;
 
-    /// Assigns this number to a new flow without any history.
+    /// Notifies the scheduler that this number is assigned to a new flow, which has no history.
     fn on_new_flow(&mut self, _flow: u32) {}
 
-    /// Notifies that `flow`, whose queue is empty, is about to get a packet.
+    /// Notifies the scheduler that `flow`, whose queue is empty, is about to get a packet.
     fn on_backlogged(&mut self, flow: u32, weight: u32);
 
-    /// Notifies that a packet is about to be appended to `flow`, which is backlogged. Returns the packet's stamp.
+    /// Notifies the scheduler that a packet is about to be appended to `flow`, which is backlogged. Returns the
+    /// packet's stamp.
     fn on_arrival(&mut self, flow: u32, bytes: u16, now: Instant) -> Self::Stamp;
 
-    /// Notifies that this packet is now the head of `flow`: it arrived at an empty queue, or the packet before it left.
+    /// Notifies the scheduler that this packet is now the head of `flow`, because the packet arrived at an empty queue
+    /// or the previous head left.
     fn on_head(&mut self, _flow: u32, _head: Head<Self::Stamp>) {}
 
     /// Returns the flow that sends next. `head_bytes` returns the size of a flow's first packet. At least one flow is
     /// backlogged.
     fn next(&mut self, head_bytes: impl Fn(u32) -> u16) -> u32;
 
-    /// Notifies that `flow`, returned by [`next`](Self::next), sends a packet of this size.
+    /// Notifies the scheduler that `flow`, returned by [`next`](Self::next), sends a packet of this size.
     fn on_sent(&mut self, flow: u32, bytes: u16);
 
-    /// Notifies that a queued packet of `flow` was dropped.
+    /// Notifies the scheduler that a queued packet of `flow` was dropped.
     fn on_lost(&mut self, _flow: u32, _loss: Loss, _now: Instant) {}
 
-    /// Notifies that the queue of `flow` is empty.
+    /// Notifies the scheduler that the queue of `flow` is empty.
     fn on_empty(&mut self, flow: u32);
 
-    /// Notifies that the link has become idle.
+    /// Notifies the scheduler that the link has become idle.
     fn on_idle(&mut self) {}
 }
 
@@ -45,7 +47,7 @@ pub(super) trait Order: Clone + Send + Sync + 'static {
 #[derive(Clone, Copy)]
 pub(super) struct Head<S> {
     pub bytes: u16,
-    /// The stamp created at the packet's arrival.
+    /// The stamp that was created when the packet arrived.
     pub stamp: S,
 }
 
@@ -53,6 +55,6 @@ pub(super) struct Head<S> {
 #[derive(Clone, Copy)]
 pub(super) struct Loss {
     pub bytes: u16,
-    /// The bytes queued behind the packet in its flow; 0 if the packet was not the head.
+    /// If the packet was the head of its flow, the bytes that are queued behind it; otherwise 0.
     pub behind: u64,
 }

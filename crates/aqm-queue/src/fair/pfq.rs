@@ -1,14 +1,15 @@
 //! PFQ: priority fair queueing.
 //!
 //! A. Kortebi, S. Oueslati, J. Roberts, "Cross-protect: Implicit Service Differentiation and Admission Control", HPSR
-//! 2004; S. Oueslati, J. Roberts, "A New Direction for Quality of Service: Flow-Aware Networking", NGI 2005. The
-//! scheduler is start-time fair queueing with a list of active flows. A packet of a flow that is not in this list is
-//! sent before the packets of all listed flows, and after earlier packets with this priority. A flow stays in the list
-//! while its finish tag exceeds the virtual time, even if its queue is empty. A flow therefore has priority as long as
-//! it sends less than its fair share, and no flow gains by sending its packets one by one.
+//! 2004; S. Oueslati, J. Roberts, "A New Direction for Quality of Service: Flow-Aware Networking", NGI 2005. PFQ
+//! extends start-time fair queueing by a list of active flows. A packet of a flow that is not in this list is sent
+//! before the packets of all listed flows, and after earlier packets with this priority. A flow stays in the list while
+//! its finish tag exceeds the virtual time, even if its queue is empty. A flow therefore has priority as long as it
+//! sends less than its fair share, and a flow gains no advantage by waiting until each packet has been sent before it
+//! sends the next packet.
 //!
-//! Tags and weights are those of [`super::stfq`]. aqmlab's choice: if the packet with priority is dropped, the next
-//! packet of its flow takes its place.
+//! Tags and weights are defined as in [`super::stfq`]. aqmlab's choice: if the packet with priority is dropped, the
+//! next packet of its flow has priority instead.
 
 use aqm_net::{ConfigError, Instant, Rate};
 
@@ -22,7 +23,7 @@ scheduler! {
     ///
     /// The other flows share the link as in start-time fair queueing.
     ///
-    /// If the packet with priority is dropped, the next packet of its flow takes its place.
+    /// If the packet with priority is dropped, the next packet of its flow has priority instead.
     pub struct Config {}
 }
 
@@ -32,7 +33,7 @@ impl Config {
     }
 }
 
-/// The order of flows.
+/// The order in which flows send, with the state of PFQ.
 #[derive(Clone)]
 struct Pfq {
     stfq: Stfq,

@@ -1,15 +1,15 @@
-//! Random selection of a flow among those with long queues.
+//! Selects a random flow among the flows with long queues.
 //!
-//! aqmlab's choice: flows are stored by their number of packets, and the number of flows for each number of packets is
-//! kept in a tree of partial sums (P. M. Fenwick, "A New Data Structure for Cumulative Frequency Tables", 1994). A
-//! change and a selection therefore cost O(log packets).
+//! aqmlab's choice: flows are grouped by their number of packets, and the sizes of the groups are stored in a tree of
+//! partial sums (P. M. Fenwick, "A New Data Structure for Cumulative Frequency Tables", 1994). A change and a selection
+//! therefore cost O(log packets).
 
 use aqm_net::Rng;
 
-/// Flows by their number of packets.
+/// Flows, grouped by their number of packets.
 #[derive(Clone)]
 pub(super) struct RandomLong {
-    /// The flows with each number of packets, in any order.
+    /// For each number of packets, the flows with this number, in any order.
     by_packets: Vec<Vec<u32>>,
     /// Fenwick's tree over the sizes of the lists above; element 0 is not used.
     sums: Vec<u32>,
@@ -24,7 +24,7 @@ struct Slot {
 }
 
 impl RandomLong {
-    /// Creates an empty selection.
+    /// Creates a table without flows.
     pub fn new() -> Self {
         Self { by_packets: vec![Vec::new(); 2], sums: vec![0; 2], slots: Vec::new() }
     }
@@ -57,7 +57,7 @@ impl RandomLong {
         }
     }
 
-    /// Draws a flow uniformly among those with at least this many packets. There must be one.
+    /// Draws a flow uniformly among the flows with at least this many packets. At least one such flow must exist.
     pub fn pick(&self, packets: u64, rng: &mut Rng) -> u32 {
         let below = self.sum_to(packets as usize - 1);
         let all = self.sum_to(self.by_packets.len() - 1);
@@ -74,7 +74,7 @@ impl RandomLong {
         self.by_packets[number + 1][rank as usize]
     }
 
-    /// Number of flows with at most this many packets.
+    /// Returns the number of flows with at most this many packets.
     fn sum_to(&self, mut packets: usize) -> u32 {
         let mut sum = 0;
         while packets > 0 {
@@ -97,7 +97,7 @@ impl RandomLong {
         let half = self.by_packets.len();
         self.by_packets.resize(2 * half, Vec::new());
         self.sums.resize(2 * half, 0);
-        // Of the new sums, only the one over the first half covers any flow.
+        // Of the new sums, only the sum over the first half contains any flows.
         self.sums[half] = all;
     }
 }

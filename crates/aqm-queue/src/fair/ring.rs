@@ -1,6 +1,7 @@
-//! A list of flows from which any flow can be removed in constant time: for flows that take turns, and for idle flows.
+//! A list of flows from which any flow can be removed in constant time. It is used for flows that take turns and for
+//! idle flows.
 
-/// An ordered list of flow numbers, each at most once, with a value of type `V`.
+/// An ordered list of flow numbers. Each number occurs at most once and has a value of type `V`.
 #[derive(Clone, Default)]
 pub(crate) struct Ring<V = ()> {
     links: Vec<Link<V>>,
@@ -21,22 +22,22 @@ const NONE: u32 = u32::MAX;
 const ABSENT: u32 = u32::MAX - 1;
 
 impl<V: Copy + Default> Ring<V> {
-    /// Number of flows in the list.
+    /// Returns the number of flows in the list.
     pub fn len(&self) -> u32 {
         self.len
     }
 
-    /// The first flow.
+    /// Returns the first flow.
     pub fn front(&self) -> Option<u32> {
         (self.len > 0).then_some(self.front)
     }
 
-    /// Whether `flow` is in the list.
+    /// Returns whether `flow` is in the list.
     pub fn contains(&self, flow: u32) -> bool {
         self.links.get(flow as usize).is_some_and(|link| link.before != ABSENT)
     }
 
-    /// The value of `flow`, which must be in the list.
+    /// Returns the value of `flow`, which must be in the list.
     pub fn value(&mut self, flow: u32) -> &mut V {
         &mut self.links[flow as usize].value
     }
@@ -71,7 +72,7 @@ impl<V: Copy + Default> Ring<V> {
         self.len += 1;
     }
 
-    /// Removes `flow` if it is in the list.
+    /// Removes `flow` if the flow is in the list.
     pub fn remove(&mut self, flow: u32) {
         if !self.contains(flow) {
             return;

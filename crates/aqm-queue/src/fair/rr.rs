@@ -1,9 +1,10 @@
-//! RR: round robin, packet by packet.
+//! RR: round robin, in which flows take turns to send one packet each.
 //!
-//! J. Nagle, "On Packet Switches with Infinite Storage", RFC 970, 1985: each source has a queue, and the queues send
-//! one packet each in turn. The scheduler is fair in packets, and fair in bytes only if all packets have the same size.
-//! With weights, a flow of weight `w` sends up to `w` packets per turn (M. Katevenis, S. Sidiropoulos, C. Courcoubetis,
-//! "Weighted Round-Robin Cell Multiplexing in a General-Purpose ATM Switch Chip", 1991).
+//! J. Nagle, "On Packet Switches with Infinite Storage", RFC 970, 1985: each source has a queue, and the queues take
+//! turns to send one packet each. The scheduler shares the link equally in packets per second. The shares in bytes are
+//! equal only if all packets have the same size. With weights, a flow of weight `w` sends up to `w` packets per turn
+//! (M. Katevenis, S. Sidiropoulos, C. Courcoubetis, "Weighted Round-Robin Cell Multiplexing in a General-Purpose ATM
+//! Switch Chip", 1991).
 
 use aqm_net::{ConfigError, Instant, Rate};
 
@@ -12,7 +13,7 @@ use super::tags::Unit;
 use super::{Order, scheduler};
 
 scheduler! {
-    /// Round robin: one packet of each flow in turn, regardless of packet size.
+    /// Round robin: flows take turns to send one packet each, regardless of packet size.
     pub struct Config {}
 }
 
@@ -22,7 +23,7 @@ impl Config {
     }
 }
 
-/// The order of flows.
+/// The order in which flows send, with the state of RR.
 #[derive(Clone)]
 struct Rr {
     /// Backlogged flows, each with its weight.

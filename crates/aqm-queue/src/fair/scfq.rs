@@ -5,10 +5,10 @@
 //! is sent first. The virtual time `v` is the tag of the packet in transmission, and zero when the link is idle.
 //!
 //! aqmlab's choices:
-//! - A packet gets its tag when it becomes the head of its flow. The result is the same: while a packet is queued or in
-//!   transmission, its tag is at least `v`, and after its transmission the tag is at most `v`. Idle flows therefore
-//!   need not be remembered.
-//! - Of several equal tags, the one assigned first is served first.
+//! - A packet gets its tag when it becomes the head of its flow, not when it arrives. The tag is the same: while a
+//!   packet is queued or in transmission, its tag is at least `v`, and after its transmission the tag is at most `v`.
+//!   For the same reason, idle flows need not be remembered.
+//! - If several packets have equal tags, the packet that got its tag first is sent first.
 
 use aqm_net::{ConfigError, Instant, Rate};
 
@@ -27,11 +27,11 @@ impl Config {
     }
 }
 
-/// The order of flows.
+/// The order in which flows send, with the state of SCFQ.
 #[derive(Clone)]
 struct Scfq {
     unit: Unit,
-    /// `v`.
+    /// The virtual time `v`.
     virtual_time: u64,
     flows: Vec<Flow>,
     waiting: Tags,
@@ -39,7 +39,7 @@ struct Scfq {
 
 #[derive(Clone, Copy)]
 struct Flow {
-    /// The start of the first packet: its tag without its own bytes.
+    /// The service tag of the first packet, minus the contribution of its own bytes.
     start: u64,
     weight: u32,
 }
@@ -67,7 +67,7 @@ impl Order for Scfq {
     fn on_sent(&mut self, flow: u32, bytes: u16) {
         let Flow { start, weight } = &mut self.flows[flow as usize];
         *start = start.saturating_add(self.unit.cost(bytes, *weight));
-        // The tag is below the virtual time only if a larger packet before this one was dropped.
+        // The tag is below the virtual time only if a larger packet before this packet was dropped.
         self.virtual_time = self.virtual_time.max(*start);
     }
 
@@ -101,7 +101,8 @@ mod tests {
         arrive(&mut scfq, 0, 1, 1000);
         scfq.on_sent(0, 1000);
         scfq.on_head(0, Head { bytes: 1000, stamp: () });
-        // Tags in half bytes: the packet in transmission has 2000, and flow 0 has 4000 next.
+        // Tags are counted in half bytes: the packet in transmission has the tag 2000, and the next packet of flow 0
+        // has the tag 4000.
         arrive(&mut scfq, 1, 1, 1001);
         arrive(&mut scfq, 2, 2, 1999);
         let order: Vec<u32> = (0..3)

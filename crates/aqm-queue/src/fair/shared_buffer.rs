@@ -1,16 +1,19 @@
-//! The buffer shared by all flows, and the choice of the flow that loses a packet (the victim) when the buffer is full.
+//! The buffer that all flows share. If the buffer is full, this module selects the flow that loses a packet (the
+//! victim).
 //!
 //! B. Suter, T. V. Lakshman, D. Stiliadis, A. K. Choudhury, "Design Considerations for Supporting TCP with Per-Flow
-//! Queueing", INFOCOM 1998: the victim is the longest queue, or a random queue among those above their share. Packets
-//! are dropped from the front, so that a TCP sender learns of the drop earlier by the queueing delay.
+//! Queueing", INFOCOM 1998: the victim is the flow with the longest queue, or a random flow among the flows whose
+//! queues exceed their share. Packets are dropped from the front, so that a TCP sender detects the drop earlier, by the
+//! queueing delay.
 //!
 //! aqmlab's choices where the paper is silent:
 //! - Queue lengths are compared in the unit of the limit, bytes or packets.
-//! - A new packet is enqueued first and counts in the comparison. If its own flow's queue is among the longest, that
-//!   flow is the victim.
-//! - A flow's share is the number of queued packets divided by the number of backlogged flows, for either unit of the
-//!   limit.
-//! - Packets are dropped one at a time until the limit is respected. The victim is selected for each packet.
+//! - An arriving packet is enqueued before the lengths are compared. If the queue of this packet's flow is among the
+//!   longest, this flow is the victim.
+//! - A flow's share is the number of queued packets divided by the number of backlogged flows, whether the limit is in
+//!   packets or in bytes.
+//! - Packets are dropped one at a time until the backlog is within the limit. The victim is selected anew for each
+//!   packet.
 
 use aqm_net::{Length, Rng, choices};
 
@@ -27,19 +30,19 @@ choices! {
         LongestTail = "longest-tail",
         /// The oldest packet of the flow with the longest queue.
         LongestFront = "longest-front",
-        /// The oldest packet of a random flow among those with at least the mean number of packets.
+        /// The oldest packet of a random flow, among the flows with at least the mean number of packets.
         RandomLong = "random-long",
     }
 }
 
-/// The limit for all flows together, and the search for the victim.
+/// The shared buffer: its limit, and the data for the search for the victim.
 #[derive(Clone)]
 pub(super) struct SharedBuffer {
     limit: Length,
     search: VictimSearch,
 }
 
-/// The queue lengths recorded for the search for a victim.
+/// The queue lengths that are recorded for the search for a victim.
 #[derive(Clone)]
 enum VictimSearch {
     /// No search: the arriving packet is dropped.
@@ -59,7 +62,7 @@ impl SharedBuffer {
         Self { limit, search }
     }
 
-    /// Whether the backlog of all flows, plus `packets` packets with `bytes` bytes, is within the limit.
+    /// Returns whether the backlog of all flows, plus `packets` packets with `bytes` bytes, is within the limit.
     pub fn fits<S: Copy>(&self, flows: &Flows<S>, packets: u64, bytes: u64) -> bool {
         let backlog = flows.backlog();
         match self.limit {
@@ -68,7 +71,7 @@ impl SharedBuffer {
         }
     }
 
-    /// Records that the queue of `flow` has one packet more.
+    /// Records that the queue of `flow` has grown by one packet.
     #[inline(always)]
     pub fn on_grown<S: Copy>(&mut self, flow: u32, flows: &mut Flows<S>) {
         match &mut self.search {
@@ -78,14 +81,14 @@ impl SharedBuffer {
         }
     }
 
-    /// Records that the queue of `flow` has one packet less.
+    /// Records that the queue of `flow` has shrunk by one packet.
     pub fn on_shrunk<S: Copy>(&mut self, flow: u32, flows: &Flows<S>) {
         if let VictimSearch::RandomLong(random) = &mut self.search {
             random.on_change(flow, flows.of(flow).packets);
         }
     }
 
-    /// The flow that loses a packet because a packet of flow `arriving` arrived.
+    /// Returns the flow that loses a packet after a packet of flow `arriving` has arrived.
     pub fn victim<S: Copy>(&mut self, arriving: u32, flows: &mut Flows<S>, rng: &mut Rng) -> u32 {
         match &mut self.search {
             VictimSearch::None => arriving,

@@ -7,9 +7,10 @@
 //! packets sent.
 //!
 //! aqmlab's choices:
-//! - A packet gets its tags when it becomes the head of its flow. For a backlogged flow the result is the same, because
-//!   the previous packet's finish tag is never less than `v` while that packet is queued or in transmission.
-//! - Of several equal tags, the one assigned first is served first.
+//! - A packet gets its tags when it becomes the head of its flow. For a backlogged flow, the tags are the same as at
+//!   arrival, because the finish tag of the previous packet is never less than `v` while that packet is queued or in
+//!   transmission.
+//! - If several packets have equal tags, the packet that got its tag first is sent first.
 //! - The finish tag of an idle flow is remembered until 65,536 other flows have become idle after it.
 
 use aqm_net::{ConfigError, Instant, Rate};
@@ -18,7 +19,7 @@ use super::tags::{Tags, Unit};
 use super::{Head, Order, scheduler};
 
 scheduler! {
-    /// Start-time fair queueing: the flow whose next packet would start first is served first, where virtual time
+    /// Start-time fair queueing: the flow whose next packet would start first is served first, in a virtual time that
     /// increases at the service rate of one flow.
     pub struct Config {}
 }
@@ -29,11 +30,11 @@ impl Config {
     }
 }
 
-/// The order of flows.
+/// The order in which flows send, with the state of STFQ.
 #[derive(Clone)]
 pub(super) struct Stfq {
     unit: Unit,
-    /// `v`.
+    /// The virtual time `v`.
     virtual_time: u64,
     /// The largest finish tag of all packets sent.
     last_finish: u64,
@@ -53,7 +54,7 @@ impl Stfq {
         Self { unit, virtual_time: 0, last_finish: 0, flows: Vec::new(), waiting: Tags::new() }
     }
 
-    /// Whether the flow's tag exceeds the virtual time.
+    /// Returns whether the flow's tag exceeds the virtual time.
     pub fn is_ahead(&self, flow: u32) -> bool {
         self.flows[flow as usize].tag > self.virtual_time
     }
@@ -116,7 +117,7 @@ mod tests {
         stfq.on_head(flow, Head { bytes: 0, stamp: () });
     }
 
-    /// Sends a packet of this size from the current flow, which has more packets.
+    /// Sends a packet of this size from the current flow, which then still has packets.
     fn send(stfq: &mut Stfq, bytes: u16) -> u32 {
         let flow = stfq.next(|_| 0);
         stfq.on_sent(flow, bytes);
@@ -129,7 +130,8 @@ mod tests {
         let mut stfq = stfq();
         arrive(&mut stfq, 0, 1);
         arrive(&mut stfq, 1, 2);
-        // Start tags 0, 1000, 2000 and 0, 500, 1000. Of equal tags, the one assigned first is first.
+        // The flows' start tags are 0, 1000, 2000 and 0, 500, 1000. Of two packets with equal tags, the packet that got
+        // its tag first is sent first.
         let order: Vec<u32> = (0..6).map(|_| send(&mut stfq, 1000)).collect();
         assert_eq!(order, [0, 1, 1, 0, 1, 1]);
     }
@@ -141,8 +143,8 @@ mod tests {
         (0..5).for_each(|_| assert_eq!(send(&mut stfq, 1000), 0));
         arrive(&mut stfq, 1, 1);
         assert_eq!((stfq.virtual_time, stfq.flows[1].tag), (8000, 8000), "in half bytes");
-        // Flow 1 becomes empty with its packet, and becomes active again before the virtual time reaches its finish
-        // tag.
+        // Flow 1 sends its only packet, becomes empty, and becomes active again before the virtual time reaches the
+        // packet's finish tag.
         let flow = stfq.next(|_| 0);
         stfq.on_sent(flow, 1000);
         stfq.on_empty(flow);

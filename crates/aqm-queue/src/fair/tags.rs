@@ -1,11 +1,12 @@
-//! Flows in the order of their tags; equal tags in the order of assignment.
+//! A set of flows, sorted by their tags. Flows with equal tags are sorted by the order in which the tags were assigned.
 //!
-//! A tag is a virtual time in bytes divided by weight. Tags are counted in fractions of a byte into which every weight
-//! divides, so that they are exact and rounding errors do not add up. If all weights are 1, the unit is one byte.
+//! A tag is a virtual time in bytes divided by weight. The unit of tags is a fraction of a byte, chosen so that every
+//! increase of a tag is a whole number. Tags are therefore exact, and rounding errors do not accumulate. If all weights
+//! are 1, the unit is one byte.
 
 use super::heap::Heap;
 
-/// Flows by tag. The tag of a flow of weight 1 overflows after 18 TB in the finest unit allowed.
+/// A set of flows, sorted by tag. In the finest unit allowed, the tag of a flow of weight 1 overflows after 18 TB.
 #[derive(Clone)]
 pub(super) struct Tags {
     heap: Heap<SequencedTag>,
@@ -18,7 +19,7 @@ impl Tags {
         Self { heap: Heap::new(), sequence: 0 }
     }
 
-    /// The flow with the smallest tag.
+    /// Returns the flow with the smallest tag.
     pub fn first(&self) -> Option<u32> {
         self.heap.first().map(|(_, flow)| flow)
     }
@@ -31,7 +32,7 @@ impl Tags {
         }
     }
 
-    /// Removes `flow` if it is in the set.
+    /// Removes `flow` if the flow is in the set.
     pub fn remove(&mut self, flow: u32) {
         self.heap.remove(flow);
     }
@@ -51,15 +52,16 @@ impl SequencedTag {
     }
 }
 
-/// The increase of a tag per byte, in fractions of a byte.
+/// The unit of tags: the increase of a tag per byte of a flow of weight 1.
 #[derive(Clone, Copy)]
 pub(super) struct Unit(u64);
 
 impl Unit {
-    /// The finest unit allowed, in fractions of a byte.
+    /// The finest unit allowed, as a number of units per byte.
     pub const MAX: u64 = 1_000_000;
 
-    /// The unit into which all `weights` divide; `None` if it is finer than allowed.
+    /// Returns the unit in which increases of tags are whole numbers for all `weights`. Returns `None` if this unit is
+    /// finer than allowed.
     pub fn of(weights: &[u64]) -> Option<Self> {
         let unit = weights.iter().try_fold(1_u64, |unit, weight| {
             let multiple = (unit / gcd(unit, *weight)).checked_mul(*weight)?;
@@ -68,7 +70,7 @@ impl Unit {
         unit.map(Self)
     }
 
-    /// The tag increase of a packet of this size and `weight`.
+    /// Returns the increase of a tag by a packet of this size, from a flow with this `weight`.
     pub fn cost(self, bytes: u16, weight: u32) -> u64 {
         u64::from(bytes) * (self.0 / u64::from(weight))
     }

@@ -3,20 +3,23 @@
 //! A. Demers, S. Keshav, S. Shenker, "Analysis and Simulation of a Fair Queueing Algorithm", SIGCOMM 1989; A. K.
 //! Parekh, R. G. Gallager, "A Generalized Processor Sharing Approach to Flow Control in Integrated Services Networks:
 //! The Single-Node Case", IEEE/ACM Transactions on Networking 1(3), 1993 (there called PGPS). The reference system
-//! (GPS) serves all backlogged flows simultaneously, each at a rate proportional to its weight. Its virtual time `V`
-//! increases at the link rate divided by the total weight of its backlogged flows. A packet gets the finish tag `F =
-//! max(F of the previous packet, V(arrival)) + bytes / weight`, and the packet with the smallest tag is sent first.
-//! Packets therefore leave in the order in which the reference would finish them, among those that have arrived.
+//! (GPS) serves all backlogged flows simultaneously, each at a rate proportional to its weight. The virtual time `V` of
+//! the reference system increases at the link rate divided by the total weight of the flows that are backlogged in this
+//! system. A packet gets the finish tag `F = max(F of the previous packet, V(arrival)) + bytes / weight`, and the
+//! packet with the smallest tag is sent first. Of the packets that have arrived, the next to leave is therefore the
+//! packet that the reference system would finish first.
 //!
-//! `V` is computed with a heap of the flows backlogged in the reference, so that the amortised cost per packet is O(log
-//! flows). The heap contains lower bounds on finish times. A bound is updated when it reaches the top, so that most
-//! packets do not change the heap.
+//! `V` is computed with a heap of the flows that are backlogged in the reference system, so that the amortised cost per
+//! packet is O(log flows). The heap contains lower bounds on finish times. A bound is updated only when it reaches the
+//! top of the heap, so that most packets do not change the heap.
 //!
 //! aqmlab's choices:
-//! - A dropped packet also leaves the reference, except the part that the reference has already served. Otherwise a
-//!   flow with many drops would be charged for data that was not sent.
-//! - A packet gets its tag when it becomes the head of its flow, from the value of `V` at its arrival.
-//! - When the link becomes idle, the reference becomes idle, too, although it may lag by a rounding error.
+//! - A dropped packet is also removed from the reference system, except the part that this system has already served.
+//!   Otherwise, a flow that loses many packets would be charged for data that was not sent.
+//! - A packet gets its tag when it becomes the head of its flow. The tag is computed from the value of `V` at the
+//!   packet's arrival.
+//! - When the link becomes idle, the reference system also becomes idle, even if a rounding error would keep it busy
+//!   slightly longer.
 
 use aqm_net::{ConfigError, Instant, Rate};
 
@@ -28,7 +31,7 @@ scheduler! {
     /// Weighted fair queueing: packets leave in the order in which a fluid system that serves all flows simultaneously
     /// would finish them.
     ///
-    /// A dropped packet also leaves the fluid system, except the part that the system has already served.
+    /// A dropped packet is also removed from the fluid system, except the part that the system has already served.
     pub struct Config {}
 }
 
@@ -38,13 +41,13 @@ impl Config {
     }
 }
 
-/// The order of flows.
+/// The order in which flows send, with the state of WFQ.
 #[derive(Clone)]
 struct Wfq {
     reference: Reference,
     /// The finish tag of the last packet sent by each flow.
     sent: Vec<f64>,
-    /// Tags of the first packets. Of equal tags, the older is first.
+    /// Finish tags of the flows' first packets. Of equal tags, the tag that was assigned earlier is first.
     waiting: Heap<SequencedTag>,
     sequence: u64,
 }
@@ -57,7 +60,7 @@ impl Wfq {
 }
 
 impl Order for Wfq {
-    /// `V` at the packet's arrival.
+    /// The virtual time `V` at the packet's arrival.
     type Stamp = f64;
     const REMEMBERS: bool = true;
 
@@ -70,7 +73,7 @@ impl Order for Wfq {
     }
 
     fn on_backlogged(&mut self, flow: u32, weight: u32) {
-        // A flow that is backlogged in the reference keeps its weight there.
+        // A flow that is backlogged in the reference system keeps its weight in this system.
         if !self.reference.is_backlogged(flow) {
             self.reference.flows[flow as usize].weight = weight;
         }
@@ -118,21 +121,21 @@ impl Order for Wfq {
 #[derive(Clone)]
 struct Reference {
     bytes_per_second: f64,
-    /// `V`, in bytes of a flow of weight 1.
+    /// The virtual time `V`, in bytes of a flow of weight 1.
     virtual_time: f64,
     updated: Instant,
-    /// The total weight of the backlogged flows.
+    /// The total weight of the flows that are backlogged in this system.
     weights: u64,
-    /// The backlogged flows, by a lower bound on `finish`.
+    /// The backlogged flows, sorted by a lower bound on `finish`.
     finishes: Heap<Tag>,
-    /// All flows, backlogged or not.
+    /// The states of all flows, whether backlogged or not.
     flows: Vec<Fluid>,
 }
 
-/// The state of a flow in the reference.
+/// The state of a flow in the reference system.
 #[derive(Clone, Copy)]
 struct Fluid {
-    /// The virtual time at which the flow will be finished, if it is backlogged.
+    /// The virtual time at which the system will have served all of the flow's bytes, if the flow is backlogged.
     finish: f64,
     weight: u32,
 }
@@ -156,7 +159,7 @@ impl Reference {
         self.leave(flow);
     }
 
-    /// Serves all flows up to `now`. When a flow is finished, the others are served faster.
+    /// Serves all flows up to `now`. When a flow becomes empty, the other flows are served faster.
     #[inline(always)]
     fn advance(&mut self, now: Instant) {
         let mut bytes = now.since(self.updated).seconds() * self.bytes_per_second;
@@ -174,7 +177,7 @@ impl Reference {
         }
     }
 
-    /// The flow that finishes first, and its finish time.
+    /// Returns the virtual time at which the next flow becomes empty, and this flow.
     #[inline]
     fn first(&mut self) -> Option<(f64, u32)> {
         loop {
@@ -202,7 +205,8 @@ impl Reference {
         }
     }
 
-    /// Removes from `flow` the part of a packet that is not yet served. The packets of a flow are served in order.
+    /// Removes the part of a packet of `flow` that the system has not served yet. The packets of a flow are served in
+    /// order.
     fn remove_unserved(&mut self, flow: u32, Loss { bytes, behind }: Loss) {
         if !self.is_backlogged(flow) {
             return;
@@ -218,7 +222,7 @@ impl Reference {
         }
     }
 
-    /// Finishes all flows.
+    /// Serves all flows completely, so that the system is idle.
     fn finish(&mut self) {
         while let Some((finish, flow)) = self.first() {
             self.virtual_time = finish;
@@ -226,7 +230,7 @@ impl Reference {
         }
     }
 
-    /// Whether `flow` is backlogged in the reference.
+    /// Returns whether `flow` is backlogged in the reference system.
     fn is_backlogged(&self, flow: u32) -> bool {
         self.finishes.key(flow).is_some()
     }
@@ -239,7 +243,7 @@ impl Reference {
     }
 }
 
-/// The increase of a flow's tag by a packet.
+/// Returns the increase of a flow's tag by a packet of this size.
 fn cost(bytes: u16, weight: u32) -> f64 {
     f64::from(bytes) / f64::from(weight)
 }
@@ -280,8 +284,8 @@ mod tests {
 
     #[test]
     fn virtual_time_increases_at_the_service_rate_of_a_flow_of_weight_one() {
-        // A thousand bytes per second. Flow 1 becomes active when flow 0 is half served. Both share the link until flow
-        // 0 is finished, at 1.5 s, and then flow 1 has the link to itself for half a second.
+        // The link sends a thousand bytes per second. Flow 1 becomes active when half of flow 0 is served. The two
+        // flows share the link until flow 0 becomes empty, at 1.5 s. Then flow 1 uses the whole link for half a second.
         let mut fluid = reference();
         fluid.add(0, 1000);
         fluid.advance(at(500));
@@ -297,7 +301,7 @@ mod tests {
 
     #[test]
     fn a_flow_with_later_packets_finishes_with_its_last_packet() {
-        // Flow 0 has 3000 bytes, although its bound in the heap is 1000. Flow 1 has 2000 bytes and finishes first.
+        // Flow 0 has 3000 bytes, although its bound in the heap is 1000. Flow 1 has 2000 bytes and becomes empty first.
         let mut fluid = reference();
         for (flow, bytes) in [(0, 1000), (0, 1000), (0, 1000), (1, 2000)] {
             fluid.add(flow, bytes);
@@ -321,7 +325,8 @@ mod tests {
         for _ in 0..3 {
             fluid.add(0, 600);
         }
-        // At 1 s, a thousand bytes of flow 0 have been served: the first packet, and 400 bytes of the second.
+        // At 1 s, the system has served a thousand bytes of flow 0: the first packet and 400 bytes of the second
+        // packet.
         fluid.advance(at(1000));
         assert_eq!(finish(&fluid, 0), Some(900.0));
         fluid.remove_unserved(0, Loss { bytes: 600, behind: 1200 });

@@ -2,31 +2,30 @@
 //!
 //! T. Høiland-Jørgensen, P. McKenney, D. Täht, J. Gettys, E. Dumazet, "The Flow Queue CoDel Packet Scheduler and Active
 //! Queue Management Algorithm", RFC 8290, 2018; Linux 6.1's `net/sched/sch_fq_codel.c`. The scheduler is in
-//! `flow_queues/lists.rs`, and the CoDel algorithm is in `codel/core.rs`. This file describes the overload behaviour:
-//! - An arriving packet is enqueued first. If more than `limit` packets are then queued, or if they use more than
+//! `flow_queues/lists.rs`, and the CoDel algorithm is in `codel/core.rs`. This file adds the behaviour in overload:
+//! - An arriving packet is enqueued first. If the queues then contain more than `limit` packets, or use more than
 //!   `memory_limit`, packets are dropped from the head of the queue with the most bytes, until half of this queue's
 //!   bytes or `drop_batch` packets have been dropped.
-//!   packets.
 //!
 //! Differences between RFC 8290 and Linux:
-//! - CoDel drops no packet that leaves a backlog of at most `mtu` bytes. RFC 8289 counts the backlog of the packet's
-//!   own queue, and Linux counts the backlog of all queues.
+//! - CoDel does not drop a packet if the backlog behind it is at most `mtu` bytes. For this rule, RFC 8289 counts the
+//!   backlog of the packet's own queue, and Linux counts the backlog of all queues.
 //! - In Linux, packets dropped because of overload increase CoDel's drop count in that queue, as if CoDel had dropped
 //!   them.
-//! - The differences listed in `codel/core.rs`.
+//! - Further differences are listed in `codel/core.rs`.
 //!
-//! The effect of `start` with the profile `linux`: the kernel's clock has 32 bits and wraps around after 73.3 minutes.
-//! CoDel treats its drop count as recent if the difference between the clock and the time of the last drop, as a signed
-//! number, is less than 16 intervals (`codel_time_before`).
-//! - *fresh*: no queue has an inverse square root (`rec_inv_sqrt` is 0), and the time of the last drop is clock value
-//!   0. The clock reads `age` when the run begins. A problem arises if a queue loses packets because of overload before
-//!   CoDel first drops in this queue, while the clock reads less than 16 intervals, or between 36.7 and 73.3 minutes
-//!   (half of all values). CoDel then drops all packets that it finds in this queue until it has caught up. The kernel
-//!   shows this behaviour in a queue that was never used.
-//! - *settled*: each queue has dropped packets before, last 16 intervals before the run. CoDel starts again with the
-//!   first drop regardless of the clock, so `age` has no effect. A queue in which CoDel drops nothing during 36.7
-//!   minutes of the run reaches the problematic half of the clock, as in the kernel. A first drop because of overload
-//!   then does change the drop rate.
+//! With the profile `linux`, `start` has an effect because the kernel's clock has 32 bits and wraps around after 73.3
+//! minutes. CoDel treats its drop count as recent if the difference between the clock and the time of the last drop, as
+//! a signed number, is less than 16 intervals (`codel_time_before`).
+//! - *fresh*: no queue has an inverse square root (`rec_inv_sqrt` is 0), and the time of the last drop is the clock
+//!   value 0. The clock reads `age` when the run begins. A problem occurs if a queue loses packets because of overload
+//!   before CoDel has dropped a packet of this queue, and the clock then reads less than 16 intervals, or between 36.7
+//!   and 73.3 minutes (half of all values). In this case, CoDel drops all packets of this queue until the time of the
+//!   next drop has reached the present. The kernel has the same problem in a queue that was never used.
+//! - *settled*: each queue has dropped packets before, the last one 16 intervals before the run. CoDel treats its next
+//!   drop as the first drop, regardless of the clock, so that `age` has no effect. As in the kernel, a queue in which
+//!   CoDel does not drop a packet during 36.7 minutes of the run reaches the problematic half of the clock. A first
+//!   drop because of overload then changes the drop rate.
 //!
 //! Differences from the sources, and choices where the sources are silent, are listed in the documentation of
 //! [`Config`], which the reference prints.
@@ -42,21 +41,21 @@ use crate::start::Start;
 use crate::{Build, Context, Describe, Gauge, Label, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
-    /// FQ-CoDel: hashed queues take turns, newly active queues are served first, and CoDel drops packets that waited
-    /// too long in each queue.
+    /// FQ-CoDel: assigns flows to queues by a hash; queues take turns, newly active queues are served first, and in
+    /// each queue CoDel drops packets that waited too long.
     ///
     /// Differences from Linux and RFC 8290:
     ///
     /// - The hash is computed from the flow number and a salt drawn from the queue's random stream. The kernel hashes
     ///   addresses, ports and protocol.
-    /// - A packet's memory is counted as the kernel counts a packet that is copied into memory of its own: 2304 bytes
-    ///   for a full Ethernet packet (`truesize`). Drivers differ.
+    /// - A packet's memory is counted as the kernel counts a packet that is copied into a separate buffer: 2304 bytes
+    ///   for a full Ethernet packet (`truesize`). With real network drivers, the memory of a packet may differ.
     /// - Flows are distinguished by the hash only: `tc` filters and the packets' class identifiers are not supported.
     /// - A queue's turn ends when its deficit is 0 or less, as in Linux. RFC 8290 ends the turn when the deficit is
     ///   negative.
-    /// - Packets dropped because of `memory_limit` have their own drop reason. `drop_overlimit` also counts them, as in
-    ///   the kernel.
-    /// - RFC 8290 does not state whether half of a queue means half of its packets or half of its bytes. aqmlab uses
+    /// - Packets dropped because of `memory_limit` have a separate drop reason. As in the kernel, `drop_overlimit` also
+    ///   counts these packets.
+    /// - RFC 8290 does not state whether "half" of a queue means half of its packets or half of its bytes. aqmlab uses
     ///   bytes, as in Linux.
     pub struct Config {
         /// The CoDel of each queue.
@@ -67,15 +66,14 @@ parameters! {
         pub scheduler: Scheduler = Scheduler::default();
         /// Maximum backlog of all queues together, in packets, without the packet in transmission.
         pub limit: Length = Length::Packets(10_240), "RFC 8290, Linux";
-        /// Maximum memory used by the queued packets, as the kernel counts it: 2304 bytes for a full packet.
+        /// Maximum memory used by the queued packets, as the kernel counts it: 2304 bytes for a full Ethernet packet.
         pub memory_limit: Size = Size::from_bytes(32 << 20), "RFC 8290, Linux";
         /// Maximum number of packets dropped at once when the queue is full.
         pub drop_batch: u32 = 64, "RFC 8290, Linux";
         /// State at the start of a run: each queue has dropped packets before, last 16 intervals before the run
         /// (`settled`), or no queue was ever used (`fresh`). Matters only with the profile `linux`.
         pub start: Start = Start::Settled, "aqmlab's choice";
-        /// Kernel clock at the start of a run with `start = "fresh"`: the time since the machine was started. If
-        /// omitted, 0s.
+        /// Time since the machine was started, at the start of the run, with `start = "fresh"`. Default: 0s.
         pub age: Option<Span> = None, "aqmlab's choice";
     }
 }
@@ -84,7 +82,7 @@ parameters! {
 const MIN_QUANTUM: u64 = 256;
 
 impl Config {
-    /// The state of a queue's CoDel at the start of a run.
+    /// Returns the state of CoDel in each queue at the start of a run.
     fn control<T: Time>(&self) -> Control<T> {
         match self.start {
             Start::Settled => Control::settled(self.codel.interval),
@@ -130,7 +128,7 @@ impl Describe for Config {
     fn warnings(&self, rate: Rate) -> Vec<ConfigError> {
         let full = rate.pace().time_for(self.codel.mtu.bytes());
         let problem = format!(
-            "is less than the {full} that a full packet takes; RFC 8290 recommends at least this time"
+            "is less than {full}, the transmission time of a full packet, which RFC 8290 recommends as a minimum"
         );
         let is_long = self.codel.target >= full;
         ConfigError::unless(is_long, "target", problem).err().into_iter().collect()
@@ -165,7 +163,7 @@ impl TestCases for Config {
     }
 }
 
-/// The running discipline, with the clock of a profile.
+/// An FQ-CoDel queue. `T` is the clock of the profile.
 #[derive(Clone)]
 struct Running<T: Time> {
     codel: Codel<T>,
@@ -215,7 +213,7 @@ impl<T: Time> Running<T> {
     }
 }
 
-/// The queue that is served, and the backlog that CoDel checks after a packet is removed.
+/// The queue that is served, with the backlog that CoDel checks after it has removed a packet.
 struct Turn<'a, T: Time> {
     queues: &'a mut FlowQueues<T, Control<T>>,
     flow: u32,
@@ -302,7 +300,7 @@ mod tests {
     use super::*;
     use crate::testing::Fates;
 
-    /// An FQ-CoDel queue with a single flow, whose state the test can read.
+    /// CoDel as part of FQ-CoDel with a single flow, whose state the tests can read.
     struct SingleFlow<T: Time> {
         running: Running<T>,
         rng: Rng,
@@ -329,7 +327,7 @@ mod tests {
             (0..packets).for_each(|_| self.with(ms, |running, cx| running.enqueue(packet, cx)));
         }
 
-        /// Dequeues a packet and returns the number of drops before it.
+        /// Dequeues a packet and returns the number of packets that were dropped before it.
         fn take(&mut self, ms: u64) -> usize {
             let before = self.fates.list.len();
             self.with(ms, |running, cx| assert!(running.dequeue(cx).is_some()));
@@ -351,7 +349,7 @@ mod tests {
         assert_eq!((rfc.fates.counts.overflow, rfc.count()), (51, 0));
     }
 
-    /// CoDel's drop count is large, but its inverse square root is 0.
+    /// CoDel's drop count is large, but the stored inverse square root is 0.
     #[test]
     fn shortly_after_boot_codel_drops_a_whole_queue_as_in_the_kernel() {
         for (start, dropped) in [(0, 45), (2000, 0)] {

@@ -1,15 +1,16 @@
 //! FQ-PIE: flow queueing with PIE for each flow, as in Linux.
 //!
 //! Linux 6.1, `net/sched/sch_fq_pie.c`, by M. Tahiliani and others, 2019. The scheduler is in `flow_queues/lists.rs`,
-//! and the PIE algorithm is in `pie/linux.rs`. This file combines them:
-//! - The PIE of a packet's flow decides on the packet, based on the flow's backlog. A full queue drops the arriving
-//!   packet, not a packet of the longest flow.
-//! - With `ecn`, a packet selected by PIE is marked while the probability is at most `ecn_prob`.
-//! - One timer updates the PIE of every flow, including flows with an empty queue.
-//! - A packet that finds more than `memory_limit` in use is counted, but not dropped.
+//! and the PIE algorithm is in `pie/linux.rs`. This file combines the scheduler and PIE:
+//! - The PIE of a packet's flow decides whether to drop the packet, based on the flow's backlog. If the buffer is full,
+//!   the arriving packet is dropped, not a packet of the longest flow.
+//! - With `ecn`, an ECN-capable packet that PIE selects is marked instead of dropped if the drop probability is at most
+//!   `ecn_prob`.
+//! - One timer updates the PIE of every flow, including flows without packets.
+//! - A packet that arrives while queued packets use more than `memory_limit` is counted, but not dropped.
 //!
-//! `start` sets the first instant of the timer, as in `pie/mod.rs`. The variables of a flow that has been idle are
-//! equal to those of a flow that was never used.
+//! `start` sets the time at which the timer first expires, as in `pie/mod.rs`. `start` does not affect flows, because
+//! the variables of a flow that has been idle equal those of a flow that was never used.
 //!
 //! Differences from the sources, and choices where the sources are silent, are listed in the documentation of
 //! [`Config`], which the reference prints.
@@ -29,21 +30,22 @@ use crate::start::{Start, first_instant};
 use crate::{Build, Context, Derived, Describe, Gauge, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
-    /// FQ-PIE: hashed queues take turns, newly active queues are served first, and each queue has its own PIE.
+    /// FQ-PIE: assigns flows to queues by a hash; queues take turns, newly active queues are served first, and each
+    /// queue has its own PIE.
     ///
-    /// The algorithm is that of Linux.
+    /// The algorithm is the one in Linux.
     ///
     /// Differences from Linux:
     ///
     /// - The hash is computed from the flow number and a salt drawn from the queue's random stream. The kernel hashes
     ///   addresses, ports and protocol.
-    /// - A packet's memory is counted as the kernel counts a packet that is copied into memory of its own: 2304 bytes
-    ///   for a full Ethernet packet (`truesize`). Drivers differ.
+    /// - A packet's memory is counted as the kernel counts a packet that is copied into a separate buffer: 2304 bytes
+    ///   for a full Ethernet packet (`truesize`). With real network drivers, the memory of a packet may differ.
     /// - Flows are distinguished by the hash only: `tc` filters are not supported.
-    /// - The timer updates all flows at the same instant. The kernel needs one more tick for every 2048 flows.
-    /// - The updates of a flow are executed when it next sends or receives a packet. Their inputs do not change
-    ///   earlier.
-    /// - The unit of `alpha` and `beta` is Hz; that of `tc` is 1/16 Hz.
+    /// - The timer updates all flows at the same time. The kernel needs one more clock tick for every 2048 flows.
+    /// - The updates of a flow are executed when a packet of the flow next arrives or departs. The results are the
+    ///   same, because the inputs of an update do not change before that time.
+    /// - The unit of `alpha` and `beta` is Hz, whereas `tc` counts in units of 1/16 Hz.
     /// - `dq_threshold`, `max_burst` and `hz` are constants in the kernel.
     pub struct Config {
         /// Maximum backlog of all queues together, in packets, without the packet in transmission.
@@ -60,21 +62,22 @@ parameters! {
         /// Drop probability in percent above which packets are dropped despite `ecn`.
         pub ecn_prob: u32 = 10, "tc-fq_pie";
         /// Kernel ticks per second (`CONFIG_HZ`). `tupdate` is rounded up to whole ticks, and the kernel's timer wheel
-        /// adds one, so that 15 ms become 16 ms with 1000, 20 ms with 250 and 30 ms with 100; 0 for an exact `tupdate`.
-        pub hz: u32 = 1000, "aqmlab's choice: that of the recorded runs";
-        /// State of the timer at the start of a run: running for a long time (`settled`), or started with the run
-        /// (`fresh`), so that the first update follows after half a second.
+        /// adds one tick. An interval of 15 ms therefore becomes 16 ms if `hz` is 1000, 20 ms if `hz` is 250, and 30 ms
+        /// if `hz` is 100. If `hz` is 0, `tupdate` is exact.
+        pub hz: u32 = 1000, "aqmlab's choice: the value of the recorded runs";
+        /// State of the update timer at the start of the run. `settled`: the timer has been running for a long time.
+        /// `fresh`: the timer starts with the run, so that the first update occurs after half a second.
         pub start: Start = Start::Settled, "aqmlab's choice";
     }
 }
 
 impl Config {
-    /// The PIE of a flow.
+    /// Returns the parameters of the PIE of each flow.
     fn pie(&self) -> pie::Config {
         pie::Config { limit: self.limit, pie: self.pie.clone(), hz: Some(self.hz), ..pie::Config::default() }
     }
 
-    /// The running discipline. The parameters must have been checked.
+    /// Creates the queue. The parameters must have been checked.
     fn running(&self) -> FqPie {
         let pie = self.pie();
         let (rules, (first, tupdate)) = (pie.linux_rules(), pie.updates());
@@ -149,7 +152,7 @@ impl TestCases for Config {
     }
 }
 
-/// The running discipline.
+/// An FQ-PIE queue.
 #[derive(Clone)]
 struct FqPie {
     /// The packets, each with its arrival time.
@@ -164,7 +167,7 @@ struct FqPie {
     statistics: Statistics,
 }
 
-/// The PIE of a flow.
+/// The state of PIE in a flow.
 #[derive(Clone)]
 struct Flow {
     vars: Vars,
@@ -182,7 +185,7 @@ struct Statistics {
 }
 
 impl Flow {
-    /// Executes the updates up to `now`. `backlog` is this flow's backlog in bytes until then.
+    /// Executes the updates that are due up to `now`. `backlog` is the flow's backlog in bytes before `now`.
     #[inline]
     fn catch_up(&mut self, rules: &Rules, now: Instant, tupdate: Span, backlog: u64) {
         self.timer.catch_up(now, tupdate, &mut self.vars, |vars, _| rules.update(vars, backlog));
@@ -286,8 +289,8 @@ mod tests {
         }
     }
 
-    /// Runs packets of 40 flows in bursts and pauses, with the timer of the kernel (eager) or with deferred updates
-    /// (lazy).
+    /// Simulates packets of 40 flows, which arrive in bursts with pauses. The updates are executed either at every
+    /// expiry of the timer, as in the kernel (eager), or when a flow's next packet arrives or departs (lazy).
     fn run(config: &Config, is_eager: bool) -> (Fates, Vec<u32>, Vec<Vars>) {
         let mut queue = config.running();
         let (mut rng, mut chance) = (Streams::new(1).named("queue", 0), Streams::new(1).named("packets", 0));
@@ -302,7 +305,7 @@ mod tests {
                 due += tupdate;
             }
             let mut cx = Context { now, rng: &mut rng, observer: &mut fates };
-            // Some flows send only from time to time, others always.
+            // Some flows send only from time to time, and other flows send all the time.
             let flow = chance.below(if id / 4000 % 2 == 0 { 40 } else { 5 }) as u32;
             let bytes = [1514, 1000, 300][chance.below(3) as usize];
             let ecn = if flow.is_multiple_of(2) { Ecn::Ect0 } else { Ecn::NotEct };

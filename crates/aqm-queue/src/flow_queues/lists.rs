@@ -1,22 +1,26 @@
-//! The flow-queueing scheduler: hashed queues take turns, and newly active queues are served first.
+//! The flow-queueing scheduler: a hash assigns flows to queues, queues take turns, and newly active queues are served
+//! first.
 //!
 //! T. Høiland-Jørgensen, P. McKenney, D. Täht, J. Gettys, E. Dumazet, "The Flow Queue CoDel Packet Scheduler and Active
-//! Queue Management Algorithm", RFC 8290, sections 4.1 and 4.2, whose scheduler is DRR++. The code follows Linux 6.1's
-//! `sch_fq_codel` and `sch_fq_pie`, which share the scheduler:
-//! - A hash puts a packet into one of a fixed number of queues. Each queue keeps the state of its AQM permanently.
-//! - A queue that receives a packet while it is in no list joins the list of new queues, with a deficit of one quantum.
-//! - The head of the list of new queues is served, or the head of the list of old queues if there are no new ones. A
-//!   queue whose deficit is not positive gets a quantum and moves to the tail of the old list.
-//! - Packets that are sent reduce the deficit. Packets that the AQM drops do not.
-//! - A new queue that is found empty moves to the tail of the old list, so that it cannot starve the old queues by
-//!   becoming new again. An old queue that is found empty leaves the lists. If there are no old queues, an empty new
-//!   queue leaves the lists, too, because it would be found empty again at once.
+//! Queue Management Algorithm", RFC 8290, sections 4.1 and 4.2, which describe the scheduler DRR++. The code follows
+//! Linux 6.1's `sch_fq_codel` and `sch_fq_pie`, which share the scheduler:
+//! - A hash assigns each packet to one of a fixed number of queues. Each queue keeps the state of its AQM even while it
+//!   is empty.
+//! - If a packet arrives in a queue that is in no list, the queue joins the list of new queues, with a deficit of one
+//!   quantum.
+//! - The head of the list of new queues is served. If there are no new queues, the head of the list of old queues is
+//!   served. A queue whose deficit is not positive gets a quantum and moves to the tail of the old list.
+//! - Packets that are sent reduce the deficit. Packets that the AQM drops do not reduce it.
+//! - If the scheduler finds a new queue empty, the queue moves to the tail of the old list, so that it cannot starve
+//!   the old queues by becoming new again. If the scheduler finds an old queue empty, the queue leaves the lists. If
+//!   there are no old queues, an empty new queue also leaves the lists, because the scheduler would otherwise find it
+//!   empty again at once.
 //!
 //! aqmlab's choices, where the sources are silent or refer to headers:
 //! - The hash is computed from the packet's flow number and a salt. The salt is drawn from the queue's own random
 //!   stream when the first packet arrives (`fair/classifier.rs`).
-//! - The queue with the most bytes is found without scanning all queues (`fair/longest.rs`). The result equals that of
-//!   the kernel's scan: of several queues with the most bytes, the one with the smallest number.
+//! - The queue with the most bytes is found without scanning all queues (`fair/longest.rs`). The result is the same as
+//!   that of the kernel's scan: if several queues have the most bytes, the queue with the smallest number is selected.
 
 use aqm_net::{Backlog, ErrorCollector, Instant, Length, Packet, Rng, Size, parameters};
 use serde_json::{Value, json};
@@ -59,8 +63,8 @@ impl Scheduler {
     }
 }
 
-/// Hashed queues. Each packet is stored with a stamp of type `S`, for example its arrival time, and each queue with the
-/// state `A` of its AQM.
+/// The queues to which packets are assigned by a hash. Each packet is stored with a stamp of type `S`, for example its
+/// arrival time. Each queue is stored with the state of its AQM, of type `A`.
 #[derive(Clone)]
 pub(crate) struct FlowQueues<S, A> {
     classifier: Classifier,
@@ -97,7 +101,7 @@ impl<S: Copy, A: Clone> FlowQueues<S, A> {
         }
     }
 
-    /// The queue to which `packet` belongs. `rng` is used with the first packet only.
+    /// Returns the queue to which `packet` belongs. Only the call for the first packet uses `rng`.
     #[inline]
     pub fn classify(&mut self, packet: &Packet, rng: &mut Rng) -> u32 {
         self.classifier.renew_salt(Instant::START, rng);
@@ -129,8 +133,8 @@ impl<S: Copy, A: Clone> FlowQueues<S, A> {
         Some((packet, stamp))
     }
 
-    /// Returns the next packet. `take` removes a packet from the flow that is served, and returns `None` only if it
-    /// leaves the flow empty.
+    /// Returns the next packet. `take` removes a packet from the flow that is served, and returns `None` only if the
+    /// flow is empty afterwards.
     #[inline]
     pub fn dequeue(&mut self, mut take: impl FnMut(&mut Self, u32) -> Option<Packet>) -> Option<Packet> {
         loop {
@@ -162,48 +166,48 @@ impl<S: Copy, A: Clone> FlowQueues<S, A> {
         }
     }
 
-    /// The queue with the most bytes; of several, the one with the smallest number. At least one queue must have a
-    /// packet.
+    /// Returns the queue with the most bytes. If several queues have the most bytes, returns the queue with the
+    /// smallest number. At least one queue must contain a packet.
     pub fn fattest(&mut self) -> u32 {
         self.fattest.find(&mut self.flows)
     }
 
-    /// The AQM state of `flow`.
+    /// Returns the AQM state of `flow`.
     pub fn aqm(&mut self, flow: u32) -> &mut A {
         &mut self.slots[flow as usize].aqm
     }
 
-    /// The AQM states of all queues.
+    /// Returns the AQM states of all queues.
     pub fn aqms(&mut self) -> impl Iterator<Item = &mut A> {
         self.slots.iter_mut().map(|slot| &mut slot.aqm)
     }
 
-    /// The backlog of `flow`.
+    /// Returns the backlog of `flow`.
     pub fn of(&self, flow: u32) -> Backlog {
         self.flows.of(flow)
     }
 
-    /// The backlog of all queues together.
+    /// Returns the backlog of all queues together.
     pub fn backlog(&self) -> Backlog {
         self.flows.backlog()
     }
 
-    /// The memory used by all queued packets, in bytes (`memory_used`).
+    /// Returns the memory used by all queued packets, in bytes (`memory_used`).
     pub fn memory(&self) -> u64 {
         self.memory
     }
 
-    /// Number of times a queue became new (`new_flow_count`).
+    /// Returns how many times a queue has joined the list of new queues (`new_flow_count`).
     pub fn new_flow_count(&self) -> u64 {
         self.new_flow_count
     }
 
-    /// Number of queues in the list of new queues (`new_flows_len`).
+    /// Returns the number of queues in the list of new queues (`new_flows_len`).
     pub fn new_flows(&self) -> u32 {
         self.new.len()
     }
 
-    /// Number of queues in the list of old queues (`old_flows_len`).
+    /// Returns the number of queues in the list of old queues (`old_flows_len`).
     pub fn old_flows(&self) -> u32 {
         self.old.len()
     }
@@ -241,8 +245,8 @@ mod tests {
             self.queues.push(queue, packet, ());
         }
 
-        /// Sends a packet. Returns the queue that sent it, the deficits of both queues, and the lengths of the lists of
-        /// new and old queues.
+        /// Sends a packet. Returns the queue that sent it, the deficits of the two queues, and the lengths of the lists
+        /// of new and old queues.
         fn send(&mut self) -> (Option<u32>, [i64; 2], [u32; 2]) {
             let sent = self.queues.dequeue(|queues, flow| queues.pop(flow).map(|(packet, ())| packet));
             let queue = sent.map(|packet| u32::from(packet.flow == self.numbers[1]));
@@ -251,7 +255,7 @@ mod tests {
         }
     }
 
-    /// ns-3, `fq-codel-queue-disc-test-suite.cc`: deficits.
+    /// The expected deficits are those of `fq-codel-queue-disc-test-suite.cc` of ns-3.
     #[test]
     fn deficits_grow_and_shrink_as_in_ns_3() {
         let mut two = Two::new();

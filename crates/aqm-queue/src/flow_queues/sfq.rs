@@ -1,21 +1,25 @@
-//! SFQ: hashed queues take turns, and the longest queue loses a packet when the limit is exceeded.
+//! SFQ: assigns flows to queues by a hash; queues take turns, and the longest queue loses a packet when the limit is
+//! exceeded.
 //!
 //! P. E. McKenney, "Stochastic Fairness Queueing", INFOCOM 1990, as implemented in `net/sched/sch_sfq.c` of Linux 6.1
 //! (A. Kuznetsov; E. Dumazet). The parameters have the names of `tc`:
-//! - A hash puts a packet into one of `divisor` buckets. A bucket with packets has one of `flows` queues. If no queue
-//!   is free, the packet is dropped. A queue that becomes empty is free for any bucket.
-//! - A queue that gets its first packet joins the end of the round with a deficit of one quantum (`allot`). The head of
-//!   the round sends while its deficit is positive. Then it gets another quantum and moves to the end.
-//! - A queue of `depth` packets drops the arriving packet, or its oldest packet instead (`headdrop`).
-//! - If more than `limit` packets are then queued, the longest queue (in packets) drops its newest packet, or its
-//!   oldest with `headdrop`. Lists of the queues with one, two, three or more packets find the longest queue at once;
-//!   of several, the queue whose length changed last. If each queue has one packet, the head of the round loses its
-//!   packet. Setting `limit` reduces `flows` to the same number, so this case occurs only without `limit`.
+//! - A hash assigns each packet to one of `divisor` buckets. A bucket with packets occupies one of `flows` queues. If a
+//!   packet arrives in a bucket without a queue and no queue is free, the packet is dropped. When a queue becomes
+//!   empty, any bucket may occupy it.
+//! - When a packet arrives in an empty queue, the queue joins the end of the round with a deficit of one quantum
+//!   (`allot`). The queue at the head of the round sends while its deficit is positive. Then this queue gets another
+//!   quantum and moves to the end of the round.
+//! - A queue that contains `depth` packets drops the arriving packet, or, with `headdrop`, its oldest packet.
+//! - If more than `limit` packets are then queued, the longest queue (in packets) drops its newest packet, or, with
+//!   `headdrop`, its oldest packet. The queues are listed by their number of packets, so that the longest queue is
+//!   found without a search. If several queues are longest, the queue whose length changed last is selected. If each
+//!   queue has one packet, the queue at the head of the round loses its packet. Setting `limit` reduces `flows` to the
+//!   same number, so this last case occurs only if `limit` is not set.
 //! - The hash changes every `perturb`. The queued packets move to their new buckets, queue by queue and in order, and
-//!   each new queue has a deficit of one quantum. A packet that finds no free queue, or a full one, is dropped.
-//! - With `redflowlimit`, each queue has a RED (`red/linux_core.rs`) in bytes, which decides on packets that arrive at
-//!   a non-empty queue. The RED is reset when the queue becomes active. With `headdrop`, the oldest packet is dropped
-//!   or marked instead of the arriving packet.
+//!   each new queue has a deficit of one quantum. A packet is dropped if no queue is free, or if its new queue is full.
+//! - With `redflowlimit`, each queue has a RED that counts bytes (`red/linux_core.rs`). RED decides on packets that
+//!   arrive at a non-empty queue, and is reset when the queue becomes active. With `headdrop`, the oldest packet is
+//!   dropped or marked instead of the arriving packet.
 //!
 //! The deficit counts bytes, as in the kernel of the recorded runs (6.1.192). Older kernels count units of eight bytes,
 //! rounded up.
@@ -39,9 +43,10 @@ use crate::start::Start;
 use crate::{Build, Context, Derived, Describe, Gauge, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
-    /// SFQ: hashed queues take turns, and the longest queue loses a packet when the limit is exceeded.
+    /// SFQ: assigns flows to queues by a hash; queues take turns, and the longest queue loses a packet when the limit
+    /// is exceeded.
     ///
-    /// The algorithm is that of Linux. With `redflowlimit`, each queue has its own RED.
+    /// The algorithm is the one in Linux. With `redflowlimit`, each queue has its own RED.
     ///
     /// Differences from Linux:
     ///
@@ -49,31 +54,33 @@ parameters! {
     ///   addresses, ports and protocol. `tc` filters are not supported.
     /// - `perturb` may be any time; `tc` accepts whole seconds. An expired timer takes effect at the next arrival or
     ///   departure.
-    /// - `tc` reads `redflowlimit` and derives RED's thresholds from it. Neither the kernel nor aqmlab enforces it as a
-    ///   limit.
+    /// - As in `tc`, RED's thresholds are derived from `redflowlimit`. Neither the kernel nor aqmlab limits a queue to
+    ///   this size.
     /// - The deficit counts bytes, as in Linux 6.1.192. Older kernels count units of eight bytes, rounded up.
     pub struct Config {
         /// Maximum backlog of all queues together, in packets, without the packet in transmission. The backlog never
-        /// exceeds `flows` queues of `depth` packets. If omitted, 127p.
+        /// exceeds `flows` times `depth` packets. Default: 127p.
         pub limit: Option<Length> = None, "tc-sfq";
         /// Maximum number of packets in a queue.
         pub depth: u32 = 127, "tc-sfq";
-        /// Number of queues; reduced to `divisor`, and to `limit` if `limit` is set.
+        /// Number of queues. The number is reduced to `divisor` if it is larger, and to `limit` if `limit` is set and
+        /// smaller.
         pub flows: u32 = 128, "Linux";
         /// Number of hash buckets, a power of two.
         pub divisor: u32 = 1024, "tc-sfq";
-        /// Quantum: bytes that a queue may send per turn.
+        /// Quantum: number of bytes that a queue may send per turn.
         pub quantum: Size = Size::from_bytes(1514), "Linux: psched_mtu on Ethernet";
-        /// Interval between changes of the hash, so that no two flows share a queue permanently. If omitted, the hash
-        /// does not change.
+        /// Interval between changes of the hash, which ensure that no two flows share a queue permanently. If omitted,
+        /// the hash does not change.
         pub perturb: Option<Span> = None, "tc-sfq";
-        /// Whether a full queue drops its oldest packet instead of its newest or the arriving packet.
+        /// Whether the oldest packet of a queue is dropped instead of the newest or the arriving packet.
         pub headdrop: bool = false, "tc-sfq";
-        /// Enables a RED for each queue, and determines the thresholds that are not set. If omitted, RED is disabled.
+        /// Queue size in bytes from which those RED thresholds are derived that are not set. Setting this parameter
+        /// enables RED for each queue. If omitted, RED is disabled.
         pub redflowlimit: Option<Size> = None, "tc-sfq";
-        /// Average backlog of a queue below which RED drops nothing. If omitted, a third of `max`.
+        /// Average backlog of a queue below which RED does not drop or mark packets. Default: a third of `max`.
         pub min: Option<Size> = None, "tc-sfq, after Floyd 1997";
-        /// Average backlog of a queue at or above which RED drops or marks every packet. If omitted, a quarter of
+        /// Average backlog of a queue at or above which RED drops or marks every packet. Default: a quarter of
         /// `redflowlimit`.
         pub max: Option<Size> = None, "tc-sfq, after Floyd 1997";
         /// RED's parameters besides its thresholds.
@@ -81,15 +88,15 @@ parameters! {
         pub red: TcRed = TcRed::default();
         /// Whether, with `ecn`, RED drops packets nevertheless if the average is at least `max`.
         pub harddrop: bool = false, "tc-sfq";
-        /// With `perturb`, the state of the timer at the start of a run: running for a long time (`settled`), or
-        /// started with the run (`fresh`).
+        /// State of the `perturb` timer at the start of the run. `settled`: the timer has been running for a long time.
+        /// `fresh`: the timer starts with the run.
         pub start: Start = Start::Settled, "aqmlab's choice";
     }
 }
 
 /// The default of `limit` (`SFQ_MAX_DEPTH`).
 const LIMIT: u64 = 127;
-/// The maximum number of packets in a queue (`SFQ_MAX_DEPTH`), and of queues (`SFQ_MAX_FLOWS`).
+/// The maximum number of packets in a queue (`SFQ_MAX_DEPTH`), and the maximum number of queues (`SFQ_MAX_FLOWS`).
 const MAX_DEPTH: u32 = 127;
 const MAX_FLOWS: u32 = 0x10000 - MAX_DEPTH - 1;
 /// The maximum number of buckets.
@@ -98,7 +105,7 @@ const MAX_BUCKETS: u32 = 1 << 16;
 const QUANTA: RangeInclusive<u64> = 1..=i32::MAX as u64;
 
 impl Config {
-    /// The limit and the number of queues in force.
+    /// Returns the effective limit and the effective number of queues.
     fn effective(&self) -> (u64, u32) {
         let flows = self.flows.min(self.divisor);
         let Some(limit) = self.limit else { return (LIMIT, flows) };
@@ -248,7 +255,7 @@ impl TestCases for Config {
 /// The slot number of a bucket without a queue.
 const NONE: u32 = u32::MAX;
 
-/// The running discipline.
+/// An SFQ queue.
 #[derive(Clone)]
 struct Sfq {
     classifier: Classifier,
@@ -259,7 +266,7 @@ struct Sfq {
     slots: Vec<Slot>,
     /// The packets of each slot.
     packets: Flows<()>,
-    /// Slots with packets, in the order of service.
+    /// The slots with packets, in the order of service.
     round: Ring,
     lengths: Lengths,
     limit: u64,
@@ -270,7 +277,7 @@ struct Sfq {
     counts: Counts,
 }
 
-/// A queue.
+/// A slot, which contains the queue of one bucket.
 #[derive(Clone, Copy, Default)]
 struct Slot {
     /// The bucket whose packets the queue contains.
@@ -279,7 +286,7 @@ struct Slot {
     red: Vars,
 }
 
-/// The RED of every queue.
+/// The RED parameters and counters that all queues share.
 #[derive(Clone, Copy)]
 struct Red {
     parms: Parms,
@@ -294,7 +301,7 @@ struct Counts {
     forced: Decisions,
 }
 
-/// Outcomes of RED's random or forced decisions.
+/// The outcomes of RED's random or forced decisions.
 #[derive(Clone, Copy, Default)]
 struct Decisions {
     mark: u64,
@@ -386,7 +393,8 @@ impl Report for Sfq {
 }
 
 impl Sfq {
-    /// Returns a free slot for this bucket, which has none; `None` if all slots are in use.
+    /// Assigns a free slot to this bucket, which does not have a slot, and returns it. Returns `None` if all slots are
+    /// in use.
     fn open(&mut self, bucket: u32) -> Option<u32> {
         let slot = self.lengths.first(0)?;
         self.slots[slot as usize] = Slot { bucket, allot: 0, red: Vars::default() };
@@ -417,8 +425,8 @@ impl Sfq {
         }
     }
 
-    /// RED's decision on a packet that arrives at a non-empty `slot`. Returns the reason for a drop; marks are done
-    /// here.
+    /// Applies RED to a packet that arrives at a non-empty `slot`. Marks the packet if necessary. Returns the reason if
+    /// a packet must be dropped.
     fn judge(&mut self, slot: u32, packet: &mut Packet, cx: &mut Context<'_>) -> Option<Reason> {
         let Red { parms, ecn, harddrop } = self.red.as_ref()?;
         let vars = &mut self.slots[slot as usize].red;
@@ -447,7 +455,7 @@ impl Sfq {
     #[inline(never)]
     fn drop_from_longest(&mut self, cx: &mut Context<'_>) {
         let slot = match self.lengths.longest {
-            // Each queue has one packet.
+            // If the longest queue has one packet, every queue has one packet.
             1 => self.round.front(),
             longest => self.lengths.first(longest),
         };
@@ -458,7 +466,7 @@ impl Sfq {
         cx.drop(removed.packet, Reason::Overflow);
     }
 
-    /// Moves the queued packets after a change of the hash.
+    /// Moves the queued packets to their new buckets after the hash has changed.
     #[cold]
     fn rehash(&mut self, cx: &mut Context<'_>) {
         let mut waiting = Vec::with_capacity(self.packets.backlog().packets as usize);
@@ -491,10 +499,11 @@ impl Sfq {
     }
 }
 
-/// Slots by queue length: one list per length, in which the slot that reached the length last comes first.
+/// The slots, grouped by queue length. There is one list per length, in which the slot that reached this length last is
+/// first.
 #[derive(Clone)]
 struct Lengths {
-    /// The list neighbours of each slot, followed by the two ends of each list, from length 0 on.
+    /// The neighbours of each slot in its list, followed by the first and the last slot of each list, from length 0 on.
     links: Vec<Link>,
     slots: u32,
     /// The length of the longest queue (`cur_depth`).
@@ -515,7 +524,7 @@ impl Lengths {
         lengths
     }
 
-    /// The first slot of this length.
+    /// Returns the first slot whose queue has this length.
     fn first(&self, length: u32) -> Option<u32> {
         let first = self.links[(self.slots + length) as usize].after;
         (first < self.slots).then_some(first)

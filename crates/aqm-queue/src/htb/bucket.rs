@@ -1,22 +1,22 @@
-//! The two token buckets of a class: one for its guaranteed rate, and one for its ceiling.
+//! The two token buckets of a class: one bucket for its guaranteed rate, and one bucket for its ceiling.
 //!
-//! Tokens are nanoseconds of transmission at the bucket's rate, as in the kernel. Both buckets may be in debt, because
-//! a whole packet is sent as soon as there is no debt.
+//! As in the kernel, tokens are counted in nanoseconds of transmission at the bucket's rate. A bucket may be in debt,
+//! because a whole packet is sent as soon as the bucket is not in debt.
 
 use aqm_net::{Instant, Pace, Rate, Size};
 
 /// The state of a class (`htb_cmode`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// The class has used its `ceil` and cannot send.
+    /// The class has used its `ceil` tokens and cannot send.
     CannotSend,
-    /// The class has used its `rate` and sends with tokens borrowed from its parent.
+    /// The class has used its `rate` tokens and sends with tokens borrowed from its parent.
     MayBorrow,
     /// The class sends with its own tokens.
     CanSend,
 }
 
-/// The longest time for which a bucket remembers debt or idle time, as in the kernel.
+/// The maximum debt of a bucket, and the maximum idle time that a bucket counts, in nanoseconds, as in the kernel.
 const MEMORY: i64 = 60_000_000_000;
 
 /// A token bucket.
@@ -40,7 +40,7 @@ impl Bucket {
     }
 }
 
-/// The two buckets of a class, and its mode.
+/// The two buckets of a class, and the class's mode.
 #[derive(Clone, Debug)]
 pub(super) struct Buckets {
     rate: Bucket,
@@ -63,7 +63,8 @@ impl Buckets {
         }
     }
 
-    /// Removes tokens for `bytes` from both buckets, or from the `ceil` bucket alone if the tokens were borrowed.
+    /// Removes tokens for `bytes` from both buckets, or only from the `ceil` bucket if the class sent with borrowed
+    /// tokens.
     pub fn charge(&mut self, bytes: u64, borrowed: bool, now: Instant) {
         let elapsed = self.elapsed(now);
         if borrowed {
@@ -75,11 +76,11 @@ impl Buckets {
         self.changed_at = now;
     }
 
-    /// The mode at `now`, and the nanoseconds until it may change without further packets (`htb_class_mode`); 0 if it
-    /// will not change.
+    /// Returns the mode at `now`, and the number of nanoseconds until the mode may change if no further packets are
+    /// sent (`htb_class_mode`). This number is 0 if the mode will not change.
     pub fn class_mode(&self, now: Instant) -> (Mode, i64) {
         let elapsed = self.elapsed(now);
-        // With hysteresis, a class leaves a mode only when its debt is a whole burst.
+        // With hysteresis, a class leaves a mode only when its debt reaches a whole burst.
         let threshold =
             |has_mode: bool, bucket: &Bucket| if self.hysteresis && has_mode { -bucket.capacity } else { 0 };
         let ceil = self.ceil.tokens + elapsed;
@@ -115,7 +116,8 @@ mod tests {
     fn a_class_sends_then_borrows_then_stops_and_recovers_in_reverse_order() {
         let mut class = buckets(false);
         assert_eq!(class.class_mode(at(0)).0, Mode::CanSend);
-        // 1000 B take 1 ms at the class's rate and 0.5 ms at its ceil. The bursts are 1.6 ms and 0.8 ms.
+        // A packet of 1000 B takes 1 ms at the class's `rate` and 0.5 ms at its `ceil`. The bursts are 1.6 ms for
+        // `rate` and 0.8 ms for `ceil`.
         class.charge(1000, false, at(0));
         assert_eq!(class.class_mode(at(0)).0, Mode::CanSend);
         class.charge(1000, false, at(0));

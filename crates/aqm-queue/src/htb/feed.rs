@@ -1,12 +1,12 @@
-//! The classes that take turns in sending, in the order of their numbers, and the current class.
+//! A feed: the classes that take turns to send, in the order of their numbers, and the class whose turn it is.
 //!
-//! As in the kernel, a class that leaves and comes back before the turn moves on is still the current class, but not on
-//! a row. At the end of a round, a feed returns `None` once before it starts again, so that the turn of the parent
-//! class also moves on.
+//! As in the kernel, a class that leaves a feed and rejoins it before the turn passes on is still the current class; on
+//! a row, it is not. At the end of a round, a feed returns `None` once before it starts again, so that the turn of the
+//! parent class also passes to the next class.
 
 use std::collections::BTreeSet;
 
-/// The classes of one priority below a class, or on a row.
+/// The classes of one priority that are below a class or on a row.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Feed {
     members: BTreeSet<u32>,
@@ -15,17 +15,18 @@ pub(super) struct Feed {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum Turn {
-    /// The turn of this member.
+    /// It is the turn of this member.
     Member(u32),
-    /// The turn of a class that has left, or of the member after it.
+    /// It is the turn of a class that has left the feed. If this class does not rejoin, it is the turn of the next
+    /// member.
     Left(u32),
-    /// All members have had their turn.
+    /// All members have had their turns.
     #[default]
     End,
 }
 
 impl Feed {
-    /// Whether the feed has no members.
+    /// Returns whether the feed has no members.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
     }
@@ -35,8 +36,8 @@ impl Feed {
         self.members.insert(class);
     }
 
-    /// Removes `class`. If the class is the current one and comes back before the turn moves on, it remains the current
-    /// one.
+    /// Removes `class`. If `class` is the current member and rejoins before the turn passes on, it is still the current
+    /// member.
     pub fn remove(&mut self, class: u32) {
         if self.turn == Turn::Member(class) {
             self.turn = Turn::Left(class);
@@ -44,7 +45,7 @@ impl Feed {
         self.members.remove(&class);
     }
 
-    /// Removes `class` permanently, so that the turn moves on.
+    /// Removes `class` permanently, so that the turn passes to the next member.
     pub fn remove_permanently(&mut self, class: u32) {
         if self.turn == Turn::Member(class) {
             self.advance();
@@ -52,7 +53,8 @@ impl Feed {
         self.members.remove(&class);
     }
 
-    /// The current member; `None` at the end of a round, after which the first member is the current one.
+    /// Returns the current member. At the end of a round, returns `None` once; then the first member is the current
+    /// member.
     pub fn current(&mut self) -> Option<u32> {
         if let Turn::Left(class) = self.turn {
             self.turn = self.members.range(class..).next().map_or(Turn::End, |&next| Turn::Member(next));
@@ -66,7 +68,7 @@ impl Feed {
         }
     }
 
-    /// Moves the turn on.
+    /// Passes the turn to the next member.
     pub fn advance(&mut self) {
         if let Turn::Member(class) = self.turn {
             self.turn = self.members.range(class + 1..).next().map_or(Turn::End, |&next| Turn::Member(next));

@@ -2,20 +2,21 @@
 //! never exceeds, and its own queue.
 //!
 //! M. Devera, "HTB Linux queuing discipline manual", 2002; `tc-htb(8)`; the kernel's `net/sched/sch_htb.c` (6.1), which
-//! the code follows class by class (`tree`, `feed`, `bucket`). A leaf sends with its own tokens up to `rate`. Above
-//! `rate` and up to `ceil`, it borrows from the nearest ancestor that has tokens. Classes with lower `priority` numbers
-//! borrow first, and classes with equal numbers take turns of `quantum` bytes.
+//! the code follows in every class (`tree`, `feed`, `bucket`). A leaf sends with its own tokens up to `rate`. Above
+//! `rate` and up to `ceil`, the leaf borrows tokens from the nearest ancestor that has tokens. Classes with lower
+//! `priority` numbers borrow first, and classes with equal numbers take turns of `quantum` bytes.
 //!
-//! HTB is a shaper: it delays packets although the link is free. The link must therefore be faster than the classes. A
-//! packet leaves the queue when it may be sent, which is earlier by a burst than on a link of the class's rate, and the
-//! queue does not contain the packet in transmission.
+//! HTB is a shaper: it delays packets although the link is free. The link rate must therefore exceed the rates of the
+//! classes. A packet leaves the queue as soon as it may be sent; because of `burst`, this may be earlier than on a link
+//! with the class's rate. The backlog does not include the packet in transmission.
 //!
-//! Noteworthy properties, as in the kernel:
+//! Peculiarities of the kernel that aqmlab reproduces:
 //! - A class sends a whole packet as soon as it is not in debt, so its debt may reach one packet.
-//! - Leaves that send with their own tokens come before all leaves that borrow, regardless of priorities.
-//! - Leaves get their rates even if the sum exceeds the rate of their parent, which then goes into debt.
-//! - A leaf that has become empty is not dequeued again, so its queue does not notice that it is idle: RED's average
-//!   does not decrease between bursts.
+//! - Leaves that send with their own tokens are served before all leaves that borrow, regardless of priorities.
+//! - Leaves get their rates even if the sum of these rates exceeds the rate of their parent; the parent's debt then
+//!   grows.
+//! - After a leaf has become empty, `dequeue` of its queue is not called again, so that the queue does not detect that
+//!   it is idle. For example, RED's average does not decrease between bursts.
 //!
 //! Differences from the sources, and choices where the sources are silent, are listed in the documentation of
 //! [`Config`], which the reference prints.
@@ -47,26 +48,27 @@ parameters! {
     ///
     /// Classes may borrow unused bandwidth from each other.
     ///
-    /// HTB is a shaper and needs a link that is faster than its classes.
+    /// HTB is a shaper, so the link rate must exceed the rates of its classes.
     ///
     /// Differences from Linux:
     ///
-    /// - Classes take turns in the order of their names; in the kernel, in the order of their numbers. A packet that
+    /// - Classes take turns in the order of their names, and in the kernel in the order of their numbers. A packet that
     ///   matches several classes is assigned to the first of them by name.
     /// - A packet that matches no leaf is assigned to the `default` leaf. No packet bypasses the queues (`direct` in
     ///   the kernel).
-    /// - The queue of a leaf is built for a link with the leaf's `rate`, its minimum service rate.
-    /// - Times are whole nanoseconds; kernels before 2008 counted ticks.
+    /// - The queue of a leaf is built for a link with the leaf's `rate`, which is its minimum service rate.
+    /// - Times are whole nanoseconds, whereas kernels before 2008 counted clock ticks.
     pub struct Config {
-        /// The classes by name. A class that is the `parent` of others lends to them and has no queue. If omitted, one
-        /// class for all packets, with the link rate.
+        /// Classes, each with a name. A class that is the `parent` of other classes lends tokens to them and has no
+        /// queue. Default: one class for all packets, with the link rate.
         pub classes: BTreeMap<String, Class> = BTreeMap::new(), "aqmlab's choice";
-        /// The leaf for packets that match no class. If omitted, the only leaf; required if there are several leaves.
+        /// Leaf for packets that match no class. Default: the only leaf. This parameter is required if there are
+        /// several leaves.
         pub default: Option<String> = None, "tc-htb: `default`";
-        /// Divisor of `rate`, in bytes per second, for the default of `quantum`.
+        /// Divisor for the default of `quantum`, which is `rate` in bytes per second divided by `r2q`.
         pub r2q: u64 = 10, "tc-htb";
-        /// Whether a class changes its mode only when its debt is a whole burst: less computation, and bursts twice as
-        /// long.
+        /// Whether a class that has used its tokens changes its mode (borrows, or stops sending) only when its debt
+        /// reaches a whole burst. This reduces computation, and bursts are twice as long.
         pub hysteresis: bool = false, "Linux since 2.6.26; enabled in earlier kernels";
     }
 }
@@ -74,38 +76,41 @@ parameters! {
 parameters! {
     /// A service class.
     pub struct Class {
-        /// The class from which this class borrows. If omitted, it does not borrow.
+        /// Class from which this class borrows. If omitted, this class does not borrow.
         pub parent: Option<String> = None, "tc-htb";
-        /// Guaranteed rate, regardless of the other classes' load.
+        /// Guaranteed rate of this class, regardless of the load of other classes.
         pub rate: Option<Rate> = None, "no default: must be set";
-        /// Maximum rate. If omitted, `rate`, so that the class never borrows.
+        /// Maximum rate. Default: `rate`, so that the class never borrows.
         pub ceil: Option<Rate> = None, "tc-htb";
-        /// Bytes that the class may send at once after an idle time, on account of `rate`.
+        /// Size of the token bucket for `rate`: number of bytes that the class may send at once after an idle time.
         pub burst: Size = Size::from_bytes(1600), "tc-htb: about one packet, with a fine clock";
-        /// Bytes that the class may send at once after an idle time, on account of `ceil`.
+        /// Size of the token bucket for `ceil`: number of bytes that the class may send at once after an idle time,
+        /// with its own or borrowed tokens.
         pub cburst: Size = Size::from_bytes(1600), "tc-htb";
-        /// For leaves: priority among borrowing leaves, from 0 (first) to 7 (last).
+        /// For leaves: priority among leaves that borrow, from 0 (served first) to 7 (served last).
         pub priority: u32 = 0, "tc-htb: `prio`";
-        /// For leaves: bytes sent per turn when borrowing. If omitted, `rate` divided by `r2q`, but at least 1000B and
-        /// at most 200kB.
+        /// For leaves: number of bytes sent per turn while leaves take turns to borrow. Default: `rate` in bytes per
+        /// second divided by `r2q`, but at least 1000B and at most 200kB.
         pub quantum: Option<Size> = None, "tc-htb";
-        /// For leaves: the queue, any discipline that is not a shaper. If omitted, `drop-tail` with its defaults.
+        /// For leaves: queue discipline, which must not be a shaper. Default: `drop-tail` with its defaults.
         pub queue: Option<Box<crate::Config>> = None, "aqmlab's choice";
-        /// For leaves: the packets assigned to the class, as one filter or a list of filters of which one must match.
+        /// For leaves: filters that select the packets of the class. The value is one filter, or a list of filters of
+        /// which at least one must match.
         pub r#match: Filters = Filters::default(), "aqmlab's choice: unmatched packets go to `default`";
     }
 }
 
 parameters! {
-    /// The conditions that a packet must meet. Omitted conditions are not checked.
+    /// The conditions that a packet must fulfil. Omitted conditions are not checked.
     pub struct Filter {
-        /// The packet belongs to one of these workloads, in either direction.
+        /// Ports, one of which must be the destination port of the packet's data.
         pub traffic: Vec<String> = Vec::new(), "aqmlab's choice";
-        /// The packet's protocol.
+        /// Protocol that the packet must have.
         pub protocol: Option<Protocol> = None, "aqmlab's choice";
-        /// The destination port of the packet's data is one of these.
+        /// Ports, one of which must be the destination port of the data. Acknowledgements have the port of the data
+        /// that they acknowledge.
         pub port: Vec<u64> = Vec::new(), "aqmlab's choice";
-        /// The packet's code point (RFC 2474) is one of these.
+        /// Code points (RFC 2474), one of which the packet must have.
         pub dscp: Vec<u64> = Vec::new(), "aqmlab's choice";
     }
 }
@@ -189,7 +194,8 @@ impl Describe for Config {
     }
 
     fn tc_options(&self, _rate: Rate) -> Option<Value> {
-        // In the kernel, a device's number of packets may be queued without a class. aqmlab has no such packets.
+        // In the kernel, packets without a class may be queued, up to the queue length of the network device. In
+        // aqmlab, every packet has a class.
         let default = plan::default_class(self) + 1;
         Some(json!({
             "kind": "htb", "r2q": self.r2q, "default": format!("{default:#x}"), "direct_packets_stat": 0,
@@ -210,7 +216,7 @@ impl TestCases for Config {
     }
 }
 
-/// One class for each of three flows, with and without a class to borrow from.
+/// Returns test cases with one class for each of three flows, with and without a parent class.
 pub(crate) fn corners() -> Vec<Value> {
     let over = |mut table: Value, change: Value| {
         table.as_object_mut().into_iter().zip(change.as_object()).for_each(|(table, change)| {
@@ -250,7 +256,7 @@ struct Leaf {
     queue: Box<dyn QueueDiscipline>,
     backlog: Backlog,
     changed_at: Instant,
-    /// The counters, except the number of drops, which is computed from the others.
+    /// The counters of the leaf. The number of drops is not stored, but computed from the other counters.
     counters: ClassCounters,
 }
 
@@ -266,7 +272,7 @@ impl Leaf {
         }
     }
 
-    /// The counters up to `now`.
+    /// Returns the counters up to `now`.
     fn counters_at(&self, now: Instant) -> ClassCounters {
         let Backlog { packets, .. } = self.backlog;
         let waited = u128::from(packets) * u128::from(now.since(self.changed_at).nanos());
@@ -275,11 +281,11 @@ impl Leaf {
     }
 }
 
-/// The running discipline.
+/// An HTB queue.
 #[derive(Clone)]
 struct Htb {
     tree: Tree,
-    /// The leaf of each node of the tree.
+    /// For each node of the tree, the index of its leaf.
     leaf_of_node: Vec<u32>,
     leaves: Vec<Leaf>,
     /// The filters of each leaf.
@@ -312,7 +318,7 @@ impl QueueDiscipline for Htb {
                 let sent = packet.map_or(0, |packet| packet.bytes.into());
                 self.tree.on_sent(node, level, sent);
                 let leaf = &mut self.leaves[leaf as usize];
-                // The queue may have dropped all its packets.
+                // The leaf's queue may have dropped all of its packets.
                 if leaf.backlog.packets == 0 {
                     self.tree.deactivate(node);
                 }
@@ -374,7 +380,7 @@ impl Report for Htb {
 }
 
 impl Htb {
-    /// Calls the queue of `leaf`, and updates the backlog counters.
+    /// Calls `act` with the queue of `leaf`, and updates the backlog counters.
     fn with<T>(&mut self, leaf: u32, now: Instant, act: impl FnOnce(&mut dyn QueueDiscipline) -> T) -> T {
         let leaf = &mut self.leaves[leaf as usize];
         let waited = u128::from(leaf.backlog.packets) * u128::from(now.since(leaf.changed_at).nanos());

@@ -1,4 +1,4 @@
-//! The translation of class parameters into the nodes of a tree, with all checks and warnings.
+//! Converts the parameters of classes to the nodes of a tree, and contains all checks and warnings.
 
 use aqm_net::{ConfigError, ConfigErrors, ErrorCollector, Rate, Size};
 
@@ -11,15 +11,15 @@ use crate::{Build as _, Derived, QueueDiscipline, drop_tail};
 const MIN_QUANTUM: u64 = 1000;
 const MAX_QUANTUM: u64 = 200_000;
 
-/// The tree, ready to run.
+/// The tree of classes and its leaves, in their initial state.
 pub(super) struct Plan {
     pub nodes: Vec<Node>,
-    /// The leaf of each node.
+    /// For each node, the index of its leaf.
     pub leaf_of_node: Vec<u32>,
     pub leaves: Vec<Leaf>,
     /// The filters of each leaf.
     pub filters: Vec<Filters>,
-    /// The leaf for packets that match no class.
+    /// The index of the leaf for packets that match no class.
     pub default: u32,
 }
 
@@ -29,7 +29,7 @@ struct ClassNode<'a> {
     class: &'a Class,
     rate: Rate,
     ceil: Rate,
-    /// The running queue. Unused in inner classes.
+    /// The class's queue, which is not used in inner classes.
     queue: Box<dyn QueueDiscipline>,
     parent: Option<usize>,
     is_inner: bool,
@@ -73,17 +73,17 @@ impl Plan {
     }
 }
 
-/// The class of a configuration without classes.
+/// Returns the class that is used if no classes are configured.
 fn single_class(link: Rate) -> Class {
     Class { rate: Some(link), ..Class::default() }
 }
 
-/// The path of the parameters of this leaf's queue.
+/// Returns the path of the parameters of this leaf's queue.
 pub(super) fn queue_of(leaf: &str) -> String {
     format!("classes.{leaf}.queue")
 }
 
-/// The classes in the order of their names, each checked separately.
+/// Returns the classes in the order of their names, after checking each class separately.
 fn class_nodes<'a>(config: &'a Config, single_class: &'a Class) -> Result<Vec<ClassNode<'a>>, ConfigErrors> {
     let mut classes: Vec<(&str, &Class)> =
         config.classes.iter().map(|(name, class)| (name.as_str(), class)).collect();
@@ -110,15 +110,12 @@ fn class_nodes<'a>(config: &'a Config, single_class: &'a Class) -> Result<Vec<Cl
 }
 
 impl<'a> ClassNode<'a> {
-    /// Checks the class of this name, one of the sorted `names`. `is_inner` is set later.
+    /// Checks the parameters of the class with this name. `names` contains the names of all classes, sorted. The field
+    /// `is_inner` is set later.
     fn new(name: &'a str, class: &'a Class, names: &[&str]) -> Result<Self, ConfigErrors> {
         let mut errors = ErrorCollector::default();
-        let missing = || {
-            ConfigError::at(
-                "rate",
-                "is missing; set the guaranteed rate of the class, for example \"70kbps\"",
-            )
-        };
+        let missing =
+            || ConfigError::at("rate", "is missing; set the class's guaranteed rate, for example \"70kbps\"");
         let rate = errors.take(class.rate.ok_or_else(missing));
         let ceil = class.ceil.or(rate).unwrap_or_default();
         if let Some(rate) = rate {
@@ -143,7 +140,7 @@ impl<'a> ClassNode<'a> {
     }
 }
 
-/// The running queue of a class, used if the class is a leaf.
+/// Creates the queue of a class, which is used if the class is a leaf.
 fn queue(class: &Class, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
     let Some(queue) = &class.queue else { return drop_tail::Config::default().build(rate) };
     let problem = format_args!("must not be the shaper `{}`; add child classes instead", queue.kind());
@@ -167,23 +164,21 @@ fn check_hierarchy(all: &[ClassNode<'_>], errors: &mut ErrorCollector) {
             ("priority", node.class.priority != 0),
         ];
         for (field, is_given) in useless {
-            let problem = "is allowed only in leaves, but this class is the parent of others; omit it";
+            let problem =
+                "is allowed only in leaves; omit it, because this class is the parent of other classes";
             errors.check(!is_given, format!("classes.{}.{field}", node.name), problem);
         }
     }
 }
 
-/// The number of ancestors of a class.
+/// Returns the number of ancestors of a class.
 fn depth(all: &[ClassNode<'_>], number: usize) -> Result<usize, ConfigError> {
     let (mut depth, mut ancestor) = (0, number);
     while let Some(parent) = all[ancestor].parent {
         depth += 1;
         ancestor = parent;
-        // A leaf has level 0, so at most seven classes are above it.
-        let problem = format_args!(
-            "must not form a cycle or a hierarchy of more than {} classes above a leaf",
-            LEVELS - 1
-        );
+        // A leaf has level 0, so it has at most seven ancestors.
+        let problem = format_args!("must not form a cycle or give a leaf more than {} ancestors", LEVELS - 1);
         ConfigError::unless(depth < LEVELS, format!("classes.{}.parent", all[number].name), problem)?;
     }
     Ok(depth)
@@ -194,7 +189,7 @@ fn quantum(node: &ClassNode<'_>, config: &Config) -> Size {
     node.class.quantum.unwrap_or_else(automatic)
 }
 
-/// The index of the leaf for packets that match no class.
+/// Returns the index of the leaf for packets that match no class.
 fn default(config: &Config, all: &[ClassNode<'_>]) -> Result<usize, ConfigError> {
     let leaves: Vec<&str> = all.iter().filter(|node| !node.is_inner).map(|node| node.name).collect();
     let Some(name) = &config.default else {
@@ -210,7 +205,8 @@ fn default(config: &Config, all: &[ClassNode<'_>]) -> Result<usize, ConfigError>
     index.ok_or_else(|| ConfigError::at("default", problem))
 }
 
-/// The index, among all classes, of the leaf for packets that match no class. The parameters must have been checked.
+/// Returns the index, among all classes, of the leaf for packets that match no class. The parameters must have been
+/// checked.
 pub(super) fn default_class(config: &Config) -> usize {
     let is_parent = |name: &String| config.classes.values().any(|class| class.parent.as_ref() == Some(name));
     let only_leaf = || config.classes.keys().find(|name| !is_parent(name));
@@ -218,7 +214,7 @@ pub(super) fn default_class(config: &Config) -> usize {
     default.and_then(|default| config.classes.keys().position(|name| name == default)).unwrap_or_default()
 }
 
-/// Values derived from the rates: quanta that are not set.
+/// Returns the quanta that are not set and are therefore derived from the rates.
 pub(super) fn derived(config: &Config, link: Rate) -> Vec<Derived> {
     let single_class = single_class(link);
     let Ok(all) = class_nodes(config, &single_class) else { return Vec::new() };
@@ -232,7 +228,8 @@ pub(super) fn derived(config: &Config, link: Rate) -> Vec<Derived> {
     derived
 }
 
-/// Configurations about which the kernel would warn, and configurations with unexpected effects.
+/// Returns warnings about parameters for which the kernel also prints a warning, and about parameters with unexpected
+/// effects.
 pub(super) fn warnings(config: &Config, link: Rate) -> Vec<ConfigError> {
     let single_class = single_class(link);
     let Ok(all) = class_nodes(config, &single_class) else { return Vec::new() };
@@ -251,7 +248,7 @@ pub(super) fn warnings(config: &Config, link: Rate) -> Vec<ConfigError> {
             }
             Some(parent) if node.ceil > parent.ceil => {
                 let problem = format!(
-                    "exceeds the ceil of its parent `{}`, {}, which limits it",
+                    "exceeds the ceil of its parent `{}`, {}, which limits this class",
                     parent.name, parent.ceil
                 );
                 warn(node, "ceil", problem);
@@ -263,7 +260,7 @@ pub(super) fn warnings(config: &Config, link: Rate) -> Vec<ConfigError> {
             let sum: u64 = children.map(|other| other.rate.bps()).sum();
             if sum > node.ceil.bps() {
                 let problem = format!(
-                    "the rates of the child classes add up to {}, more than the ceil of {}, which they will exceed",
+                    "the rates of the child classes add up to {}, so that they will exceed the ceil of {}",
                     Rate::from_bps(sum),
                     node.ceil
                 );
@@ -278,14 +275,14 @@ pub(super) fn warnings(config: &Config, link: Rate) -> Vec<ConfigError> {
                     node,
                     "quantum",
                     format!(
-                        "{given} is less than a packet: borrowing classes share the link by packets, not bytes"
+                        "{given} is less than a packet, so borrowing classes send equal numbers of packets, not bytes"
                     ),
                 );
             }
             None if node.rate < node.ceil && !(MIN_QUANTUM..=MAX_QUANTUM).contains(&quotient) => {
                 let effective = quantum(node, config);
                 let problem = format!(
-                    "rate divided by r2q is {quotient}B, so that {effective} is used, as in Linux; set quantum or r2q"
+                    "rate divided by r2q is {quotient}B, so {effective} is used, as in Linux; set quantum or r2q"
                 );
                 warn(node, "quantum", problem);
             }

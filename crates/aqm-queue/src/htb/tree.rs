@@ -1,14 +1,15 @@
-//! The choice of the leaf that sends next: active, lending and borrowing classes, after the kernel's `sch_htb.c`.
+//! Selects the leaf that sends next among active, lending and borrowing classes, as in the kernel's `sch_htb.c`.
 //!
-//! Leaves are on level 0, inner classes on the levels above, and roots on the highest level. A class that may send with
-//! its own tokens and has packets below it is on the row of its level. A class that must borrow is in the feed of its
-//! parent. The lowest level is served first, so that a leaf that has not used its rate comes before every borrowing
-//! leaf, regardless of priorities. On one level, the lower priority number is served first, and equal priorities share
-//! by deficit round robin. A class without tokens waits for the time at which its mode can change.
+//! Leaves are on level 0, inner classes on the levels above, and roots on the highest level. The *row* of a level
+//! contains the classes of this level that may send with their own tokens and have packets, either in their own queue
+//! or in a leaf below. The *feed* of a class contains its child classes that must borrow from it. The lowest level is
+//! served first, so that a leaf that has not used its rate is served before every borrowing leaf, regardless of
+//! priorities. On one level, classes with lower priority numbers are served first, and classes with equal numbers share
+//! the link by deficit round robin. A class without tokens waits for the time at which its mode can change.
 //!
-//! Functions have the names of `sch_htb.c` without the prefix `htb_`. [`Tree::next_leaf`] and [`Tree::on_sent`] are the
-//! two halves of `htb_dequeue_tree`, before and after the packet is dequeued from the leaf. A row is `htb_level.hprio`,
-//! a feed is `htb_class.inner.clprio`, and `waiting` is `htb_sched.hlevel[].wait_pq`.
+//! Functions have the same names as in `sch_htb.c`, without the prefix `htb_`. [`Tree::next_leaf`] and
+//! [`Tree::on_sent`] are the two halves of `htb_dequeue_tree`, before and after the packet is dequeued from the leaf. A
+//! row is `htb_level.hprio`, a feed is `htb_class.inner.clprio`, and `waiting` is `htb_sched.hlevel[].wait_pq`.
 
 use std::collections::BTreeSet;
 
@@ -23,22 +24,22 @@ pub(super) const LEVELS: usize = 8;
 /// The number of priorities (`TC_HTB_NUMPRIO`).
 pub(super) const PRIORITIES: usize = 8;
 
-/// A class.
+/// A class in the tree.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     parent: Option<u32>,
     level: usize,
-    /// For leaves: the priority; 0 is served first.
+    /// For leaves: the priority. Priority 0 is served first.
     priority: usize,
-    /// For leaves: the bytes sent per turn.
+    /// For leaves: the number of bytes sent per turn.
     quantum: i64,
-    /// For leaves, by the level from which tokens are borrowed: the rest of the current turn.
+    /// For leaves: the remaining bytes of the current turn, indexed by the level from which tokens are borrowed.
     deficit: [i64; LEVELS],
     buckets: Buckets,
-    /// The priorities with queued packets, as bits.
+    /// The priorities with queued packets, as a bit mask.
     active: u8,
     wakes_at: Option<Instant>,
-    /// For inner classes, by priority: the classes that borrow from this class.
+    /// For inner classes: the classes that borrow from this class, indexed by priority.
     feeds: Vec<Feed>,
 }
 
@@ -65,26 +66,26 @@ impl Node {
     }
 }
 
-/// All classes.
+/// The tree of all classes.
 #[derive(Clone)]
 pub(super) struct Tree {
     nodes: Vec<Node>,
     rows: Vec<[Feed; PRIORITIES]>,
-    /// For each level, the priorities with a class on the row, as bits.
+    /// For each level, the priorities with a class on the row, as a bit mask.
     row_mask: [u8; LEVELS],
-    /// For each level, the waiting classes with the times at which their modes may change.
+    /// For each level, the classes without tokens, with the times at which their modes may change.
     waiting: [BTreeSet<(Instant, u32)>; LEVELS],
-    /// Number of times that a class ran out of tokens (`htb_sched.overlimits`).
+    /// Number of times that a class has used all of its tokens (`htb_sched.overlimits`).
     pub overlimits: u64,
 }
 
-/// The priorities in a mask.
+/// Returns the priorities in a bit mask.
 fn priorities(mask: u8) -> impl Iterator<Item = usize> {
     (0..PRIORITIES).filter(move |priority| mask & (1 << priority) != 0)
 }
 
 impl Tree {
-    /// Creates a tree in which all classes are idle. Parents are indices of nodes.
+    /// Creates a tree in which all classes are idle. In `nodes`, parents are given as indices of nodes.
     pub fn new(nodes: Vec<Node>) -> Self {
         let rows = (0..LEVELS).map(|_| std::array::from_fn(|_| Feed::default())).collect();
         Self { nodes, rows, row_mask: [0; LEVELS], waiting: Default::default(), overlimits: 0 }
@@ -114,13 +115,13 @@ impl Tree {
         }
     }
 
-    /// The next leaf among those that may send with the tokens of this level.
+    /// Returns the next of the leaves that may send with the tokens of this level.
     pub fn next_leaf(&mut self, level: usize) -> Option<u32> {
         let priority = priorities(self.row_mask[level]).next()?;
         Some(self.lookup_leaf(level, priority))
     }
 
-    /// Charges `bytes`, which `leaf` has sent in its turn on `level`, to the leaf's deficit.
+    /// Reduces the deficit of `leaf` by `bytes`, which the leaf has sent in its turn on `level`.
     pub fn on_sent(&mut self, leaf: u32, level: usize, bytes: u64) {
         let node = &mut self.nodes[leaf as usize];
         node.deficit[level] -= bytes as i64;
@@ -146,7 +147,7 @@ impl Tree {
         }
     }
 
-    /// The next time at which the mode of a class may change.
+    /// Returns the next time at which the mode of a class may change.
     pub fn next_change(&self) -> Option<Instant> {
         self.waiting.iter().filter_map(|waiting| waiting.first()).map(|&(at, _)| at).min()
     }
@@ -193,7 +194,7 @@ impl Tree {
             let parent_node = &mut self.nodes[parent as usize];
             for priority in priorities(mask) {
                 if !parent_node.feeds[priority].is_empty() {
-                    // The parent is already active for another of its children.
+                    // The parent is already active for another child class.
                     mask &= !(1 << priority);
                 }
                 parent_node.feeds[priority].insert(class);
@@ -254,7 +255,7 @@ impl Tree {
                     path[depth] = class;
                     depth += 1;
                 }
-                // The round is over, so the sibling of the class above is served next.
+                // The round of this feed is complete, so the turn passes to the next sibling of the class above.
                 None if depth > 0 => {
                     depth -= 1;
                     match depth {

@@ -1,7 +1,8 @@
 //! Drop Nth: an unlimited buffer that drops exactly the specified packets.
 //!
-//! This is a measuring instrument and not an AQM. It measures the cost of losing exactly one packet. (SHRED talk, slide
-//! 4: losing one of the first packets of a flow, or of its last three, causes a time-out.)
+//! Drop Nth is a measuring instrument and not an AQM. It measures the cost of losing exactly one packet. According to
+//! the SHRED talk, slide 4, the loss of one of the first packets of a flow, or of one of its last three packets, causes
+//! a timeout.
 
 use aqm_net::{Backlog, ConfigError, ConfigErrors, ErrorCollector, Length, Packet, Rate, parameters};
 
@@ -10,11 +11,11 @@ use crate::{Build, Context, Describe, Fifo, QueueDiscipline, Reason, Report, Tes
 parameters! {
     /// Drop Nth: drops exactly the specified arrivals.
     ///
-    /// A measuring instrument for the cost of losing a particular packet.
+    /// Drop Nth is an instrument to measure the cost of losing a particular packet.
     pub struct Config {
         /// Numbers of the arrivals to drop, counted from 1 at the start of the run, in ascending order.
-        pub packets: Vec<u64> = vec![1], "SHRED talk, slide 4: the first, a SYN";
-        /// Numbers of the arrivals to mark, counted in the same way. Packets that are not ECN-capable are not changed.
+        pub packets: Vec<u64> = vec![1], "SHRED talk, slide 4: the first packet, a SYN";
+        /// Numbers of the arrivals to mark, counted in the same way. Packets that are not ECN-capable are not marked.
         pub marked: Vec<u64> = vec![], "aqmlab's choice";
     }
 }
@@ -33,21 +34,21 @@ impl Describe for Config {}
 
 impl TestCases for Config {}
 
-/// The numbers in descending order.
+/// Checks the numbers and returns them in descending order.
 fn descending(field: &'static str, numbers: &[u64]) -> Result<Vec<u64>, ConfigError> {
     if numbers.first() == Some(&0) || !numbers.is_sorted_by(|a, b| a < b) {
-        return Err(ConfigError::at(field, "must be ascending numbers, starting at 1 or above"));
+        return Err(ConfigError::at(field, "must be numbers of at least 1 in ascending order"));
     }
     Ok(numbers.iter().rev().copied().collect())
 }
 
-/// The running discipline.
+/// A Drop Nth queue.
 #[derive(Clone)]
 pub struct DropNth {
     arrivals: u64,
-    /// The packets still to be dropped, the next one last.
+    /// Numbers of the packets that are still to be dropped; the next number is last.
     to_drop: Vec<u64>,
-    /// The packets still to be marked, the next one last.
+    /// Numbers of the packets that are still to be marked; the next number is last.
     marked: Vec<u64>,
     fifo: Fifo,
 }

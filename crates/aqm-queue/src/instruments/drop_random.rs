@@ -1,7 +1,7 @@
 //! Drop Random: drops each packet with the same probability, regardless of the queue length.
 //!
-//! This is a measuring instrument and not an AQM. It produces the independent losses that closed-form models of TCP
-//! assume (J. Padhye, V. Firoiu, D. Towsley, J. Kurose, "Modeling TCP Throughput", 1998; N. Cardwell, S. Savage, T.
+//! Drop Random is a measuring instrument and not an AQM. It produces the independent losses that closed-form models of
+//! TCP assume (J. Padhye, V. Firoiu, D. Towsley, J. Kurose, "Modeling TCP Throughput", 1998; N. Cardwell, S. Savage, T.
 //! Anderson, "Modeling TCP Latency", 2000).
 //!
 //! Differences from the sources, and choices where the sources are silent, are listed in the documentation of
@@ -12,20 +12,22 @@ use aqm_net::{Backlog, ConfigErrors, ErrorCollector, Length, Packet, Rate, Size,
 use crate::{Build, Context, Describe, Fifo, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
-    /// Drop Random: drops each packet with the same probability, independently of all others.
+    /// Drop Random: drops each packet with the same probability, independently of all other packets.
     ///
-    /// A measuring instrument for the random losses that closed-form models of TCP assume.
+    /// Drop Random is a measuring instrument that produces the random losses that closed-form models of TCP assume.
     ///
-    /// Order of decisions:
+    /// The decisions are made in this order:
     ///
-    /// - One random number is drawn for every packet that is at least `min_size` long, even if the buffer is full, so
-    ///   that the choices do not depend on the load. A full buffer drops a packet in either case.
+    /// - First, one random number is drawn for every packet of at least `min_size`, even if the buffer is full, so that
+    ///   the random choices do not depend on the load. Then, if the buffer is full, the packet is dropped whatever the
+    ///   random number.
     pub struct Config {
         /// Drop probability of a packet.
         pub probability: f64 = 0.01, "aqmlab's choice";
-        /// Packets smaller than this are never dropped at random; `100B` exempts SYNs, FINs and acknowledgements.
+        /// Minimum size of packets that are dropped at random. For example, `100B` exempts SYNs, FINs and
+        /// acknowledgements.
         pub min_size: Size = Size::from_bytes(0), "aqmlab's choice: every packet may be lost";
-        /// Whether ECN-capable packets are marked instead of dropped.
+        /// Whether ECN-capable packets are marked instead of dropped at random.
         pub mark: bool = false, "aqmlab's choice: the instrument measures losses";
         /// Maximum backlog, without the packet in transmission.
         pub limit: Length = Length::Packets(225), "as `drop-tail`";
@@ -47,7 +49,7 @@ impl Describe for Config {}
 
 impl TestCases for Config {}
 
-/// The running discipline.
+/// A Drop Random queue.
 #[derive(Clone)]
 pub struct DropRandom {
     config: Config,
@@ -88,7 +90,8 @@ mod tests {
     use super::*;
     use crate::testing::{Fate, Fates};
 
-    /// The fates of these packets, which arrive in order without service between them.
+    /// Returns which of these packets are dropped and marked. The packets arrive in order, and no packet departs
+    /// between arrivals.
     fn fates(config: &Config, packets: impl Iterator<Item = Packet>) -> Fates {
         let mut queue = config.build(Rate::from_bps(1000)).unwrap();
         let (mut rng, mut observer) = (Streams::new(1).named("test", 0), Fates::default());
@@ -126,7 +129,8 @@ mod tests {
         };
         share(dropped.len(), f64::from(count), p);
         assert_eq!(fates.counts.early, dropped.len() as u64);
-        // After a loss, the probability of a loss among the next 20 packets is that of a loss among any 20 packets.
+        // After a loss, the probability of a loss among the next 20 packets equals the probability of a loss among any
+        // 20 packets.
         let soon = dropped.windows(2).filter(|pair| pair[1] - pair[0] <= 20).count();
         share(soon, dropped.len() as f64 - 1.0, 1.0 - libm::pow(1.0 - p, 20.0));
     }

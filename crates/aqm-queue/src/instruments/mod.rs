@@ -1,4 +1,5 @@
-//! Instruments: FIFO queues that drop selected packets, to test a transport protocol or a model of one.
+//! Instruments: FIFO queues that drop selected packets, with which a transport protocol or a model of a transport
+//! protocol is tested.
 //!
 //! `drop_nth.rs` drops the packets with the given numbers, and `drop_random.rs` drops each packet with a given
 //! probability.

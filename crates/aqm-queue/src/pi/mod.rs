@@ -1,9 +1,9 @@
-//! PI controllers of queue length: the drop probability is computed at regular intervals from the queue's deviation
-//! from a reference and from its change.
+//! PI controllers of queue length: compute the drop probability at regular intervals from the difference between the
+//! queue length and a reference, and from the change of the queue length.
 //!
-//! `pi.rs` is the controller of Hollot et al. PISA and PIMC multiply its probability by a factor that depends on the
-//! packet's congestion window. REM integrates the deviation to a price, and its probability is an exponential function
-//! of the price. PIE, which controls queueing delay, is in `pie/`.
+//! `pi.rs` contains the controller of Hollot et al. PISA and PIMC multiply the drop probability of this controller by a
+//! factor that depends on the congestion window of the packet's sender. REM adds up the differences to a price, and its
+//! drop probability is an exponential function of the price. PIE, which controls queueing delay, is in `pie/`.
 
 #[expect(clippy::module_inception, reason = "the family has the name of its first algorithm")]
 pub(crate) mod pi;

@@ -1,11 +1,13 @@
 //! PI: a proportional-integral controller that keeps the queue at a reference length.
 //!
 //! C. Hollot, V. Misra, D. Towsley, W. Gong, "On Designing Improved Controllers for AQM Routers Supporting TCP Flows",
-//! IEEE INFOCOM 2001: every `interval`, `p = a (q - q_ref) - b (q_old - q_ref) + p_old`, where `q` is the current and
-//! not the average queue. The integral term changes `p` until the queue is at `q_ref`.
+//! IEEE INFOCOM 2001: every `interval`, `p = a (q - q_ref) - b (q_old - q_ref) + p_old`, where `q` is the current queue
+//! length, not the average, and `q_old` and `p_old` are the values at the previous update. The integral term changes
+//! `p` until the queue length equals `q_ref`.
 //!
-//! The defaults are those of the paper's example: 60 flows, 3750 packets per second, 246 ms. The defaults of ns-2 are
-//! different: 170 updates per second, and 50 packets for `q_ref` and `limit`.
+//! The defaults are those of the paper's example, which has 60 flows, a link of 3750 packets per second and a
+//! round-trip time of 246 ms. The defaults of ns-2 differ: 170 updates per second, and 50 packets for `q_ref` and
+//! `limit`.
 //!
 //! The documentation of [`Config`], which is printed in the reference, lists aqmlab's choices where the paper is
 //! silent.
@@ -30,12 +32,13 @@ parameters! {
     /// - Drops are independent: no count spaces them. A full queue drops a packet without drawing a random number.
     /// - An update of the controller at the time of an arrival or a departure is processed first.
     pub struct Config {
-        /// Reference queue length (`q_ref`). Its unit, packets or bytes, is the unit of the queue length.
+        /// Reference queue length (`q_ref`). The unit of `q_ref`, packets or bytes, is also the unit of the queue
+        /// length.
         pub q_ref: Length = Length::Packets(200), "Hollot et al. 2001";
         /// Weight of the current deviation from `q_ref`, per packet (`a`).
         pub a: f64 = 1.822e-5, "Hollot et al. 2001";
-        /// Weight of the deviation at the previous update, per packet (`b`); must be less than `a`, because otherwise
-        /// there is no integral term.
+        /// Weight of the deviation at the previous update, per packet (`b`); `b` must be less than `a`, because
+        /// otherwise there is no integral term.
         pub b: f64 = 1.816e-5, "Hollot et al. 2001";
         /// Time between updates of the probability (`1/w`).
         pub interval: Span = Span::from_nanos(6_250_000), "Hollot et al. 2001: 160 Hz";
@@ -48,19 +51,19 @@ parameters! {
 }
 
 impl Config {
-    /// Checks the parameters and builds a PI queue, also for the queues based on PI.
+    /// Checks the parameters and builds a PI queue. The queues that are based on PI also call this function.
     pub(crate) fn discipline(&self) -> Result<Pi, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let Self { q_ref, a, b, interval, limit, ref selection, .. } = *self;
         errors.check(q_ref.count() > 0, "q_ref", format_args!("must be at least 1p or 1B (got {q_ref})"));
         let is_positive = a > 0.0 && a.is_finite();
         errors.check(is_positive, "a", format_args!("must be above 0 (got {a})"));
-        let problem = format_args!("must be above 0 and below a ({a}) (got {b})");
+        let problem = format_args!("must be above 0 and below a, {a} (got {b})");
         errors.check(b > 0.0 && (b < a || !is_positive), "b", problem);
         let problem = format_args!("must be at least {MIN_INTERVAL} (got {interval})");
         errors.check(interval >= MIN_INTERVAL, "interval", problem);
         let is_effective = limit.in_bytes() != q_ref.in_bytes() || limit.count() > q_ref.count();
-        let remedy = "otherwise the queue is full before it reaches the reference length";
+        let remedy = "otherwise the queue is full before its length reaches q_ref";
         if limit.count() == 0 {
             errors.check(false, "limit", format_args!("must be at least 1p or 1B (got {limit})"));
         } else {
@@ -98,7 +101,8 @@ impl TestCases for Config {
     }
 }
 
-/// Parameters of a controller with few packets and quick changes, also for the queues based on PI.
+/// Returns test cases in which the queue has few packets and changes quickly. The queues that are based on PI also use
+/// these cases.
 pub(crate) fn corners() -> Vec<Value> {
     let pi = |interval: &str, q_ref: &str, limit: &str, ecn: &str| json!({"interval": interval, "q_ref": q_ref, "a": 0.02, "b": 0.01, "limit": limit, "ecn": ecn});
     let mut corners = vec![
@@ -111,7 +115,7 @@ pub(crate) fn corners() -> Vec<Value> {
     corners
 }
 
-/// The discipline with its state.
+/// A PI queue: the parameters, the controller and the packets.
 #[derive(Clone)]
 pub struct Pi {
     controller: Controller,
@@ -155,11 +159,11 @@ impl Pi {
     }
 }
 
-/// The controller, without the queue.
+/// The PI controller, without the queue.
 #[derive(Clone)]
 struct Controller {
     config: Config,
-    /// Packets or bytes that count as one packet.
+    /// Number of packets or bytes that counts as one packet.
     unit: f64,
     /// Time of the next update.
     next_update: Instant,
@@ -168,7 +172,7 @@ struct Controller {
 }
 
 impl Controller {
-    /// Processes all updates up to `now`. The `backlog` has not changed since the last call.
+    /// Executes all updates that are due up to `now`. `backlog` must not have changed since the last call.
     fn catch_up(&mut self, backlog: Backlog, now: Instant) {
         if now < self.next_update {
             return;
@@ -181,7 +185,7 @@ impl Controller {
             self.p = (a * deviation(q) - b * deviation(self.q_old) + self.p).clamp(0.0, 1.0);
             self.q_old = q;
             self.next_update += interval;
-            // Further updates would not change the state.
+            // The remaining updates are skipped, because they would not change the state.
             if (self.p, self.q_old) == before && self.next_update <= now {
                 let skipped = now.since(self.next_update).nanos() / interval.nanos();
                 self.next_update += Span::from_nanos(interval.nanos() * (skipped + 1));
@@ -198,7 +202,7 @@ mod tests {
         config.discipline().unwrap().controller
     }
 
-    /// The probability after the next update, which finds `packets` packets.
+    /// Returns the probability after the next update, at which `packets` packets are queued.
     fn update(controller: &mut Controller, packets: u64) -> f64 {
         let time = controller.next_update;
         controller.catch_up(Backlog { packets: 0, bytes: 0 }, Instant::from_nanos(time.nanos() - 1));
@@ -210,7 +214,7 @@ mod tests {
     fn the_probability_follows_the_papers_difference_equation() {
         let mut pi = controller(&Config::default());
         let (a, b) = (1.822e-5, 1.816e-5);
-        // Calculated by hand, starting with the empty queue.
+        // The expected values are calculated by hand, starting with the empty queue.
         let first = a * 100.0 + b * 200.0;
         assert!((update(&mut pi, 300) - first).abs() < 1e-15);
         let second = a * 200.0 - b * 100.0 + first;

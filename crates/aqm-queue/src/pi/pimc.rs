@@ -1,8 +1,8 @@
-//! PIMC: PI with a minimum congestion window. Packets of smaller windows are not dropped.
+//! PIMC: PI with a minimum congestion window. Packets of senders whose window is smaller are not dropped.
 //!
 //! M. Kim, "Proportional Integrator with Short-lived flows Adjustment", master's thesis, Worcester Polytechnic
-//! Institute, 2004: packets carry their sender's congestion window, and a router with PI does not drop a packet whose
-//! window is below a fixed threshold.
+//! Institute, 2004: each packet carries its sender's congestion window, and a router with PI does not drop a packet
+//! whose window is below a fixed threshold.
 //!
 //! The documentation of [`Config`], which is printed in the reference, lists aqmlab's choices where the source is
 //! silent.
@@ -18,7 +18,7 @@ parameters! {
     ///
     /// Packets must carry their sender's window.
     ///
-    /// Where the abstract of the thesis is silent:
+    /// aqmlab's choices where the abstract of the thesis is silent:
     ///
     /// - The threshold is 4, because a smaller window cannot cause three duplicate acknowledgements, so that a loss
     ///   would cause a retransmission timeout.
@@ -28,7 +28,7 @@ parameters! {
     pub struct Config {
         /// Parameters of the PI controller.
         pub pi: pi::Config = pi::Config::default(), "Hollot et al. 2001";
-        /// Threshold of the congestion window in segments; packets of smaller windows are not dropped.
+        /// Threshold of the congestion window in segments; packets of senders with smaller windows are not dropped.
         pub min_cwnd: u32 = 4, "aqmlab's choice: the minimum for fast retransmit";
     }
 }
@@ -57,7 +57,7 @@ impl TestCases for Config {
     }
 }
 
-/// The discipline with its state.
+/// A PIMC queue: the parameters and the PI queue on which it is based.
 #[derive(Clone)]
 pub struct Pimc {
     min_cwnd: u32,

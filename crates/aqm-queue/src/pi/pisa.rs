@@ -1,15 +1,15 @@
 //! PISA: PI with lower drop probabilities for small congestion windows.
 //!
 //! M. Kim, "Proportional Integrator with Short-lived flows Adjustment", master's thesis, Worcester Polytechnic
-//! Institute, 2004: packets carry their sender's congestion window, as with SHRED, and a router with PI drops packets
-//! of small windows less often than packets of large ones.
+//! Institute, 2004: each packet carries its sender's congestion window, as in SHRED. A router with PI drops packets of
+//! senders with small windows less often than packets of senders with large windows.
 //!
 //! Only the abstract of the thesis is available, so the formula is aqmlab's choice: PI's probability is multiplied by
-//! the ratio of the packet's window to the average window (`p r`, with SHRED's `r`) and limited to 1. Because the
-//! average counts every packet once, the mean drop probability of all packets is that of PI. The average window is that
-//! of `window_average.rs`.
+//! the ratio of the packet's window to the average window (`p r`, where `r` is defined as in SHRED) and limited to 1.
+//! Because the average counts every packet once, the mean drop probability of all packets equals PI's probability. The
+//! average window is computed in `window_average.rs`.
 //!
-//! If all windows are equal, this queue is identical to PI, including the sequence of random numbers.
+//! If all windows are equal, a PISA queue behaves identically to a PI queue, including the sequence of random numbers.
 
 use aqm_net::{Backlog, ConfigErrors, ErrorCollector, Packet, Rate, Rng, parameters};
 use serde_json::{Value, json};
@@ -53,7 +53,7 @@ impl TestCases for Config {
     }
 }
 
-/// The discipline with its state.
+/// A PISA queue: the PI queue on which it is based, and the average window.
 #[derive(Clone)]
 pub struct Pisa {
     windows: WindowAverage,

@@ -1,17 +1,18 @@
-//! REM: a price that rises while the arrival rate exceeds the link rate or the backlog exceeds a target. The marking
-//! probability is an exponential function of the price.
+//! REM: computes a price that rises while the arrival rate exceeds the link rate or the backlog exceeds a target. The
+//! marking probability is an exponential function of the price.
 //!
 //! S. Athuraliya, V. Li, S. Low, Q. Yin, "REM: Active Queue Management", IEEE Network 15(3), May 2001. In every
-//! `interval`, a queue adjusts its price by the deviation from two targets, a backlog of `b*` and an arrival rate equal
-//! to the link rate: `p = max(p + gamma (alpha (b - b*) + x - c), 0)`, where `b` is the backlog, `x` the arrivals in
-//! the interval and `c` the number of packets that the link can send in an interval. Each arrival is marked (or
-//! dropped) with the probability `1 - phi^-p`. In equilibrium both targets are reached at any price, so that the
-//! backlog does not depend on the number of flows. A packet that passes several queues remains unmarked with the
-//! probability `phi^-(p_1 + p_2 + ...)`, so that the share of marked packets shows the sum of the prices.
+//! `interval`, a queue adjusts its price by the deviations from two targets, which are a backlog of `b*` and an arrival
+//! rate equal to the link rate: `p = max(p + gamma (alpha (b - b*) + x - c), 0)`, where `b` is the backlog, `x` the
+//! number of packets that arrived in the interval, and `c` the number of packets that the link can send in an interval.
+//! Each arrival is marked (or dropped) with the probability `1 - phi^-p`. In equilibrium, both targets are reached
+//! whatever the price, so that the backlog does not depend on the number of flows. A packet that passes several queues
+//! remains unmarked with the probability `phi^-(p_1 + p_2 + ...)`, so that the sum of the prices can be computed from
+//! the share of marked packets.
 //!
-//! Because the difference of arrivals and departures is the growth of the backlog, the paper also has the form `p =
-//! max(p + gamma (b - (1 - alpha) b_old - alpha b*), 0)` (`excess = "backlog"`), which needs no rates. The two forms
-//! differ while the link is idle or packets are dropped.
+//! Because the backlog grows by the difference of arrivals and departures, the paper also presents a form that does not
+//! use rates: `p = max(p + gamma (b - (1 - alpha) b_old - alpha b*), 0)` (`excess = "backlog"`). The results of the two
+//! forms differ while the link is idle or packets are dropped.
 //!
 //! The documentation of [`Config`], which is printed in the reference, lists aqmlab's choices where the paper is
 //! silent.
@@ -28,7 +29,7 @@ use crate::start::first_instant;
 use crate::{Build, Context, Describe, Fifo, Gauge, QueueDiscipline, Report, TestCases};
 
 parameters! {
-    /// REM: a price depends on the backlog and the excess of arrivals, and the marking probability is an exponential
+    /// REM: computes a price from the backlog and the excess of arrivals; the marking probability is an exponential
     /// function of the price.
     ///
     /// Where the paper is silent, aqmlab follows `rem.cc` of ns-2:
@@ -44,9 +45,9 @@ parameters! {
     /// - A full queue drops a packet without drawing a random number. Packets are marked on arrival. ns-2 marks them on
     ///   departure, and does not drop packets that cannot be marked.
     pub struct Config {
-        /// Target backlog (`b*`). Its unit, packets or bytes, is the unit of all measurements.
+        /// Target backlog (`b*`). The unit of `target`, packets or bytes, is the unit of all measurements.
         pub target: Length = Length::Packets(20), "ns-2: `pbo_`";
-        /// Increase of the price per packet of excess.
+        /// Increase of the price at an update, per packet by which arrivals or backlog exceed their targets.
         pub gamma: f64 = 0.001, "ns-2";
         /// Weight of a packet of backlog relative to a packet of excess arrivals.
         pub alpha: f64 = 0.1, "ns-2, a constant there";
@@ -67,11 +68,11 @@ parameters! {
 }
 
 choices! {
-    /// Measurement of the excess of arrivals.
+    /// The method of measuring the excess of arrivals.
     pub enum Excess {
-        /// Arrivals minus the packets that the link could have sent.
+        /// The excess is the number of arrivals minus the number of packets that the link could have sent.
         Arrivals = "arrivals",
-        /// Growth of the backlog.
+        /// The excess is the growth of the backlog.
         Backlog = "backlog",
     }
 }
@@ -89,7 +90,7 @@ impl Build for Config {
         let problem = format_args!("must be above 0 and at most 1 (got {rate_weight})");
         errors.check(rate_weight > 0.0 && rate_weight <= 1.0, "rate_weight", problem);
         let is_effective = limit.in_bytes() != target.in_bytes() || limit.count() > target.count();
-        let remedy = "otherwise the queue is full before it reaches the target";
+        let remedy = "otherwise the queue is full before the backlog reaches target";
         if limit.count() == 0 {
             errors.check(false, "limit", format_args!("must be at least 1p or 1B (got {limit})"));
         } else {
@@ -129,7 +130,7 @@ impl TestCases for Config {
     }
 }
 
-/// The discipline with its state.
+/// A REM queue: the parameters, the controller and the packets.
 #[derive(Clone)]
 struct Rem {
     controller: Controller,
@@ -168,11 +169,11 @@ impl Report for Rem {
     }
 }
 
-/// The controller, without the queue.
+/// The REM controller, without the queue.
 #[derive(Clone)]
 struct Controller {
     config: Config,
-    /// Packets or bytes that count as one packet.
+    /// Number of packets or bytes that counts as one packet.
     unit: f64,
     /// Packets that the link can send in an interval (`c`).
     capacity: f64,
@@ -182,7 +183,7 @@ struct Controller {
     next_update: Instant,
     /// Arrivals since the last update, in packets or bytes.
     arrivals: u64,
-    /// Average arrivals per interval, in packets (`x`).
+    /// Average number of packets that arrive per interval (`x`).
     rate: f64,
     /// Backlog at the last update, in packets.
     old_backlog: f64,
@@ -214,7 +215,7 @@ impl Controller {
         self.arrivals += if self.config.target.in_bytes() { packet.bytes.into() } else { 1 };
     }
 
-    /// Processes all updates up to `now`. The `backlog` has not changed since the last call.
+    /// Executes all updates that are due up to `now`. `backlog` must not have changed since the last call.
     #[inline]
     fn catch_up(&mut self, backlog: Backlog, now: Instant) {
         if now >= self.next_update {
@@ -236,7 +237,7 @@ impl Controller {
             self.price = (self.price + gamma * (alpha * (weighted - target) + excess)).max(0.0);
             self.old_backlog = current;
             self.next_update += interval;
-            // Further updates would not change the state.
+            // The remaining updates are skipped, because they would not change the state.
             if (self.price, self.rate, self.old_backlog) == before
                 && self.arrivals == 0
                 && self.next_update <= now
@@ -263,7 +264,8 @@ mod tests {
         Controller::new(&Config::read(table).unwrap(), LINK)
     }
 
-    /// The price after an interval with `arrivals` arriving packets, with a backlog of `packets` at its end.
+    /// Returns the price after an interval in which `arrivals` packets arrive and at whose end `packets` packets are
+    /// queued.
     fn update(controller: &mut Controller, arrivals: u64, packets: u64) -> f64 {
         (0..arrivals).for_each(|_| controller.count(&packet(1000)));
         let time = controller.next_update;
@@ -275,7 +277,7 @@ mod tests {
 
     #[test]
     fn the_price_follows_the_papers_difference_equation_calculated_by_hand() {
-        // The link sends 2.5 packets of 1000 bytes in 2 ms.
+        // In each interval of 2 ms, the link sends 2.5 packets of 1000 bytes.
         for unit in ["20p", "20kB"] {
             let mut rem = controller(json!({"target": unit, "gamma": 0.01, "limit": "999p"}));
             let near =
@@ -361,7 +363,7 @@ mod tests {
         });
         rem.now = Instant::from_nanos(10_000_000_000);
         rem.take();
-        // 27,500 arrivals above the capacity, and a backlog of 40,000.
+        // The arrivals exceed the capacity by 27,500 packets, and the backlog is 40,000 packets.
         let price = 0.01 * (40_000.0 - 12_500.0 + 0.1 * 40_000.0);
         assert!((rem.gauge("price") - price).abs() < 1e-6);
         let marks = (0..200_000).filter(|_| rem.offer(ect(1000))).count();
@@ -426,8 +428,9 @@ mod tests {
                 "ecn": "always",
             });
             let mut rem = Driver::new(table, 11);
-            // Many sources together increase their rate by 0.4 packets per second with each packet and reduce it by 1 %
-            // at a mark. At the link rate of 1250 packets per second, 3.2 % of the packets are marked.
+            // The test simulates many sources, whose total rate rises by 0.4 packets per second with each packet and
+            // falls by 1 % after a mark. In equilibrium at the link rate of 1250 packets per second, 3.2 % of the
+            // packets are marked.
             let (mut rate, mut next, mut free_at) = (500.0, 0.0, 0.0);
             let (mut sent, mut waited, mut price) = (0.0, 0.0, 0.0);
             while next < 200.0 {

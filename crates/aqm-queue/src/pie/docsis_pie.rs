@@ -1,24 +1,28 @@
-//! DOCSIS-PIE: the PIE of cable modems, which computes the queueing delay from the state of its token bucket.
+//! DOCSIS-PIE: the variant of PIE for cable modems, which computes the queueing delay from the state of the modem's
+//! token bucket.
 //!
 //! G. White, R. Pan, "Active Queue Management (AQM) Based on Proportional Integral Controller Enhanced (PIE) for
-//! Data-Over-Cable Service Interface Specifications (DOCSIS) Cable Modems", RFC 8034, 2017, with its constants.
-//! Differences from RFC 8033:
-//! - The delay is computed from the backlog and the rates of the service flow: bytes covered by the token bucket leave
-//!   at the peak rate, further bytes at the sustained rate (`msr`). The delay is computed every 16 ms.
-//! - alpha and beta are twice as large, and the change is multiplied by 2, 8 and 32 if the probability is above 10 %,
-//!   100 % and 1000 %. The probability is that of a packet of 1024 bytes. Its maximum is 1360 %, where a packet of 64
-//!   bytes has 85 %.
-//! - Two delays below 5 ms multiply the probability by 0.98. A delay above 200 ms adds 2 % at each update.
-//! - The probability of an arrival is multiplied by its size divided by 1024 bytes, and limited to 85 %. Probabilities
-//!   are accumulated: below a sum of 0.85 no packet is dropped, from 8.5 on every packet is dropped.
-//! - PIE is inactive until a third of the buffer is full. The first drop then grants a burst allowance of 142 ms. When
-//!   the probability and the burst allowance are zero and the delays are low, PIE becomes quiescent, and after 1 s in
-//!   this state inactive again.
+//! Data-Over-Cable Service Interface Specifications (DOCSIS) Cable Modems", RFC 8034, 2017, whose constants are used.
+//! DOCSIS-PIE differs from the PIE of RFC 8033 as follows:
+//! - The delay is computed from the backlog and the rates of the service flow. Queued bytes for which the bucket has
+//!   tokens leave at the peak rate, and all other bytes at the sustained rate (`msr`). The delay is computed every 16
+//!   ms.
+//! - The gains `alpha` and `beta` are twice as large. The change of the probability is multiplied by 2 if the
+//!   probability is above 10 %, by 8 above 100 %, and by 32 above 1000 %. The probability applies to a packet of 1024
+//!   bytes. Its maximum is 1360 %, at which the probability of a packet of 64 bytes is 85 %.
+//! - If the delays at two successive updates are below 5 ms, the probability is multiplied by 0.98. If the delay is
+//!   above 200 ms, the probability increases by 2 % at each update.
+//! - The drop probability of an arriving packet is multiplied by the packet's size divided by 1024 bytes, and limited
+//!   to 85 %. The probabilities of packets are added up. While the sum is below 0.85, no packet is dropped; when the
+//!   sum reaches 8.5, a packet is certainly dropped.
+//! - PIE is inactive until a third of the buffer is full. The first drop after that grants a burst allowance of 142 ms.
+//!   When the probability and the burst allowance are zero and the delays are low, PIE becomes quiescent. After 1 s in
+//!   the quiescent state, PIE becomes inactive again.
 //! - ECN is not supported.
 //!
-//! The queue is also the modem's shaper. Over any time, at most the bytes of `msr` plus `traffic_burst` leave, and
-//! consecutive packets leave at most at the rate `peak`. (DOCSIS 3.1, C.2.2.7: Maximum Sustained Traffic Rate, Maximum
-//! Traffic Burst, Peak Traffic Rate.)
+//! The queue is also the modem's shaper. In any period, the number of bytes that leave is at most `msr` times the
+//! period plus `traffic_burst`, and consecutive packets leave at most at the rate `peak`. (DOCSIS 3.1, C.2.2.7: Maximum
+//! Sustained Traffic Rate, Maximum Traffic Burst, Peak Traffic Rate.)
 //!
 //! The documentation of [`Config`], which is printed in the reference, lists aqmlab's choices where RFC 8034 is silent.
 
@@ -33,57 +37,58 @@ use crate::start::{Start, first_instant};
 use crate::{Build, Context, Derived, Describe, Fifo, Gauge, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
-    /// DOCSIS-PIE: the PIE of cable modems, with their shaper.
+    /// DOCSIS-PIE: the variant of PIE for cable modems, with the modem's shaper.
     ///
-    /// It uses the constants of RFC 8034. It never marks packets.
+    /// DOCSIS-PIE uses the constants of RFC 8034 and never marks packets.
     ///
-    /// Where RFC 8034 is silent:
+    /// aqmlab's choices where RFC 8034 is silent:
     ///
-    /// - Requests and grants of the upstream channel are not modelled: the next packet leaves without waiting for a
+    /// - Requests and grants of the upstream channel are not simulated: the next packet leaves without waiting for a
     ///   grant.
-    /// - An update at the time of an arrival or a departure is processed first.
-    /// - A packet larger than `traffic_burst` leaves when the bucket is full.
+    /// - An update that is due at the same time as an arrival or a departure is executed before it.
+    /// - A packet that is larger than `traffic_burst` leaves when the token bucket is full.
     pub struct Config {
-        /// Target of the queueing delay (`LATENCY_TARGET`).
+        /// Target queueing delay (`LATENCY_TARGET`).
         pub target: Span = Span::from_millis(10), "RFC 8034";
         /// Long-term rate at which packets leave (`MSR`, Maximum Sustained Traffic Rate). Default: `peak`.
         pub msr: Option<Rate> = None, "aqmlab's choice: no shaping";
         /// Number of bytes that may leave at the peak rate after an idle time (Maximum Traffic Burst).
         pub traffic_burst: Size = Size::from_bytes(3044), "DOCSIS 3.1";
-        /// Maximum rate at which packets leave (`PEAK_RATE`). Default: the rate of the link.
+        /// Maximum rate at which packets leave (`PEAK_RATE`). Default: the link rate.
         pub peak: Option<Rate> = None, "aqmlab's choice: no shaping";
-        /// Maximum backlog (`BUFFER_SIZE`), without the packet in transmission. Default: the bytes that `peak` sends in
-        /// 100 ms.
+        /// Maximum backlog (`BUFFER_SIZE`), without the packet in transmission. Default: the bytes sent in 100 ms at
+        /// the rate `peak`.
         pub limit: Option<Size> = None, "DOCSIS 3.1: Default Upstream Target Buffer";
-        /// State of the timer at the start of the run: running for a long time (`settled`), or starting with the run
-        /// (`fresh`).
+        /// State of the update timer at the start of the run. `settled`: the timer has been running for a long time.
+        /// `fresh`: the timer starts with the run.
         pub start: Start = Start::Settled, "aqmlab's choice";
     }
 }
 
 /// Time between updates (`INTERVAL`).
 const INTERVAL: Span = Span::from_millis(16);
-/// Change of the probability per second of deviation from the target, in Hz (`A`).
+/// Gain in Hz: change of the probability at an update, per second of difference between the delay and the target (`A`).
 const A: f64 = 0.25;
-/// Change of the probability per second of increase of the delay, in Hz (`B`).
+/// Gain in Hz: change of the probability at an update, per second by which the delay has grown since the previous
+/// update (`B`).
 const B: f64 = 2.5;
-/// Time in the quiescent state before PIE becomes inactive.
+/// Time that PIE spends in the quiescent state before it becomes inactive.
 const BURST_RESET_TIMEOUT: Span = Span::from_millis(1000);
 /// The burst allowance.
 const MAX_BURST: Span = Span::from_millis(142);
-/// Size of the packet for which the probability is defined, in bytes.
+/// Size, in bytes, of a packet whose drop probability is not scaled.
 const MEAN_PKTSIZE: f64 = 1024.0;
 /// Size of the smallest packet, in bytes.
 const MIN_PKTSIZE: f64 = 64.0;
-/// Limits of a low and of a high delay, in seconds.
+/// The limit below which a delay is low, followed by the limit above which a delay is high, in seconds.
 const LATENCY_LOW: f64 = 0.005;
 const LATENCY_HIGH: f64 = 0.2;
 /// Accumulated probability below which no packet is dropped; also the maximum probability of a packet.
 const PROB_LOW: f64 = ACCUMULATED.0;
-/// Accumulated probability from which every packet is dropped.
+/// Accumulated probability at or above which a packet is certainly dropped.
 const PROB_HIGH: f64 = ACCUMULATED.1;
 
-/// Limits of the service flow, with defaults filled in.
+/// The limits of the service flow, as configured or by default.
 struct Flow {
     msr: Rate,
     peak: Rate,
@@ -91,18 +96,18 @@ struct Flow {
 }
 
 impl Config {
-    /// The limits of the service flow on a `link`.
+    /// Returns the limits of the service flow on a link with the rate `link`.
     ///
     /// # Errors
-    /// If a rate exceeds its maximum, or another parameter is invalid.
+    /// Returns an error if a rate exceeds its maximum, or if another parameter is invalid.
     fn flow(&self, link: Rate) -> Result<Flow, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let peak = self.peak.unwrap_or(link);
         let msr = self.msr.unwrap_or(peak);
-        errors.check(peak <= link, "peak", format_args!("must be at most the rate of the link ({link})"));
+        errors.check(peak <= link, "peak", format_args!("must be at most the link rate ({link})"));
         errors.check(msr <= peak, "msr", format_args!("must be at most the peak rate ({peak})"));
         let limit = self.limit.map_or(peak.bps() / 80, Size::bytes);
-        let remedy = if self.limit.is_some() { "" } else { "; its default depends on peak, so set limit" };
+        let remedy = if self.limit.is_some() { "" } else { "; the default depends on peak, so set limit" };
         errors.check(limit > 0, "limit", format_args!("must be at least 1B{remedy}"));
         errors.check(self.traffic_burst.bytes() > 0, "traffic_burst", "must be at least 1B");
         let condition = format_args!("unless msr is below the peak rate ({peak})");
@@ -169,16 +174,16 @@ impl TestCases for Config {
     }
 }
 
-/// The discipline with its state.
+/// A DOCSIS-PIE queue: the controller, the shaper and the packets.
 #[derive(Clone)]
 struct DocsisPie {
     rules: Rules,
     start: Start,
     vars: Vars,
     timer: Timer,
-    /// `None` if the link itself has the sustained rate.
+    /// The shaper; `None` if the link rate equals the sustained rate.
     shaper: Option<Shaper>,
-    /// Time at which the shaper lets the next packet leave, if it delays the packet.
+    /// Time at which the next packet may leave, if the shaper delays this packet.
     ready_at: Option<Instant>,
     fifo: Fifo,
 }
@@ -208,7 +213,7 @@ struct Vars {
     burst_reset: Span,
 }
 
-/// The activity of PIE.
+/// The activity state of PIE.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum AqmState {
     #[default]
@@ -218,7 +223,8 @@ enum AqmState {
 }
 
 impl Rules {
-    /// The queueing delay, in seconds, of the last of `bytes` queued bytes, with `tokens` in the bucket.
+    /// Returns the queueing delay, in seconds, of the last of `bytes` queued bytes if the bucket contains `tokens`
+    /// bytes of tokens.
     fn delay(&self, bytes: u64, tokens: f64) -> f64 {
         let bytes = bytes as f64;
         if bytes <= tokens { bytes / self.peak } else { (bytes - tokens) / self.msr + tokens / self.peak }
@@ -255,7 +261,7 @@ impl Rules {
         vars.qdelay_old = qdelay;
     }
 
-    /// Whether an arriving packet of `bytes` bytes is dropped.
+    /// Returns whether an arriving packet of `bytes` bytes is dropped.
     fn selects(&self, vars: &mut Vars, bytes: u16, backlog: u64, rng: &mut Rng) -> bool {
         if !vars.burst_allowance.is_zero() {
             return false;
@@ -286,7 +292,7 @@ impl Rules {
     }
 }
 
-/// Factor of a change of this probability.
+/// Returns the factor by which a change of the probability is multiplied if the probability is `drop_prob`.
 fn gain(drop_prob: f64) -> f64 {
     match drop_prob {
         p if p < 0.1 => 1.0 / damping(p),
@@ -305,11 +311,11 @@ struct Shaper {
     peak: Pace,
     bytes_per_nano: f64,
     depth: f64,
-    /// Time in which an empty bucket becomes full.
+    /// Time in which an empty token bucket becomes full.
     fill_time: Span,
-    /// Time at which the bucket will be full, if no packet leaves.
+    /// Time at which the bucket will be full if no packet leaves.
     full_at: Instant,
-    /// End of the last packet's transmission at the peak rate.
+    /// Time at which the last packet's transmission at the peak rate ends.
     free_at: Instant,
 }
 
@@ -326,12 +332,12 @@ impl Shaper {
         }
     }
 
-    /// Content of the bucket at `now`, in bytes.
+    /// Returns the tokens in the bucket at `now`, in bytes.
     fn tokens(&self, now: Instant) -> f64 {
         (self.depth - self.full_at.since(now).nanos() as f64 * self.bytes_per_nano).max(0.0)
     }
 
-    /// The earliest time, not before `now`, at which a packet of `bytes` bytes may leave.
+    /// Returns the earliest time, not before `now`, at which a packet of `bytes` bytes may leave.
     fn ready(&self, bytes: u16, now: Instant) -> Instant {
         let needs = self.msr.time_for(bytes.into()).min(self.fill_time);
         now.max(self.free_at).max((self.full_at + needs).earlier_by(self.fill_time))
@@ -350,7 +356,7 @@ impl DocsisPie {
         let Self { rules, vars, timer, shaper, fifo, .. } = self;
         let bytes = fifo.backlog().bytes;
         timer.catch_up(now, INTERVAL, vars, |vars, at| {
-            // Without a shaper both rates are equal, and tokens have no effect.
+            // Without a shaper, the two rates are equal, so tokens have no effect.
             let tokens = shaper.as_ref().map_or(0.0, |shaper| shaper.tokens(at));
             rules.update(vars, rules.delay(bytes, tokens));
         });
@@ -403,7 +409,7 @@ impl QueueDiscipline for DocsisPie {
 
 impl Report for DocsisPie {
     fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
-        // The probability of a packet of the mean size, limited to the maximum of any packet.
+        // The gauge shows the probability of a packet of the mean size, limited to the maximum probability of a packet.
         show(Gauge::number("prob", self.vars.drop_prob.min(PROB_LOW)));
         show(Gauge::number("drop_prob", self.vars.drop_prob));
         show(Gauge::new("delay", self.vars.qdelay_old, "s"));

@@ -1,25 +1,27 @@
-//! Linux's PIE without a buffer, in the kernel's integers: `net/sched/sch_pie.c` and `include/net/pie.h` of Linux 6.1.
+//! Linux's PIE without a buffer, in the kernel's integer arithmetic: `net/sched/sch_pie.c` and `include/net/pie.h` of
+//! Linux 6.1.
 //!
-//! [`Rules`] are the parameters, [`Vars`] the state; `fq-pie` has one set of parameters and many states. Times are
-//! ticks of 64 ns, and probabilities are in units of 1 / (2^56 - 1).
+//! [`Rules`] contains the parameters and [`Vars`] the state, because `fq-pie` has one set of parameters and many
+//! states. Times are counted in ticks of 64 ns, and probabilities are in units of 1 / (2^56 - 1).
 //!
-//! - `pie_calculate_probability`, at each tick of the timer: the probability changes by alpha times the delay's
-//!   deviation from the target plus beta times the delay's change since the previous update. The change is divided by a
-//!   factor from 2 (probability below 10 %) to 2048 (below 0.0001 %). From a probability of 10 % on, the increase is at
-//!   most 2 %. A delay above 250 ms adds 2 %. After two delays of zero, the probability decreases by 1/64. Once the
-//!   probability is zero and both delays are below half the target, all state is reset.
+//! - `pie_calculate_probability`, at each tick of the timer: the probability changes by alpha times the difference
+//!   between the delay and the target, plus beta times the change of the delay since the previous update. The total
+//!   change is divided by a factor from 2 (if the probability is below 10 %) to 2048 (below 0.0001 %). At a probability
+//!   of 10 % or more, an increase is at most 2 %. If the delay is above 250 ms, the probability increases by another 2
+//!   %. If the delays at two successive updates are zero, the probability decreases by 1/64. Once the probability is
+//!   zero and the delays at two successive updates are below half the target, all state is reset.
 //! - `pie_drop_early`, at each arrival: no packet is selected while burst allowance remains, while the delay is below
-//!   half the target and the probability below 20 %, or while the backlog is less than twice `mtu`. Otherwise the
-//!   probabilities are accumulated. While the sum is below 0.85, no packet is selected; once it is at least 8.5, every
-//!   packet is selected; between these values the selection is random.
+//!   half the target and the probability is below 20 %, or while the backlog is less than twice `mtu`. In all other
+//!   cases, the probabilities of packets are added up. While the sum is below 0.85, no packet is selected. Once the sum
+//!   is at least 8.5, every packet is selected. Between these values, packets are selected at random.
 //! - `pie_process_dequeue`, at each departure: the delay is the sojourn time of the departing packet, or zero if the
-//!   queue is empty afterwards. The burst allowance decreases by the time since the last departure. With the estimator
-//!   of the departure rate, the delay is the backlog divided by this rate instead.
+//!   queue is empty afterwards. The burst allowance decreases by the time since the last departure. If the departure
+//!   rate is estimated, the delay is the backlog divided by this rate instead.
 //!
-//! The timer counts ticks of the kernel; see [`updates`].
+//! The timer counts the kernel's timer ticks (see [`updates`]).
 //!
-//! The kernel checks the overflow of the probability at 2^64 and not at the maximum of the probability. Under a lasting
-//! overload the probability therefore rises above 1, and needs as long to fall again. This is reproduced here.
+//! The kernel checks whether the probability overflows at 2^64, not whether it exceeds its maximum. In a long overload,
+//! the probability therefore rises above 1, and takes equally long to fall again. aqmlab reproduces this property.
 
 use aqm_net::{Instant, Rng, Span};
 
@@ -34,8 +36,8 @@ const TICK_LOG: u32 = 6;
 /// Ticks per second (`PSCHED_TICKS_PER_SEC`).
 const TICKS_PER_SECOND: u64 = 1_000_000_000 >> TICK_LOG;
 
-/// Probabilities below which alpha and beta are reduced: divided by 2 below the first, then by 4 more below each
-/// further one.
+/// Probabilities below which alpha and beta are reduced. Below the first probability, alpha and beta are divided by 2;
+/// below each further probability, they are divided by another 4.
 const STEPS: [u64; 6] = [
     MAX_PROB / 10,
     MAX_PROB / 100,
@@ -45,29 +47,31 @@ const STEPS: [u64; 6] = [
     MAX_PROB / 1_000_000,
 ];
 
-/// Fractional bits of the departure rate (`PIE_SCALE`).
+/// Number of fractional bits of the departure rate (`PIE_SCALE`).
 const RATE_FRACTION: u32 = 8;
 
-/// Time of the first update after the creation of the queue (`HZ / 2`).
+/// Time from the creation of the queue to the first update (`HZ / 2`).
 pub(crate) const FIRST_UPDATE: Span = Span::from_millis(500);
 
-/// Timer frequency of the kernel of the recorded runs, in ticks per second (`CONFIG_HZ`).
+/// Timer frequency of the kernel on which runs were recorded, in ticks per second (`CONFIG_HZ`).
 pub(crate) const HZ: u32 = 1000;
 /// Maximum timer frequency.
 pub(crate) const MAX_HZ: u32 = 10_000;
 
-/// The `tupdate` that `tc` shows: rounded up to whole ticks of `hz` per second, or exact if `hz` is 0.
+/// Returns the `tupdate` that `tc` shows. It is rounded up to whole ticks, of which there are `hz` per second, or exact
+/// if `hz` is 0.
 pub(crate) fn tc_tupdate(tupdate: Span, hz: u32) -> Span {
     if hz == 0 { tupdate } else { jiffies(in_jiffies(tupdate, hz), hz) }
 }
 
-/// Time of the first timer tick and the time between ticks, with `hz` kernel ticks per second. The run begins with a
-/// kernel tick.
+/// Returns the time of the first update and the time between updates, if the kernel has `hz` ticks per second. The run
+/// begins with a kernel tick.
 ///
-/// The timer wheel ensures that a timer never expires early, and rounds up: by one tick for timers of less than 64
-/// ticks, to the next larger multiple of 8 for those of less than 512, and so on (`kernel/time/timer.c`).
+/// The timer wheel ensures that a timer never expires early, and therefore rounds up (`kernel/time/timer.c`): timers of
+/// less than 64 ticks are increased by one tick, timers of less than 512 ticks are rounded up to the next larger
+/// multiple of 8 ticks, and so on.
 pub(crate) fn updates(tupdate: Span, hz: u32) -> (Instant, Span) {
-    // While timers run, the wheel is one tick ahead.
+    // While timers are running, the timer wheel is one tick ahead.
     let rounded_up = |ticks: u64, ahead: u64| {
         let level = (0..8).find(|level| ticks - ahead < 63 << (3 * level)).unwrap_or(8);
         ((ticks >> (3 * level)) + 1) << (3 * level)
@@ -77,28 +81,28 @@ pub(crate) fn updates(tupdate: Span, hz: u32) -> (Instant, Span) {
     (Instant::START + jiffies(first, hz), jiffies(period, hz))
 }
 
-/// Number of kernel ticks in `span`, rounded up; at least one.
+/// Returns the number of kernel ticks in `span`, rounded up, but at least 1.
 fn in_jiffies(span: Span, hz: u32) -> u64 {
     let ticks = (u128::from(span.nanos()) * u128::from(hz)).div_ceil(1_000_000_000);
     (ticks as u64).max(1)
 }
 
-/// Duration of `ticks` kernel ticks.
+/// Returns the duration of `ticks` kernel ticks.
 fn jiffies(ticks: u64, hz: u32) -> Span {
     Span::from_nanos((u128::from(ticks) * 1_000_000_000 / u128::from(hz)) as u64)
 }
 
-/// The 64 ns tick that contains this time.
+/// Returns the number of the 64 ns tick that contains this time.
 pub(crate) const fn ticks(moment: Instant) -> u64 {
     moment.nanos() >> TICK_LOG
 }
 
-/// A time span in whole ticks of 64 ns.
+/// Converts a time span to whole ticks of 64 ns, rounded down.
 const fn ticks_of(span: Span) -> u64 {
     span.nanos() >> TICK_LOG
 }
 
-/// The probability `share` in the kernel's unit, rounded to multiples of 1e-9.
+/// Converts the probability `share` to the kernel's unit, after rounding it to a multiple of 1e-9.
 pub(crate) fn probability(share: f64) -> u64 {
     (u128::from(MAX_PROB) * u128::from((share * 1e9 + 0.5) as u64) / 1_000_000_000) as u64
 }
@@ -107,49 +111,49 @@ pub(crate) fn probability(share: f64) -> u64 {
 #[derive(Clone, Debug)]
 pub(crate) struct Rules {
     target: u64,
-    /// Change of the probability per tick of delay.
+    /// Change of the probability at an update, per tick of difference between the delay and the target.
     alpha: u64,
     beta: u64,
     max_burst: u64,
     mtu: u64,
     bytemode: bool,
-    /// Bytes per measurement of the departure rate; `None` if the rate is not estimated.
+    /// Number of bytes over which the departure rate is measured; `None` if the rate is not estimated.
     estimator: Option<u64>,
 }
 
 /// The parameters as `tc` passes them to the kernel.
 pub(crate) struct TcParams {
-    /// Target of the queueing delay.
+    /// Target queueing delay.
     pub(crate) target: Span,
-    /// In sixteenths of a Hz.
+    /// The gain alpha, in sixteenths of a Hz.
     pub(crate) alpha: u32,
-    /// In sixteenths of a Hz.
+    /// The gain beta, in sixteenths of a Hz.
     pub(crate) beta: u32,
-    /// Maximum length of a burst.
+    /// Burst allowance: time from the beginning of a burst during which no packet is dropped.
     pub(crate) max_burst: Span,
     /// Size of a full packet in bytes.
     pub(crate) mtu: u64,
-    /// Whether smaller packets have a smaller probability.
+    /// Whether smaller packets have a smaller drop probability.
     pub(crate) bytemode: bool,
-    /// Bytes per measurement of the departure rate; `None` if the rate is not estimated.
+    /// Number of bytes over which the departure rate is measured; `None` if the rate is not estimated.
     pub(crate) estimator: Option<u64>,
 }
 
-/// The state of one queue.
+/// The state of PIE for one queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Vars {
-    /// The probability; values above [`MAX_PROB`] mean 1.
+    /// The drop probability. Values above [`MAX_PROB`] mean 1.
     pub(crate) prob: u64,
     /// Sum of the probabilities since the last drop.
     pub(crate) accu_prob: u64,
-    /// The delay in ticks.
+    /// The queueing delay in ticks.
     pub(crate) qdelay: u64,
     qdelay_old: u64,
     /// Remaining burst allowance in ticks.
     pub(crate) burst_time: u64,
-    /// Time of the last departure, or start of the measurement.
+    /// Time of the last departure or, if the departure rate is estimated, start of the measurement.
     dq_tstamp: Option<u64>,
-    /// Bytes that have left in this measurement.
+    /// Bytes that have left during this measurement.
     dq_count: Option<u64>,
     /// Departure rate in bytes per tick, with [`RATE_FRACTION`] fractional bits.
     avg_dq_rate: u32,
@@ -169,7 +173,7 @@ impl Rules {
         }
     }
 
-    /// The state of a new queue.
+    /// Returns the state of a new queue.
     pub(crate) fn vars(&self) -> Vars {
         Vars {
             prob: 0,
@@ -183,12 +187,12 @@ impl Rules {
         }
     }
 
-    /// Whether the departure rate is estimated.
+    /// Returns whether the departure rate is estimated.
     pub(crate) const fn estimates(&self) -> bool {
         self.estimator.is_some()
     }
 
-    /// Whether an arriving packet of `bytes` bytes is selected at random.
+    /// Returns whether an arriving packet of `bytes` bytes is selected to be dropped or marked.
     pub(crate) fn selects(&self, vars: &mut Vars, bytes: u16, backlog: u64, rng: &mut Rng) -> bool {
         if vars.burst_time > 0
             || (vars.qdelay < self.target / 2 && vars.prob < MAX_PROB / 5)
@@ -213,7 +217,7 @@ impl Rules {
         is_selected
     }
 
-    /// Processes a departure.
+    /// Updates the state after a departure.
     pub(crate) fn after_departure(&self, vars: &mut Vars, departure: &Departure) {
         let elapsed = match self.estimator {
             None => {
@@ -226,7 +230,7 @@ impl Rules {
         vars.burst_time = vars.burst_time.saturating_sub(elapsed.unwrap_or(0).into());
     }
 
-    /// Processes a tick of the timer.
+    /// Updates the probability and the burst allowance when the timer expires.
     pub(crate) fn update(&self, vars: &mut Vars, backlog: u64) {
         if self.estimator.is_some() {
             vars.qdelay_old = vars.qdelay;
@@ -253,7 +257,7 @@ impl Rules {
         } else {
             next
         };
-        // With a backlog, a delay of zero is the delay of a very short queue and not of an empty one.
+        // If packets are queued, a delay of zero means that the queue is very short, not that it is empty.
         if qdelay == 0 && qdelay_old == 0 && backlog == 0 && !overflows {
             vars.prob -= vars.prob / 64;
         }
@@ -273,8 +277,8 @@ impl Rules {
 }
 
 impl Vars {
-    /// Processes a departure for the measurement of the departure rate over `threshold` bytes. Returns the duration of
-    /// the measurement if it ends.
+    /// Counts a departure in the measurement of the departure rate over `threshold` bytes. Returns the duration of the
+    /// measurement if this departure ends it.
     fn measure(&mut self, departure: &Departure, threshold: u64) -> Option<u32> {
         let (backlog, now) = (departure.backlog.bytes, ticks(departure.now));
         if backlog >= threshold && self.dq_count.is_none() {
@@ -299,12 +303,12 @@ impl Vars {
         Some(elapsed)
     }
 
-    /// The delay in whole microseconds, as `tc` shows it.
+    /// Returns the queueing delay in whole microseconds, as `tc` shows it.
     pub(crate) const fn delay_micros(&self) -> u32 {
         ((self.qdelay << TICK_LOG) as u32) / 1000
     }
 
-    /// The departure rate in bytes per second.
+    /// Returns the departure rate in bytes per second.
     pub(crate) const fn departure_rate(&self) -> u64 {
         (self.avg_dq_rate as u64 * TICKS_PER_SECOND) >> RATE_FRACTION
     }
@@ -342,7 +346,7 @@ mod tests {
         Departure { bytes, arrival: at_micros(now_us - sojourn_us), backlog, now: at_micros(now_us) }
     }
 
-    /// The state after two departures that leave a backlog, with the burst allowance used up.
+    /// Returns the state after two departures behind which packets remain, when no burst allowance remains.
     fn after_two_departures(rules: &Rules, micros: u64) -> Vars {
         let mut vars = rules.vars();
         rules.after_departure(&mut vars, &departure(1000, micros, 20_000, 1_000_000));
@@ -353,7 +357,8 @@ mod tests {
     #[test]
     fn times_are_ticks_and_gains_are_rounded_as_in_the_kernel() {
         let rules = Rules::new(&params());
-        // (2^56 - 1) / 15,625,000 = 4,611,686,018, multiplied by 2 and 20, divided by 16.
+        // The expected values are (2^56 - 1) / 15,625,000 = 4,611,686,018, multiplied by 2 and by 20, and divided by
+        // 16.
         assert_eq!((rules.alpha, rules.beta), (576_460_752, 5_764_607_522));
         assert_eq!((rules.target, rules.max_burst), (234_375, 2_343_750));
         assert_eq!(ticks(Instant::from_nanos(1_000_063)), 15_625);
@@ -366,11 +371,11 @@ mod tests {
         let mut vars = after_two_departures(&rules, 30_000);
         assert_eq!((vars.qdelay, vars.burst_time), (468_750, 0));
         rules.update(&mut vars, 20_000);
-        // Below 0.0001 %, alpha and beta are divided by 2048 in integers.
+        // At probabilities below 0.0001 %, alpha and beta are divided by 2048 in integer arithmetic.
         let first = 281_474 * 234_375 + 2_814_749 * 468_750;
         assert_eq!((vars.prob, vars.qdelay_old), (first, 468_750));
         rules.update(&mut vars, 20_000);
-        // From 0.001 % on, they are divided by 128.
+        // At probabilities of 0.001 % and more, alpha and beta are divided by 128.
         assert_eq!(vars.prob, first + (576_460_752 / 128) * 234_375);
         vars.prob = MAX_PROB / 10;
         rules.update(&mut vars, 20_000);
@@ -412,7 +417,7 @@ mod tests {
         rules.update(&mut vars, 0);
         let decreased = before - 576_460_752 * 234_375;
         assert_eq!(vars.prob, decreased - decreased / 64);
-        // With a backlog, a delay of zero is not the delay of an empty queue.
+        // If packets are queued, a delay of zero does not mean that the queue is empty.
         let mut standing = Vars { prob: before, ..vars };
         rules.update(&mut standing, 100);
         assert_eq!(standing.prob, decreased);
@@ -458,7 +463,8 @@ mod tests {
     fn the_departure_rate_is_an_average_in_bytes_per_tick() {
         let rules = Rules::new(&TcParams { estimator: Some(16_384), ..params() });
         let mut vars = rules.vars();
-        // 1000 bytes per millisecond: the 17th packet of a measurement, including the first, ends it.
+        // A packet of 1000 bytes departs each millisecond. The 17th packet of a measurement, including its first
+        // packet, ends the measurement.
         for k in 0..17 {
             rules.after_departure(&mut vars, &departure(1000, 500, 30_000, 1_000_000 + k * 1000));
         }

@@ -8,24 +8,25 @@
 //! | | `linux` | `rfc` | `ns-3` |
 //! | --- | --- | --- | --- |
 //! | first update of a fresh queue | after 0.5 s | after `tupdate` | after `tupdate` |
-//! | delay above 250 ms | adds 2 % at each update | | |
-//! | decay | by 1/64 | by 2 % | by 2 % |
+//! | delay above 250 ms | increases the probability by 2 % at each update | no effect | no effect |
+//! | probability decreases at zero delay | by 1/64 | by 2 % | by 2 % |
 //! | delay compared with half the target | of the last departure | at the last update | at the last update |
-//! | queue too short for drops | less than 2 `mtu` of bytes | at most 2 `mtu` of bytes | at most 2 packets |
+//! | backlog without drops | less than 2 `mtu` of bytes | at most 2 `mtu` of bytes | at most 2 packets |
 //! | burst allowance decreases | by the time between departures | by `tupdate` per update | by `tupdate` per update |
 //! | burst allowance is renewed | at an update | at an arrival | after 1.5 s of low delay |
 //! | ECN marks | up to `mark_ecnth` | below `mark_ecnth` | below `mark_ecnth` |
-//! | maximum of the probability | above 1 | 1 | 1 |
+//! | maximum of the probability | may exceed 1 | 1 | 1 |
 //!
-//! Effect of `start`: the timer of a *settled* queue has been running, so its first tick is drawn from one `tupdate`.
-//! The timer of a *fresh* queue starts with the run. All other state is the same after long service and some seconds
-//! without packets:
-//! - `linux`: once the probability and the delays are zero, each update resets all variables, the burst allowance to
-//!   `max_burst` and the estimated departure rate to none (`pie_vars_init` in `pie_calculate_probability`).
-//! - `rfc`: the first arrival that finds the probability and the delays zero sets the burst allowance to `max_burst`
-//!   (RFC 8033, section 4.4). The estimated departure rate remains; in a settled queue it is the link rate, for full
-//!   packets.
-//! - `ns-3`: the burst state has been reset, and the next arrival gets a burst allowance of `max_burst`.
+//! `start` has the following effect. The timer of a *settled* queue has been running for a long time, so the time of
+//! its first update is random within one `tupdate`. The timer of a *fresh* queue starts with the run. All other state
+//! of a settled queue, after long service and some seconds without packets, equals the state of a fresh queue:
+//! - `linux`: once the probability and the delays are zero, each update resets all variables. The burst allowance is
+//!   reset to `max_burst`, and the estimated departure rate is discarded (`pie_vars_init` in
+//!   `pie_calculate_probability`).
+//! - `rfc`: the first packet that arrives while the probability and the delays are zero sets the burst allowance to
+//!   `max_burst` (RFC 8033, section 4.4). Only the estimated departure rate differs: in a settled queue, it is the link
+//!   rate for full packets.
+//! - `ns-3`: the burst state has been reset, and the next arrival sets the burst allowance to `max_burst`.
 //!
 //! The documentation of [`Config`], which is printed in the reference, lists the differences from the sources and
 //! aqmlab's choices where the sources are silent.
@@ -44,26 +45,27 @@ use crate::start::{Start, first_instant};
 use crate::{Build, Context, Derived, Describe, Fifo, Gauge, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
-    /// PIE: drops arrivals at random, with a probability that a controller adjusts to keep the queueing delay at a
-    /// target.
+    /// PIE: drops arriving packets at random, with a probability that a controller adjusts to keep the queueing delay
+    /// at a target.
     ///
-    /// The implementations are those of RFC 8033, Linux and ns-3.
+    /// The parameter `profile` selects the implementation of RFC 8033, Linux or ns-3.
     ///
     /// Differences from Linux and RFC 8033:
     ///
-    /// - A tick of the timer at the time of an arrival or a departure is processed first.
+    /// - An update that is due at the same time as an arrival or a departure is executed before it.
     /// - With `profile = "linux"`, a `limit` in bytes is allowed, which `tc` cannot express. `max_burst`, `mark_ecnth`
-    ///   and `dq_threshold` are constants in the kernel. `alpha` and `beta` are in Hz; `tc` uses sixteenths of a Hz.
-    /// - With `profile = "rfc"`, the delay is zero after a departure that leaves the queue empty, as in Linux and ns-3.
-    ///   PIE does not become inactive while the backlog is at or above the activation threshold. The pseudocode would
-    ///   deactivate PIE at once, before it has a departure rate. Updates are at multiples of `tupdate`, also after PIE
-    ///   has been activated.
-    /// - The pseudocode in the RFC's appendix reduces the probability when both delays are below half the target.
-    ///   Section 4.2 of the RFC requires that both are zero, as here. The burst allowance is granted according to
-    ///   section 4.4 with every option.
+    ///   and `dq_threshold` are constants in the kernel. The unit of `alpha` and `beta` is Hz, whereas `tc` counts in
+    ///   units of 1/16 Hz.
+    /// - With `profile = "rfc"`, the delay is zero if the queue is empty after a departure, as in Linux and ns-3. PIE
+    ///   does not become inactive while the backlog is at or above the activation threshold. With the RFC's pseudocode,
+    ///   PIE would become inactive at once, before a departure rate is known. Updates occur at multiples of `tupdate`,
+    ///   even after PIE has become active at another time.
+    /// - The pseudocode in the RFC's appendix reduces the probability when both delays are below half the target. In
+    ///   aqmlab, as in section 4.2 of the RFC, both delays must be zero. The burst allowance is granted according to
+    ///   section 4.4, whichever options are on.
     /// - `cap_adjustment` is on by default; the RFC calls it optional.
     pub struct Config {
-        /// Implementation of PIE. It determines the defaults of other parameters.
+        /// Implementation of PIE, which determines the defaults of other parameters.
         pub profile: Profile = Profile::Linux, "aqmlab's choice: the kernel of the recorded runs";
         /// Maximum backlog, without the packet in transmission.
         pub limit: Length = Length::Packets(1000), "tc-pie";
@@ -78,15 +80,16 @@ parameters! {
         /// Whether the probability, once it is at least 10 %, increases by at most 2 % at an update. Default: true.
         /// Linux always has this limit.
         pub cap_adjustment: Option<bool> = None, "Linux, ns-3; RFC 8033: optional";
-        /// Fraction of `limit` that must be occupied before PIE becomes active. PIE becomes inactive again when
-        /// probability and delay are zero. Default: PIE is always active, as in Linux.
+        /// Fraction of `limit` that must be occupied before PIE becomes active. PIE becomes inactive again when the
+        /// drop probability and the delay are zero. Default: PIE is always active, as in Linux.
         pub active_threshold: Option<f64> = None, "RFC 8033: 1/3, optional";
         /// Timer frequency of the kernel in ticks per second (`CONFIG_HZ`). `tupdate` is rounded up to whole ticks, and
-        /// the timer wheel adds one tick, so that 15 ms become 16 ms with 1000, 20 ms with 250 and 30 ms with 100. With
-        /// 0, `tupdate` is exact. Default: 1000 in the profile `linux`.
+        /// the timer wheel adds one tick. An interval of 15 ms therefore becomes 16 ms if `hz` is 1000, 20 ms if `hz`
+        /// is 250, and 30 ms if `hz` is 100. If `hz` is 0, `tupdate` is exact. Default: 1000 in the profile `linux`.
         pub hz: Option<u32> = None, "Linux; aqmlab's choice: the value of the recorded runs";
-        /// State of the timer at the start of the run. `settled`: the timer has been running for a long time. `fresh`:
-        /// the timer starts with the run; in Linux, the first update is then after half a second.
+        /// State of the update timer at the start of the run. `settled`: the timer has been running for a long time.
+        /// `fresh`: the timer starts with the run; in the profile `linux`, the first update then occurs after half a
+        /// second.
         pub start: Start = Start::Settled, "aqmlab's choice";
     }
 }
@@ -130,38 +133,38 @@ choices! {
         Linux = "linux",
         /// RFC 8033.
         Rfc = "rfc",
-        /// ns-3 3.37: RFC 8033 with different rules for bursts and short queues.
+        /// ns-3.37, which differs from RFC 8033 in the rules for bursts and short queues.
         Ns3 = "ns-3",
     }
 }
 
-/// A controller without a buffer. `catch_up` is called before every arrival and departure.
+/// A PIE controller without a buffer. `catch_up` must be called before every arrival and departure.
 pub(super) trait Controller: Clone + Send + Sync {
-    /// Processes all updates up to `now`. The `backlog` has not changed since the last call.
+    /// Executes all updates that are due up to `now`. `backlog` must not have changed since the last call.
     fn catch_up(&mut self, backlog: Backlog, now: Instant);
 
     /// Draws the phase of the timer, because the timer has been running for a long time.
     fn draw_phase(&mut self, chance: &mut Rng);
 
-    /// Whether an arriving packet of `bytes` bytes is selected at random.
+    /// Returns whether an arriving packet of `bytes` bytes is selected to be dropped or marked.
     fn selects(&mut self, bytes: u16, backlog: Backlog, rng: &mut Rng) -> bool;
 
-    /// Whether a selected packet may be marked.
+    /// Returns whether a selected packet may be marked.
     fn may_mark(&self) -> bool;
 
-    /// Processes a drop of an arriving packet.
+    /// Updates the state after an arriving packet was dropped.
     fn after_drop(&mut self);
 
-    /// Processes an arrival, after which the backlog is `backlog`.
+    /// Updates the state after a packet was enqueued. `backlog` includes this packet.
     fn after_arrival(&mut self, _backlog: Backlog, _now: Instant) {}
 
-    /// Processes a departure.
+    /// Updates the state after a departure.
     fn after_departure(&mut self, departure: &Departure);
 
-    /// Values for the gauges.
+    /// Returns the values for the gauges.
     fn state(&self) -> State;
 
-    /// The statistics of `tc`, except those of the queue.
+    /// Returns the statistics that `tc` prints, except those of the queue.
     fn tc_statistics(&self) -> Option<Value> {
         None
     }
@@ -171,7 +174,7 @@ pub(super) trait Controller: Clone + Send + Sync {
 pub(crate) struct Departure {
     /// Size of the packet.
     pub(crate) bytes: u16,
-    /// Arrival time of the packet.
+    /// Time at which the packet arrived.
     pub(crate) arrival: Instant,
     /// Backlog after the departure.
     pub(crate) backlog: Backlog,
@@ -189,7 +192,7 @@ pub(super) struct State {
 }
 
 impl Config {
-    /// Time of the first update, and the time between updates.
+    /// Returns the time of the first update and the time between updates.
     pub(crate) fn updates(&self) -> (Instant, Span) {
         match (self.profile, self.hz.unwrap_or(linux::HZ)) {
             (Profile::Linux, 0) => (Instant::START + linux::FIRST_UPDATE, self.pie.tupdate),
@@ -201,7 +204,7 @@ impl Config {
     /// Checks all parameters.
     ///
     /// # Errors
-    /// Every invalid parameter.
+    /// Returns every invalid parameter.
     pub(crate) fn check(&self) -> Result<(), ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let Settings { target, tupdate, alpha, beta, .. } = self.pie;
@@ -220,7 +223,7 @@ impl Config {
             errors.check(is_gain, name, format_args!("must be above 0 (got {gain})"));
             let is_valid = !self.is_linux() || !is_gain || linux_gain(gain).is_some();
             let problem = format_args!(
-                "must be a multiple of 0.0625 up to 2, because Linux uses sixteenths (got {gain})"
+                "must be a multiple of 0.0625 up to 2, because Linux counts in sixteenths (got {gain})"
             );
             errors.check(is_valid, name, problem);
         }
@@ -241,7 +244,7 @@ impl Config {
             errors.check(is_share, "active_threshold", problem);
         }
         if self.is_linux() {
-            let remedy = "it is always on in Linux; leave it out, or choose another profile";
+            let remedy = "it is always on in Linux; omit it, or choose another profile";
             let is_off = |option: Option<bool>| option == Some(false);
             errors.check(
                 !is_off(self.derandomise),
@@ -253,12 +256,12 @@ impl Config {
                 "cap_adjustment",
                 format_args!("must be true, because {remedy}"),
             );
-            let problem = "does not exist in Linux: leave it out, or choose another profile";
+            let problem = "does not exist in Linux; omit it, or choose another profile";
             errors.check(self.active_threshold.is_none(), "active_threshold", problem);
             let problem = format_args!("must be at most {}", linux::MAX_HZ);
             errors.check(self.hz.is_none_or(|hz| hz <= linux::MAX_HZ), "hz", problem);
         } else {
-            let problem = "applies only to Linux: leave it out, or choose the profile `linux`";
+            let problem = "applies only to Linux; omit it, or choose the profile `linux`";
             errors.check(self.hz.is_none(), "hz", problem);
         }
         errors.finish(())
@@ -272,7 +275,7 @@ impl Config {
         self.pie.dq_rate_estimator.then(|| self.pie.dq_threshold.bytes())
     }
 
-    /// The kernel's parameters. The configuration must have been checked.
+    /// Returns the parameters in the kernel's form. The parameters must have been checked.
     pub(crate) fn linux_rules(&self) -> linux::Rules {
         linux::Rules::new(&linux::TcParams {
             target: self.pie.target,
@@ -334,7 +337,7 @@ impl Config {
     }
 }
 
-/// A gain in sixteenths, or `None` if `tc` cannot represent it.
+/// Returns a gain in sixteenths of a Hz, or `None` if `tc` cannot represent the gain.
 pub(crate) fn linux_gain(gain: f64) -> Option<u32> {
     let sixteenths = gain * 16.0;
     ((1.0..=32.0).contains(&sixteenths) && sixteenths == libm::trunc(sixteenths)).then_some(sixteenths as u32)
@@ -373,8 +376,10 @@ impl Describe for Config {
         let mut warnings = Vec::new();
         for (name, gain) in [("alpha", self.pie.alpha), ("beta", self.pie.beta)] {
             if gain == libm::trunc(gain) {
-                let problem =
-                    format!("is {gain} per second of delay; the value {gain} of tc would be {}", gain / 16.0);
+                let problem = format!(
+                    "is in Hz (got {gain}); the value {gain} of tc corresponds to {} Hz",
+                    gain / 16.0
+                );
                 warnings.push(ConfigError::at(name, problem));
             }
         }
@@ -441,25 +446,25 @@ impl TestCases for Config {
     }
 }
 
-/// The discipline with its state.
+/// A PIE queue: the controller and the packets.
 #[derive(Clone)]
 struct Pie<C> {
     controller: C,
     ecn: bool,
     start: Start,
-    /// The packets, each with its arrival time.
+    /// The queued packets, each with its arrival time.
     fifo: Fifo<Instant>,
     statistics: Statistics,
 }
 
-/// Counters of `tc` (`struct pie_stats`).
+/// The counters that `tc` prints (`struct pie_stats`).
 #[derive(Clone, Copy, Debug, Default)]
 struct Statistics {
     packets_in: u64,
     dropped: u64,
     overlimit: u64,
     ecn_mark: u64,
-    /// Maximum number of packets that an admitted packet has found in the queue.
+    /// Maximum number of packets that were queued when a packet was admitted, without this packet.
     maxq: u64,
 }
 
@@ -537,7 +542,7 @@ impl<C: Controller> Report for Pie<C> {
     }
 }
 
-/// Linux's controller with its timer.
+/// The controller of Linux with its timer.
 #[derive(Clone, Debug)]
 struct Linux {
     rules: linux::Rules,

@@ -1,35 +1,37 @@
-//! PIE of RFC 8033 and PIE of ns-3 3.37, without a buffer.
+//! The PIE controllers of RFC 8033 and of ns-3.37, without a buffer.
 //!
 //! The rules of the RFC, by section:
-//! - 4.1: an arrival is selected with the drop probability, except if the delay at the last update was below half the
-//!   target and the probability is below 20 %, or if the backlog is at most twice `mtu`.
-//! - 4.2: every `tupdate`, the probability changes by alpha times the delay's deviation from the target plus beta times
-//!   the delay's change since the previous update. The change is divided by a factor from 2 (probability below 10 %) to
-//!   2048 (below 0.0001 %). After two delays of zero, the probability is multiplied by 0.98.
+//! - 4.1: an arriving packet is selected with the drop probability. No packet is selected if the delay at the last
+//!   update was below half the target and the probability is below 20 %, or if the backlog is at most twice `mtu`.
+//! - 4.2: every `tupdate`, the probability changes by alpha times the difference between the delay and the target, plus
+//!   beta times the change of the delay since the previous update. The total change is divided by a factor from 2 (if
+//!   the probability is below 10 %) to 2048 (below 0.0001 %). If the delays at two successive updates are zero, the
+//!   probability is multiplied by 0.98.
 //! - 4.3: the delay is the sojourn time of the packet that left last.
-//! - 4.4: no packet is selected while burst allowance remains. Each update reduces the allowance by `tupdate`. An
-//!   arrival that finds the probability zero and both delays below half the target sets the allowance to `max_burst`.
+//! - 4.4: no packet is selected while burst allowance remains. Each update reduces the allowance by `tupdate`. When a
+//!   packet arrives while the probability is zero and the last two delays are below half the target, the allowance is
+//!   set to `max_burst`.
 //! - 5.2, optional: the delay is the backlog divided by the departure rate, which is measured over `dq_threshold`
 //!   bytes.
-//! - 5.3, optional: PIE becomes active once a fraction of the buffer is full, and inactive again when probability and
-//!   delays are zero.
-//! - 5.4, optional: no packet is selected while the accumulated probability is below 0.85; every packet is selected
-//!   once it is at least 8.5.
-//! - 5.5, optional: once the probability is at least 10 %, it increases by at most 2 % at a time.
+//! - 5.3, optional: PIE becomes active once a fraction of the buffer is full, and becomes inactive again when the
+//!   probability and the delays are zero.
+//! - 5.4, optional: no packet is selected while the sum of the probabilities is below 0.85, and a packet is certainly
+//!   selected when this sum is at least 8.5.
+//! - 5.5, optional: once the probability is at least 10 %, it increases by at most 2 % at each update.
 //!
-//! Differences of ns-3: a state machine sets the burst allowance. The probability is zero while burst allowance
-//! remains, and the allowance is renewed after at least 1.5 s of low delay. A short queue has at most two packets if
-//! the limit is in packets. A mark does not reset the accumulated probability. ns-3's estimator of the departure rate
-//! is not implemented; the estimator of the RFC is used instead.
+//! ns-3 differs from the RFC as follows. A state machine sets the burst allowance. The probability is zero while burst
+//! allowance remains, and the allowance is renewed after at least 1.5 s of low delay. If the limit is in packets, no
+//! packet is selected while at most two packets are queued. A mark does not reset the sum of the probabilities. ns-3's
+//! estimator of the departure rate is not implemented; the estimator of the RFC is used instead.
 //!
-//! Where the RFC is silent or contradictory, aqmlab chooses:
-//! - The delay is zero after a departure that leaves the queue empty, as in Linux and ns-3.
-//! - PIE does not become inactive while the backlog is at or above the activation threshold. The pseudocode would
-//!   deactivate PIE at once, before it has a departure rate.
-//! - Updates are at multiples of `tupdate` after the first one, also after PIE has been activated.
-//! - The pseudocode with all options in the appendix reduces the probability when both delays are below half the
-//!   target. Section 4.2 requires that both are zero, as here. The burst allowance is granted according to 4.4 with
-//!   every option.
+//! aqmlab's choices where the RFC is silent or contradictory:
+//! - The delay is zero if the queue is empty after a departure, as in Linux and ns-3.
+//! - PIE does not become inactive while the backlog is at or above the activation threshold. With the RFC's pseudocode,
+//!   PIE would become inactive at once, before a departure rate is known.
+//! - Updates occur at multiples of `tupdate` after the first update, even after PIE has become active at another time.
+//! - In the appendix, the pseudocode with all options reduces the probability when both delays are below half the
+//!   target. In aqmlab, as in section 4.2, both delays must be zero. The burst allowance is granted according to
+//!   section 4.4, whichever options are on.
 
 use aqm_net::{Backlog, Instant, Length, Rng, Span};
 
@@ -37,22 +39,23 @@ use super::pie::{Controller, Departure, State};
 use crate::pie::timer::Timer;
 use crate::start::first_instant;
 
-/// Factor of the probability after two delays of zero.
+/// Factor by which the probability is multiplied after two delays of zero.
 const DECAY: f64 = 0.98;
 
-/// Time with a low delay after which ns-3 renews the burst allowance.
+/// Time of low delay after which ns-3 renews the burst allowance.
 const BURST_RESET_TIMEOUT: Span = Span::from_millis(1500);
 
-/// The accumulated probability below which no packet is selected, and that from which every packet is selected.
+/// The sum of the probabilities below which no packet is selected, and the sum at or above which every packet is
+/// selected.
 pub(crate) const ACCUMULATED: (f64, f64) = (0.85, 8.5);
 
-/// The parameters.
+/// The parameters of the controller.
 #[derive(Clone, Debug)]
 pub(crate) struct Rules {
     pub(crate) variant: Variant,
     pub(crate) target: Span,
     pub(crate) tupdate: Span,
-    /// Change of the probability per second of delay, in Hz.
+    /// Gain in Hz: change of the probability at an update, per second of difference between the delay and the target.
     pub(crate) alpha: f64,
     pub(crate) beta: f64,
     pub(crate) max_burst: Span,
@@ -61,21 +64,21 @@ pub(crate) struct Rules {
     pub(crate) bytemode: bool,
     pub(crate) derandomise: bool,
     pub(crate) cap_adjustment: bool,
-    /// Bytes per measurement of the departure rate; `None` if the rate is not estimated.
+    /// Number of bytes over which the departure rate is measured; `None` if the rate is not estimated.
     pub(crate) estimator: Option<u64>,
     pub(crate) limit: Length,
     /// Backlog at which PIE becomes active.
     pub(crate) active_threshold: Option<f64>,
 }
 
-/// The implementation whose rules apply.
+/// The implementation whose rules the controller follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Variant {
     Rfc,
     Ns3,
 }
 
-/// The controller.
+/// The PIE controller of RFC 8033 or ns-3.
 #[derive(Clone, Debug)]
 pub(crate) struct Rfc {
     rules: Rules,
@@ -88,19 +91,19 @@ struct Vars {
     is_active: bool,
     prob: f64,
     accu_prob: f64,
-    /// The delay in seconds.
+    /// The queueing delay in seconds.
     qdelay: f64,
-    /// The delay at the previous update, in seconds.
+    /// The queueing delay at the previous update, in seconds.
     qdelay_old: f64,
     burst_allowance: Span,
     burst: Burst,
-    /// Start of the current measurement of the departure rate, and the bytes that have left since.
+    /// Start of the current measurement of the departure rate, and the number of bytes that have left since then.
     measurement: Option<(Instant, u64)>,
     /// Average duration of a measurement, in seconds.
     avg_dq_time: f64,
 }
 
-/// ns-3's states of a burst.
+/// The states of a burst in ns-3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Burst {
     None,
@@ -109,8 +112,8 @@ enum Burst {
     Over(u64),
 }
 
-/// Divisor for a change of `probability`: 2048 below 0.0001 %, a quarter of the previous divisor for each factor of 10,
-/// but 2 below 10 % and 1 above.
+/// Returns the divisor for a change of the probability, which depends on `probability`. The divisor is 2048 below
+/// 0.0001 %, and is divided by 4 for each further factor of 10. It is 2 from 1 % to 10 %, and 1 above 10 %.
 pub(crate) fn damping(probability: f64) -> f64 {
     const STEPS: [(f64, f64); 6] =
         [(1e-6, 2048.0), (1e-5, 512.0), (1e-4, 128.0), (1e-3, 32.0), (1e-2, 8.0), (1e-1, 2.0)];
@@ -118,7 +121,8 @@ pub(crate) fn damping(probability: f64) -> f64 {
 }
 
 impl Rfc {
-    /// The state at rest. `measured` is the duration of a measurement, if the departure rate has been estimated.
+    /// Creates a controller whose queue has been idle. `measured` is the duration of a measurement of the departure
+    /// rate, if the rate has been estimated.
     pub(crate) fn new(measured: Option<Span>, rules: Rules) -> Self {
         let vars = Vars {
             is_active: rules.active_threshold.is_none(),
@@ -140,7 +144,7 @@ impl Rules {
         delay < 0.5 * self.target.seconds()
     }
 
-    /// Whether the queue is too short for drops.
+    /// Returns whether the queue is so short that no packet is selected.
     fn is_short(&self, backlog: Backlog) -> bool {
         match (self.variant, self.limit) {
             (Variant::Ns3, Length::Packets(_)) => backlog.packets <= 2,
@@ -176,7 +180,7 @@ impl Rules {
         vars.qdelay_old = qdelay;
     }
 
-    /// ns-3: changes the state of a burst after an update.
+    /// Updates the state of a burst after an update of the probability, as in ns-3.
     fn update_burst(&self, vars: &mut Vars) {
         let is_quiet = self.is_low(vars.qdelay) && self.is_low(vars.qdelay_old) && vars.prob == 0.0;
         let limit = BURST_RESET_TIMEOUT.nanos() / self.tupdate.nanos();
@@ -302,7 +306,8 @@ mod tests {
     use super::*;
     use crate::pie::pie::{Config, Settings};
 
-    /// A derandomised controller without burst allowance, with this probability and delays above the target.
+    /// Creates a derandomised controller without burst allowance, whose probability is `prob` and whose delays are
+    /// above the target.
     fn controller(variant: Variant, prob: f64) -> Rfc {
         let pie = Settings { max_burst: Span::ZERO, ..Settings::default() };
         let config = Config { derandomise: Some(true), pie, ..Config::default() };
@@ -333,7 +338,7 @@ mod tests {
                 let expected = if is_selected { 0.0 } else { before + 0.01 };
                 assert_eq!(pie.vars.accu_prob, expected);
             }
-            // 85 packets pass, and then the mean number of packets before a drop is 100.
+            // After a drop, 85 packets pass; from then on, the mean number of packets before a drop is 100.
             assert!((510..570).contains(&drops), "{drops}");
         }
     }
@@ -378,7 +383,7 @@ mod tests {
         assert_eq!(pie.vars.burst, Burst::Over(0));
         (0..100).for_each(|_| update(&mut pie));
         assert_eq!(pie.vars.burst, Burst::Over(100));
-        // An update with a higher delay restarts the time.
+        // An update with a higher delay restarts the time of low delay.
         pie.vars.qdelay_old = 0.02;
         update(&mut pie);
         assert_eq!(pie.vars.burst, Burst::Over(0));

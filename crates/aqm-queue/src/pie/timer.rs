@@ -1,23 +1,23 @@
-//! A periodic timer that is processed lazily: each call processes all ticks since the previous call.
+//! A periodic timer that is evaluated lazily: each call processes all expiries since the previous call.
 
 use aqm_net::{Instant, Span};
 
-/// A timer with regular ticks.
+/// A timer that expires at regular intervals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Timer {
-    /// Time of the next tick.
+    /// Time of the next expiry.
     next: Instant,
 }
 
 impl Timer {
-    /// A timer with its first tick at `first`.
+    /// Creates a timer that first expires at `first`.
     pub(crate) const fn new(first: Instant) -> Self {
         Self { next: first }
     }
 
-    /// Processes all ticks up to and including `now`, with the given `interval`. `act` updates `state` at a tick. If
-    /// `act` does not change `state`, the remaining ticks up to `now` are skipped, because they would not change it
-    /// either.
+    /// Processes all expiries up to and including `now`. The time between expiries is `interval`. At each expiry, `act`
+    /// updates `state`. If `act` does not change `state`, the remaining expiries up to `now` are skipped, because they
+    /// would not change `state` either.
     #[inline]
     pub(crate) fn catch_up<S: Copy + PartialEq>(
         &mut self,

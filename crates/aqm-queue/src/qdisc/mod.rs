@@ -1,14 +1,15 @@
-//! The output of Linux's `tc -s -j qdisc show` for a discipline: JSON with the names and units of iproute2 6.1.
+//! Produces the output of Linux's `tc -s -j qdisc show` for a queue discipline: JSON with the names and units of
+//! iproute2 6.1.
 //!
-//! The output contains an object for the discipline of a link and one for each inner discipline that the kernel also
-//! shows, such as those of HTB's leaves. Each object contains the fields common to all disciplines and the fields that
-//! `tc` prints for the kind. Departed packets count as sent.
+//! The output contains an object for the discipline of a link, and an object for each inner discipline that the kernel
+//! also shows, such as the disciplines of HTB's leaves. Each object contains the fields that all disciplines have, and
+//! the fields that `tc` prints for this kind of discipline. Departed packets count as sent.
 //!
 //! aqmlab's choices where the kernel has no equivalent:
-//! - A discipline that the kernel does not have is shown with aqmlab's kind and without options.
-//! - Disciplines are numbered in the order of output, with `1:` for the root. Classes are numbered from 1 in the order
-//!   of their names.
-//! - Default queues that a scenario does not name, and the queues of flows, are not shown.
+//! - A discipline that the kernel does not have is shown with the kind that aqmlab uses, and without options.
+//! - Disciplines are numbered in the order of output, starting with `1:` for the root. Classes are numbered from 1 in
+//!   the order of their names.
+//! - Default queues that do not occur in the scenario, and the queues of flows, are not shown.
 
 pub(crate) mod truesize;
 
@@ -17,15 +18,15 @@ use serde_json::{Value, json};
 
 use crate::{ClassCounters, Config, Counters, QueueDiscipline};
 
-/// An inner discipline that the kernel shows as a discipline of its own.
+/// An inner discipline that the kernel shows as a separate discipline.
 pub struct InnerQdisc<'a> {
-    /// The path of its parameters, such as `classes.web.queue`.
+    /// The path of the discipline's parameters, such as `classes.web.queue`.
     pub path: &'a str,
-    /// The number of its class.
+    /// The number of the class to which the discipline belongs.
     pub class: u32,
-    /// The discipline.
+    /// The inner discipline.
     pub queue: &'a dyn QueueDiscipline,
-    /// The counters of its packets.
+    /// The counters of the discipline's packets.
     pub counters: ClassCounters,
 }
 
@@ -37,14 +38,14 @@ pub struct Root<'a> {
     pub config: &'a Config,
     /// The rate for which the discipline was built.
     pub rate: Rate,
-    /// The discipline.
+    /// The discipline of the link.
     pub queue: &'a dyn QueueDiscipline,
-    /// The counters of its packets.
+    /// The counters of the discipline's packets.
     pub counters: &'a Counters,
 }
 
 impl Root<'_> {
-    /// The objects of the discipline and of its inner disciplines, at `now`.
+    /// Returns the objects of the discipline and of its inner disciplines, with their state at `now`.
     pub fn shown(&self, now: Instant) -> Vec<Value> {
         let Self { device, config, rate, queue, counters } = *self;
         let sent =
@@ -55,7 +56,7 @@ impl Root<'_> {
     }
 }
 
-/// The counters of every discipline.
+/// The counters that `tc` prints for every discipline.
 #[derive(Clone, Copy)]
 struct Sent {
     packets: u64,
@@ -63,7 +64,7 @@ struct Sent {
     drops: u64,
 }
 
-/// The objects created so far.
+/// The list of objects created so far.
 struct List<'a> {
     device: &'a str,
     now: Instant,
@@ -71,8 +72,8 @@ struct List<'a> {
 }
 
 impl List<'_> {
-    /// Adds the object of a discipline, which was built from a configuration for a rate and is in the class `parent` or
-    /// at the root, and the objects of its inner disciplines.
+    /// Adds the object of a discipline, followed by the objects of its inner disciplines. The discipline was built from
+    /// a configuration for a link rate, and belongs to the class `parent` or is the root.
     fn show(
         &mut self,
         (config, rate): (&Config, Rate),

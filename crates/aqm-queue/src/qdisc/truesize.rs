@@ -1,16 +1,18 @@
-//! The memory that Linux counts for a queued packet (`skb->truesize`), which several of its disciplines limit.
+//! Computes the memory that Linux counts for a queued packet (`skb->truesize`). Several disciplines of Linux limit this
+//! memory.
 //!
-//! Linux 6.1, `__alloc_skb`: the data with 64 bytes of headroom (`NET_SKB_PAD`), rounded up to whole cache lines, and
-//! 320 bytes of metadata (`skb_shared_info`) are allocated from pools with sizes that are powers of two. The packet
-//! descriptor (`sk_buff`) takes 256 bytes. A full Ethernet frame counts as 2304 bytes, the smallest frame as 768.
+//! Linux 6.1, `__alloc_skb`: the data with 64 bytes of headroom (`NET_SKB_PAD`), rounded up to whole cache lines, plus
+//! 320 bytes of metadata (`skb_shared_info`), are allocated in a block whose size is a power of two. The packet
+//! descriptor (`sk_buff`) uses another 256 bytes. A full Ethernet frame therefore counts as 2304 bytes, and the
+//! smallest frame as 768 bytes.
 //!
-//! aqmlab's choice: drivers differ and share memory pages; this is the size of a packet that is copied into memory of
-//! its own.
+//! aqmlab's choice: the result is the memory of a packet that is copied into a separate buffer. With real network
+//! drivers, this memory may differ, because some drivers share memory pages between packets.
 
-/// The memory of a packet of this size.
+/// Returns the memory, in bytes, of a packet of this size.
 pub(crate) const fn truesize(bytes: u16) -> u64 {
     let data = ((bytes as u64 + 64 + 63) & !63) + 320;
-    // The next power of two, which is above 1.
+    // The block size is the next power of two, which is above 1.
     (2 << (data - 1).ilog2()) + 256
 }
 

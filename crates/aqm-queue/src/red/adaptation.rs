@@ -1,19 +1,20 @@
-//! Adjustment of `max_p` in Adaptive RED.
+//! Adjusts `max_p` in Adaptive RED.
 //!
 //! S. Floyd, R. Gummadi, S. Shenker, "Adaptive RED: An Algorithm for Increasing the Robustness of RED's Active Queue
 //! Management", 2001: in every `interval`, `max_p` increases by one step if the average queue is above its target, and
 //! decreases by one step if the average is below.
 //!
-//! Where the source is silent, aqmlab chooses:
+//! aqmlab's choices where the paper is silent:
 //! - The first tick of the clock is one interval after the start of the run if the queue is fresh, and at a random time
-//!   within the first interval if the queue is settled. A tick at the time of an arrival or a departure is processed
-//!   first. While the link is idle, the tick uses the decayed average, as in Linux.
-//! - With the clock, a settled queue starts with the `max_p` that is reached after a long idle time. With updates on
-//!   arrivals, `max_p` does not change while the link is idle, so a settled queue starts with the same `max_p` as a
-//!   fresh queue; but the interval since the last step has already passed.
-//! - With updates on arrivals, the average includes the sample of the arrival, and the interval starts at the last
-//!   step, not at the last check. If the average has been inside the target for a long time, the first arrival that
-//!   finds the average outside changes `max_p` at once (ns-2, ns-3).
+//!   within the first interval if the queue is settled. A tick that is due at the same time as an arrival or a
+//!   departure is processed before it. While the link is idle, a tick uses the average queue after the decay of the
+//!   idle time, as in Linux.
+//! - If a clock adjusts `max_p`, a settled queue starts with the `max_p` that is reached after a long idle time. If
+//!   arrivals adjust `max_p`, `max_p` does not change while the link is idle, so a settled queue starts with the same
+//!   `max_p` as a fresh queue. In a settled queue, however, the interval since the last step has already passed.
+//! - If arrivals adjust `max_p`, the average includes the sample of the arrival, and the interval starts at the last
+//!   step, not at the last check. If the average has been inside the target range for a long time, the first arrival at
+//!   which the average is outside this range changes `max_p` at once, as in ns-2 and ns-3.
 
 use aqm_net::{ConfigErrors, ErrorCollector, Instant, Rng, Span, choices};
 
@@ -23,9 +24,10 @@ use crate::start::first_instant;
 choices! {
     /// Events at which `max_p` may change.
     pub enum AdaptsOn {
-        /// A clock tick in every `interval`, with or without traffic.
+        /// A clock tick once per `interval`, with or without traffic.
         Clock = "clock",
-        /// An arrival more than one `interval` after the last step. Without arrivals `max_p` does not change.
+        /// An arrival, if more than one `interval` has passed since the last step. Without arrivals, `max_p` does not
+        /// change.
         Arrivals = "arrivals",
     }
 }
@@ -35,7 +37,8 @@ choices! {
     pub enum Bounds {
         /// The step ends at the bound.
         Kept = "kept",
-        /// The step may cross the bound, but no further step leads away from it, as in the code of ns-2 and Linux.
+        /// The step may cross the bound, but the next step in the same direction is not taken, as in the code of ns-2
+        /// and Linux.
         Passed = "passed",
     }
 }
@@ -43,13 +46,13 @@ choices! {
 /// Times and sizes of the steps of `max_p`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rule {
-    /// Lower end of the target; `max_p` decreases while the average is below.
+    /// Lower end of the target range. `max_p` decreases while the average is below this value.
     pub low: f64,
-    /// Upper end of the target; `max_p` increases while the average is above.
+    /// Upper end of the target range. `max_p` increases while the average is above this value.
     pub high: f64,
-    /// Increment, limited to a quarter of `max_p`.
+    /// Increment of `max_p`, limited to a quarter of `max_p`.
     pub alpha: f64,
-    /// Factor of a decrease.
+    /// Factor by which `max_p` is multiplied when it decreases.
     pub beta: f64,
     /// Minimum of `max_p`.
     pub bottom: f64,
@@ -66,7 +69,7 @@ pub(crate) struct Rule {
 /// Checks the minimum and the maximum of `max_p`.
 ///
 /// # Errors
-/// Each bound that is out of range.
+/// Returns each bound that is out of range.
 pub(crate) fn check_bounds(bottom: f64, top: f64) -> Result<(), ConfigErrors> {
     let mut errors = ErrorCollector::default();
     let problem = format_args!("must be above 0 and at most 1 (got {bottom})");
@@ -81,19 +84,19 @@ pub(crate) fn check_bounds(bottom: f64, top: f64) -> Result<(), ConfigErrors> {
 #[derive(Clone, Debug)]
 pub(crate) struct Adaptation {
     rule: Rule,
-    /// The current value.
+    /// The current value of `max_p`.
     pub max_p: f64,
     /// Time of the next clock tick, or the time after which an arrival may change `max_p`.
     next_step: Instant,
 }
 
 impl Adaptation {
-    /// Starts with `max_p`.
+    /// Creates the state of a fresh queue, which starts with `max_p`.
     pub fn new(rule: Rule, max_p: f64) -> Self {
         Self { rule, max_p, next_step: Instant::START + rule.interval }
     }
 
-    /// The state after long service followed by a long idle time.
+    /// Creates the state after long service followed by a long idle time.
     pub fn settled(rule: Rule, max_p: f64) -> Self {
         let mut settled = Self::new(rule, max_p);
         match rule.adapts_on {
@@ -108,15 +111,16 @@ impl Adaptation {
         settled
     }
 
-    /// Draws the first clock tick from one interval, because the clock has been running for a long time.
+    /// Draws the time of the first clock tick at random within one interval, because the clock has been running for a
+    /// long time.
     pub fn draw_phase(&mut self, chance: &mut Rng) {
         if self.rule.adapts_on == AdaptsOn::Clock {
             self.next_step = first_instant(self.rule.interval, chance);
         }
     }
 
-    /// Processes all clock ticks up to `now`, if a clock adjusts `max_p`. Since the last call, `average` may have
-    /// changed only by idle time.
+    /// Processes all clock ticks up to `now`, if a clock adjusts `max_p`. Since the last call, `average` must not have
+    /// changed except by idle time.
     #[inline]
     pub fn catch_up(&mut self, average: &Average, now: Instant) {
         if self.next_step <= now && self.rule.adapts_on == AdaptsOn::Clock {
@@ -171,7 +175,7 @@ mod tests {
         Instant::from_nanos(millis * 1_000_000)
     }
 
-    /// `max_p` after each of `steps` clock ticks with a constant average.
+    /// Returns `max_p` after each of `steps` clock ticks with a constant average.
     fn pinned(average: f64, bounds: Bounds, steps: u64) -> Vec<f64> {
         let mut adaptation = Adaptation::new(Rule { bounds, ..rule(54.0, 66.0, AdaptsOn::Clock) }, 0.1);
         let mut constant = Average::new(1.0, Size::from_bytes(1000), Rate::from_bps(1000));
@@ -231,7 +235,8 @@ mod tests {
 
     #[test]
     fn the_clock_uses_the_average_that_decays_while_the_link_is_idle() {
-        // A packet takes one second, so the average halves every second: 64 at 0 s, 32 at 1 s, and so on.
+        // The transmission of a packet takes one second, so the average halves every second: it is 64 at 0 s, 32 at 1
+        // s, and so on.
         let mut adaptation = Adaptation::new(rule(10.0, 20.0, AdaptsOn::Clock), 0.1);
         let mut average = Average::new(0.5, Size::from_bytes(125), Rate::from_bps(1000));
         average.value = 64.0;

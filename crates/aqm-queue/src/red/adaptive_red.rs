@@ -1,17 +1,19 @@
 //! Adaptive RED: RED that adjusts `max_p` to keep the average queue near a target.
 //!
 //! S. Floyd, R. Gummadi, S. Shenker, "Adaptive RED: An Algorithm for Increasing the Robustness of RED's Active Queue
-//! Management", 2001. `adaptation.rs` adjusts `max_p`; the rest is RED (`red.rs`). Thresholds and a weight that the
-//! scenario leaves out are derived from the rate of the link, as in ns-2: if `C` is the rate in packets of the mean
-//! size per second, `min_th = max(5, target_delay C / 2)`, `max_th = 3 min_th` and `weight = 1 - exp(-1 / (10 R C))`.
+//! Management", 2001. `adaptation.rs` adjusts `max_p`; all other parts are those of RED (`red.rs`). If the scenario
+//! omits the thresholds or the weight, they are derived from the link rate, as in ns-2: if `C` is the rate in packets
+//! of the mean size per second, `min_th = max(5, target_delay C / 2)`, `max_th = 3 min_th` and `weight = 1 - exp(-1 /
+//! (10 R C))`.
 //!
-//! The defaults are the paper's. The packet mode of ns-2 in the versions of 2002 to 2004 corresponds to `adapts_on =
-//! "arrivals"`, `bounds = "passed"`, `gentle_line = "stale"`, `spacing = "wait"`, `bottom` set to 80 kb/s divided by
-//! the link rate if this ratio is below 0.01 (one packet lost in a window of 1000-byte packets and 100 ms), and with
-//! ECN `ecn = "unless-forced"` and `mark_p = 0.1`. The algorithm of Linux is `linux-red` with `adaptive`
-//! (`linux_red.rs`). The algorithm that Feng et al. proposed in 1999 is in `self_configuring_red.rs`.
+//! The defaults are those of the paper. The packet mode of ns-2 in the versions of 2002 to 2004 corresponds to
+//! `adapts_on = "arrivals"`, `bounds = "passed"`, `gentle_line = "stale"`, `spacing = "wait"`, and `bottom` set to 80
+//! kb/s divided by the link rate if this ratio is below 0.01 (one lost packet per window, with packets of 1000 bytes
+//! and a round-trip time of 100 ms). With ECN, it also corresponds to `ecn = "unless-forced"` and `mark_p = 0.1`. The
+//! algorithm of Linux is `linux-red` with `adaptive` (`linux_red.rs`). The algorithm that Feng et al. proposed in 1999
+//! is in `self_configuring_red.rs`.
 //!
-//! With a constant `max_p` this queue is identical to RED, including the sequence of random numbers.
+//! With a constant `max_p`, this queue behaves identically to RED, including the sequence of random numbers.
 //!
 //! The documentation of [`Config`], which is printed in the reference, lists the differences from the sources and
 //! aqmlab's choices where the sources are silent.
@@ -33,7 +35,7 @@ parameters! {
     /// Adaptive RED: RED that adjusts `max_p` so that the average queue stays midway between the thresholds, and that
     /// derives the thresholds and the weight from the link rate.
     ///
-    /// Where the sources are silent:
+    /// aqmlab's choices where the sources are silent:
     ///
     /// - Automatic thresholds have the unit of `limit` and need not be integers.
     /// - `round_trip` is a parameter. ns-2 uses three times the sum of the link's delay and the transmission time of a
@@ -47,12 +49,13 @@ parameters! {
         pub min_th: Option<Length> = None, "automatic";
         /// Average queue at which the drop probability reaches `max_p` (`max_th`). Default: three times `min_th`.
         pub max_th: Option<Length> = None, "automatic";
-        /// Target queueing delay: the automatic `min_th` is half of this delay, but at least 5 packets.
+        /// Target queueing delay: the automatic `min_th` is the number of packets sent in half of this time, but at
+        /// least 5 packets.
         pub target_delay: Span = Span::from_millis(5), "ns-2: `targetdelay_`";
         /// Weight of the newest sample in the average queue (`w_q`): above 0, at most 1. Default: derived from
         /// `round_trip`.
         pub weight: Option<f64> = None, "automatic";
-        /// Round-trip time (`R`); the automatic `weight` averages over ten round-trip times.
+        /// Round-trip time (`R`); with the automatic `weight`, the average covers about ten round-trip times.
         pub round_trip: Span = Span::from_millis(100), "Floyd, Gummadi & Shenker 2001; ns-2's minimum";
         /// Initial `max_p`.
         pub max_p: f64 = 0.1, "ns-2: `linterm_` 10";
@@ -62,11 +65,11 @@ parameters! {
         pub interval: Span = Span::from_millis(500), "Floyd, Gummadi & Shenker 2001";
         /// Lower end of the target range of the average, as a fraction of the distance from `min_th` to `max_th`.
         pub target_low: f64 = 0.4, "Floyd, Gummadi & Shenker 2001";
-        /// Upper end of the target range, as a fraction of the same distance.
+        /// Upper end of the target range of the average, as a fraction of the distance from `min_th` to `max_th`.
         pub target_high: f64 = 0.6, "Floyd, Gummadi & Shenker 2001";
         /// Increment of `max_p` (`alpha`), limited to a quarter of `max_p`.
         pub alpha: f64 = 0.01, "Floyd, Gummadi & Shenker 2001";
-        /// Factor by which `max_p` decreases (`beta`).
+        /// Factor by which `max_p` is multiplied when it decreases (`beta`).
         pub beta: f64 = 0.9, "Floyd, Gummadi & Shenker 2001";
         /// Minimum of `max_p` (`bottom_`).
         pub bottom: f64 = 0.01, "Floyd, Gummadi & Shenker 2001";
@@ -80,30 +83,31 @@ parameters! {
         /// Drop probability at which the gentle part of the drop function begins after `max_p` has changed.
         pub gentle_line: GentleLine = GentleLine::Refreshed, "aqmlab's choice: no jump in the drop function";
         /// State of the queue at the start of the run. `settled`: `max_p` has decreased to its minimum in an idle time
-        /// before the run, and the clock is running. `fresh`: `max_p` has its initial value, and the clock starts with
-        /// the run.
+        /// before the run, and the clock has been running. `fresh`: `max_p` has its initial value, and the clock starts
+        /// with the run.
         pub start: Start = Start::Settled, "aqmlab's choice";
     }
 }
 
 choices! {
-    /// Drop probability at which the gentle part of the drop function begins at `max_th`.
+    /// The drop probability at which the gentle part of the drop function begins, at an average of `max_th`.
     pub enum GentleLine {
         /// The current `max_p`, so that the drop function has no jump.
         Refreshed = "refreshed",
-        /// The initial `max_p`, as in ns-2 and ns-3: at `max_th` the drop function jumps, and it jumps down if `max_p`
-        /// has increased.
+        /// The initial `max_p`, as in ns-2 and ns-3. The drop function then has a jump at `max_th`, which is a downward
+        /// jump if `max_p` has increased.
         Stale = "stale",
     }
 }
 
-/// Shortest interval. The limit bounds the number of ticks to process after a long time without packets.
+/// Shortest interval allowed. This minimum limits the number of ticks that must be processed after a long time without
+/// packets.
 const MIN_INTERVAL: Span = Span::from_millis(1);
 
 /// Minimum of an automatic `min_th`, in packets.
 const SMALLEST_MIN_TH: f64 = 5.0;
 
-/// RED's thresholds, not necessarily integers.
+/// RED's thresholds, which need not be integers.
 #[derive(Clone, Copy)]
 struct Thresholds {
     min: f64,
@@ -113,14 +117,14 @@ struct Thresholds {
 }
 
 impl Thresholds {
-    /// An integer number of packets or bytes, as RED's parameters require.
+    /// Returns `count` as an integer number of packets or bytes, as RED's parameters require.
     fn whole(self, count: f64) -> Length {
         if self.in_bytes { Length::Bytes(count as u64) } else { Length::Packets(count as u64) }
     }
 }
 
 impl Config {
-    /// Builds the discipline after all checks.
+    /// Checks all parameters and builds the queue.
     fn discipline(&self, rate: Rate) -> Result<AdaptiveRed, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         errors.take(self.check_adaptation());
@@ -141,7 +145,7 @@ impl Config {
         })
     }
 
-    /// The RED queue with the initial `max_p`, and its thresholds before rounding.
+    /// Returns the thresholds before rounding, the parameters of RED, and the RED queue with the initial `max_p`.
     fn red(&self, rate: Rate) -> Result<(Thresholds, red::Config, Red), ConfigErrors> {
         // Thresholds and weight depend on the transmission time of a packet of this size.
         ConfigError::unless(self.rules.mean_packet.bytes() > 0, "mean_packet", "must be at least 1B")?;
@@ -160,7 +164,7 @@ impl Config {
         Ok((thresholds, red, discipline))
     }
 
-    /// The configured or automatic thresholds.
+    /// Returns the configured or automatic thresholds.
     fn thresholds(&self, rate: Rate) -> Result<Thresholds, ConfigError> {
         let in_bytes = self.min_th.unwrap_or(self.limit).in_bytes();
         if self.max_th.is_some_and(|max_th| max_th.in_bytes() != in_bytes) {
@@ -177,7 +181,7 @@ impl Config {
         Ok(Thresholds { min, max, in_bytes })
     }
 
-    /// The configured or automatic weight.
+    /// Returns the configured or automatic weight.
     fn weight(&self, rate: Rate) -> Result<f64, ConfigError> {
         match self.weight {
             Some(weight) => Ok(weight),
@@ -186,7 +190,7 @@ impl Config {
         }
     }
 
-    /// Link rate in packets of the mean size per second (`ptc`).
+    /// Returns the link rate in packets of the mean size per second (`ptc`).
     fn capacity(&self, rate: Rate) -> f64 {
         rate.bytes_per_second() / self.rules.mean_packet.bytes() as f64
     }
@@ -211,7 +215,7 @@ impl Config {
         errors.finish(())
     }
 
-    /// Times and sizes of the steps of `max_p`.
+    /// Returns the times and sizes of the steps of `max_p`.
     fn rule(&self, thresholds: Thresholds) -> Rule {
         let Self { target_low, target_high, alpha, beta, bottom, top, bounds, adapts_on, interval, .. } =
             *self;
@@ -229,10 +233,10 @@ impl Build for Config {
 }
 
 impl Describe for Config {
-    /// Drop function with the initial `max_p`; `None` if the thresholds depend on the rate of the link.
+    /// Returns the drop function with the initial `max_p`, or `None` if the thresholds depend on the link rate.
     fn drop_curve(&self, average: f64, _relative_window: f64, _class: u8) -> Option<f64> {
         self.min_th?;
-        // The rate affects how fast the average changes, but not the drop function.
+        // Any rate is suitable, because the rate affects only how fast the average changes, not the drop function.
         let any_rate = Rate::from_bps(10_000_000);
         Some(self.discipline(any_rate).ok()?.curve.probability(average))
     }
@@ -267,7 +271,7 @@ impl TestCases for Config {
     }
 }
 
-/// The discipline with its state.
+/// An Adaptive RED queue: the RED queue, and the state that adjusts `max_p`.
 #[derive(Clone)]
 pub struct AdaptiveRed {
     red: Red,
@@ -345,7 +349,7 @@ mod tests {
 
     #[test]
     fn automatic_thresholds_follow_rate_and_target_delay() {
-        // Mean packet, target delay in ms; thresholds in packets.
+        // Each row contains the mean packet size, the target delay in ms, and the thresholds in packets.
         for (mean, delay, min, max) in
             [(500, 5, 6.25, 18.75), (1000, 5, 5.0, 15.0), (500, 60, 75.0, 225.0), (1000, 60, 37.5, 112.5)]
         {

@@ -1,29 +1,29 @@
-//! The average queue of RED, and its decay while the link is idle.
+//! RED's average queue length, and its decay while the link is idle.
 //!
 //! Floyd & Jacobson, "Random Early Detection Gateways for Congestion Avoidance", 1993, section 4.
 //!
-//! Where the paper is silent, aqmlab follows ns-2: an idle time counts as `floor(idle * rate / (8 * mean_packet))`
-//! packets that found an empty queue, and the arrival that ends the idle time adds one more sample. An arrival that is
-//! dropped while the link is idle does not end the idle time.
+//! Where the paper is silent, aqmlab follows ns-2. An idle time counts as the arrival of `floor(idle * rate / (8 *
+//! mean_packet))` packets at an empty queue, and the arrival that ends the idle time adds one more sample. An arrival
+//! that is dropped while the link is idle does not end the idle time.
 
 use aqm_net::{Instant, Rate, Size, Span};
 
-/// The exponentially weighted moving average of the queue, with one sample per arrival.
+/// The exponentially weighted moving average of the queue length, with one sample per arrival.
 #[derive(Clone, Debug)]
 pub(crate) struct Average {
     weight: f64,
-    /// The current average.
+    /// The current value of the average.
     pub value: f64,
     /// Start of the idle time that the average does not include yet.
     idle_since: Option<Instant>,
-    /// `bits_per_second` and `bit_nanos_per_packet` give the number of packets in an idle time by integer arithmetic,
-    /// so that no rounding error can change this number.
+    /// The link rate. The number of packets in an idle time is computed from `bits_per_second` and
+    /// `bit_nanos_per_packet` in integer arithmetic, so that no rounding error can change this number.
     bits_per_second: u128,
     bit_nanos_per_packet: u128,
 }
 
 impl Average {
-    /// An average of zero on an idle link.
+    /// Creates an average of zero on an idle link.
     pub fn new(weight: f64, mean_packet: Size, rate: Rate) -> Self {
         Self {
             weight,
@@ -34,22 +34,23 @@ impl Average {
         }
     }
 
-    /// Adds the sample of an arrival at `now`, which finds this `queue`.
+    /// Adds the sample of an arrival at `now`, when the queue length is `queue`.
     pub fn update(&mut self, queue: u64, now: Instant) {
         let idle_packets = self.take_idle_packets(now);
         let factor = 1.0 - self.weight;
         let factor = if idle_packets == 0 { factor } else { libm::pow(factor, idle_packets as f64 + 1.0) };
-        // The signed conversion is one instruction, the unsigned one is many.
+        // The conversion goes through a signed integer, because the signed conversion to floating point is one
+        // instruction, whereas the unsigned conversion is many.
         self.value = self.value * factor + self.weight * queue as i64 as f64;
     }
 
-    /// Applies the idle time before an arrival at `now` that is not a sample.
+    /// Applies the decay of the idle time before an arrival at `now`, without adding a sample for the arrival.
     pub fn decay(&mut self, now: Instant) {
         self.value = self.after_idle(now);
         self.take_idle_packets(now);
     }
 
-    /// The average after the idle time up to `now`, without changing the state.
+    /// Returns the average after the decay of the idle time up to `now`, without changing the state.
     pub fn after_idle(&self, now: Instant) -> f64 {
         match self.idle_since.map_or(0, |since| self.packets_in(now.since(since))) {
             0 => self.value,
@@ -57,7 +58,8 @@ impl Average {
         }
     }
 
-    /// Number of packets that could have been sent in the idle time up to `now`; each is counted once.
+    /// Returns the number of packets that could have been sent in the idle time up to `now`. Each packet is counted
+    /// only once.
     fn take_idle_packets(&mut self, now: Instant) -> u128 {
         self.idle_since.map_or(0, |since| {
             self.idle_since = Some(now);
@@ -65,7 +67,7 @@ impl Average {
         })
     }
 
-    /// Number of whole packets that can be sent in this time.
+    /// Returns the number of whole packets that can be sent in this time.
     fn packets_in(&self, time: Span) -> u128 {
         u128::from(time.nanos()) * self.bits_per_second / self.bit_nanos_per_packet
     }
@@ -87,7 +89,7 @@ mod tests {
 
     #[test]
     fn an_idle_link_adds_samples_for_whole_packets() {
-        // 974 bytes at 10 Mb/s take 779.2 us.
+        // The transmission of 974 bytes at 10 Mb/s takes 779.2 us.
         for (idle_nanos, samples) in [(0, 1), (779_199, 1), (779_200, 2), (7_792_000, 11)] {
             let mut average = Average::new(0.25, Size::from_bytes(974), Rate::from_bps(10_000_000));
             average.busy();

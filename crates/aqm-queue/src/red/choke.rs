@@ -2,16 +2,19 @@
 //!
 //! R. Pan, B. Prabhakar, K. Psounis, "CHOKe, A Stateless Active Queue Management Scheme for Approximating Fair
 //! Bandwidth Allocation", IEEE INFOCOM 2000, as implemented by `sch_choke` of Linux 6.1 (S. Hemminger, E. Dumazet):
-//! - The average counts packets, in the kernel's integers (`linux_core.rs`), with one sample per arrival.
+//! - The average queue length is in packets, with one sample per arrival, and is computed in the kernel's integer
+//!   arithmetic (`linux_core.rs`).
 //! - While the average is above `min`, a packet is drawn from the queue. If the drawn packet and the arrival belong to
-//!   the same flow, both are dropped. The more packets a flow has in the queue, the more often its arrivals match. An
-//!   unresponsive flow therefore gets at most 1/(1 + e) of the link, and less the more it sends (A. Tang, J. Wang, S.
-//!   Low, "Understanding CHOKe", IEEE/ACM ToN 2004).
-//! - Otherwise RED decides. A threshold belongs to the range below it; in `sch_red` it belongs to the range above it. A
-//!   drop because of a match does not change RED's count.
-//! - A packet dropped from the queue leaves a hole. A draw that finds a hole three times takes the oldest packet.
-//!   Therefore the kernel's draws are not uniform if matches are frequent: a flow that sends 16 times the departure
-//!   rate keeps 12 % of the link instead of the paper's 0.3 %. With `draw = "uniform"` draws are as in the paper.
+//!   the same flow, both are dropped. The more packets of a flow are queued, the more often its arriving packets match
+//!   a drawn packet. An unresponsive flow therefore gets at most 1/(1 + e) of the link, and gets less as its sending
+//!   rate grows (A. Tang, J. Wang, S. Low, "Understanding CHOKe", IEEE/ACM ToN 2004).
+//! - If the two packets do not belong to the same flow, or no packet is drawn, RED decides on the arriving packet. An
+//!   average exactly at a threshold belongs to the range below the threshold; in `sch_red`, it belongs to the range
+//!   above. A drop because of a match does not change RED's count of packets since the last drop.
+//! - When a packet is dropped from the queue, its slot becomes a hole. If three attempts to draw a packet find holes,
+//!   the oldest packet is taken. Therefore, the kernel's draws are not uniform if matches are frequent: a flow that
+//!   sends at 16 times the departure rate gets 12 % of the link, instead of 0.3 % as in the paper. With `draw =
+//!   "uniform"`, packets are drawn as in the paper.
 //!
 //! The documentation of [`Config`], which is printed in the reference, lists the differences from Linux.
 
@@ -29,7 +32,7 @@ use crate::{Build, Context, Derived, Describe, Gauge, QueueDiscipline, Reason, R
 
 parameters! {
     /// CHOKe: RED that drops an arrival together with a packet drawn at random from the queue if both belong to one
-    /// flow, so that unresponsive flows get little of the link.
+    /// flow, so that unresponsive flows get only a small share of the link.
     ///
     /// Differences from Linux:
     ///
@@ -41,14 +44,15 @@ parameters! {
     pub struct Config {
         /// Maximum backlog in packets, without the packet in transmission.
         pub limit: Length = Length::Packets(200), "aqmlab's choice: tc itself has no default";
-        /// Average queue up to which no packet is dropped early, in packets. Default: a third of `max`.
+        /// Average queue length, in packets, up to which no packet is dropped early. Default: a third of `max`.
         pub min: Option<Length> = None, "tc-choke, after Floyd 1997";
-        /// Average queue above which every packet is dropped or marked, in packets. Default: a quarter of `limit`.
+        /// Average queue length, in packets, above which every packet is dropped or marked. Default: a quarter of
+        /// `limit`.
         pub max: Option<Length> = None, "tc-choke, after Floyd 1997";
         /// RED's parameters besides its thresholds.
         #[serde(flatten)]
         pub red: TcRed = TcRed::default();
-        /// Rate at which the average decays while the link is idle. Default: the rate of the link.
+        /// Rate at which the average decays while the link is idle. Default: the link rate.
         pub bandwidth: Option<Rate> = None, "aqmlab's choice, as tc-choke recommends; tc itself has no default";
         /// Method of drawing the packet that is compared with an arrival. Two matching packets are dropped in spite of
         /// `ecn`.
@@ -59,9 +63,10 @@ parameters! {
 choices! {
     /// Method of drawing a packet from a queue with holes.
     pub enum Draw {
-        /// Three draws among all slots; if all three find holes, the oldest packet is taken.
+        /// A slot is drawn at random, at most three times, until it contains a packet. If all three slots are holes,
+        /// the oldest packet is taken.
         ThreeTries = "three-tries",
-        /// Every queued packet has the same probability.
+        /// Every queued packet is drawn with the same probability.
         Uniform = "uniform",
     }
 }
@@ -70,7 +75,7 @@ choices! {
 const MAX_LIMIT: u64 = 128 * 1024 - 1;
 
 impl Config {
-    /// The kernel's configuration. All parameters are checked except those of the idle table.
+    /// Returns the parameters as the kernel stores them. All parameters are checked except those of the idle table.
     fn parms(&self) -> Result<Parms, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         for (name, length) in [("limit", Some(self.limit)), ("min", self.min), ("max", self.max)] {
@@ -152,14 +157,15 @@ impl TestCases for Config {
             }
             table
         };
-        // A single flow reaches RED only while the average is above `min` and the queue is empty. This needs a slow
-        // average, and a probability that is high already at a fraction of a packet above `min`.
+        // With a single flow, RED decides on a packet only if the average is above `min` while the queue is empty. The
+        // test therefore needs an average that changes slowly, and a drop probability that is already high when the
+        // average exceeds `min` by a fraction of a packet.
         let steep = json!({"max": "3p", "probability": 0.99, "ecn": true});
         vec![small(steep), small(json!({"burst": 3})), small(json!({"limit": "9p", "probability": 0.99}))]
     }
 }
 
-/// Counters of `tc -s`.
+/// The counters that `tc -s` prints.
 #[derive(Clone, Copy, Default)]
 struct Counts {
     early: u64,
@@ -168,7 +174,7 @@ struct Counts {
     matched: u64,
 }
 
-/// The discipline with its state.
+/// A CHOKe queue: the parameters, the average and the packets.
 #[derive(Clone)]
 struct Choke {
     parms: Parms,
@@ -253,7 +259,8 @@ impl Choke {
     }
 }
 
-/// Packets in order of arrival, with holes in place of removed packets. The first slot is not a hole; the last may be.
+/// The packets in order of arrival, with holes in place of removed packets. The first slot is never a hole, and the
+/// last slot may be one.
 #[derive(Clone)]
 struct Ring {
     slots: VecDeque<Option<Packet>>,
@@ -284,7 +291,7 @@ impl Ring {
         }
         self.backlog.packets -= 1;
         self.backlog.bytes -= u64::from(packet.bytes);
-        // Draws are repeated until they find a packet, so the number of holes must be bounded.
+        // Slots are drawn until a packet is found, so the number of holes must be bounded.
         if self.draw == Draw::Uniform && self.slots.len() as u64 > 2 * self.backlog.packets + 16 {
             self.slots.retain(Option::is_some);
         }
@@ -295,7 +302,7 @@ impl Ring {
         self.slots[slot].expect("the slot is not a hole").flow
     }
 
-    /// The slot of a packet drawn at random; `None` if the queue is empty.
+    /// Returns the slot of a packet that is drawn at random, or `None` if the queue is empty.
     fn draw(&self, rng: &mut Rng) -> Option<usize> {
         let slots = self.slots.len() as u64;
         if slots == 0 {
@@ -329,7 +336,7 @@ mod tests {
         Packet { flow, ..packet(1000) }
     }
 
-    /// A queue with at most `packets` packets of different flows, after its average has converged.
+    /// Creates a queue with at most `packets` packets of different flows, whose average has converged.
     fn at_rest(change: Value, packets: u64) -> Driver {
         let mut driver = driver(change, 1);
         for flow in 1..2000 {
@@ -343,7 +350,8 @@ mod tests {
 
     #[test]
     fn the_configuration_matches_the_one_reported_by_a_kernel() {
-        // `choke limit 200 min 20 max 60 probability 0.1 bandwidth 10mbit burst 30`: ewma 4, Scell_log 14.
+        // For `choke limit 200 min 20 max 60 probability 0.1 bandwidth 10mbit burst 30`, `tc` computes ewma 4 and
+        // Scell_log 14.
         let config = Config {
             min: Some(Length::Packets(20)),
             max: Some(Length::Packets(60)),
@@ -358,8 +366,8 @@ mod tests {
         assert_eq!((min, max), (16, 50));
     }
 
-    /// Share of the link of flow 0, which sends `load` packets per departure, in a queue that packets of other flows
-    /// always refill to 60 packets.
+    /// Returns the share of the link that flow 0 gets. Flow 0 sends `load` packets per departure, and packets of other
+    /// flows always refill the queue to 60 packets.
     fn share_of_hog(draw: &str, load: f64) -> f64 {
         let plain = json!({"draw": draw, "limit": "100p", "min": "5p", "max": "100p", "probability": 1e-6, "avpkt": "10B"});
         let mut driver = driver(plain, 7);
@@ -385,15 +393,17 @@ mod tests {
 
     #[test]
     fn an_unresponsive_flow_gets_the_share_of_the_formula_of_tang_wang_and_low() {
-        // The flow's queued packets are dropped at the rate a per queueing delay. With its share mu, mu / (1 - mu) = a
-        // exp(-a) and load = a (1 - mu) (2 - exp(-a)). The maximum is 1 / (1 + e), at a = 1.
+        // Let a be the rate at which the flow's queued packets are dropped, per queueing delay, and mu the flow's share
+        // of the link. Then mu / (1 - mu) = a exp(-a), and load = a (1 - mu) (2 - exp(-a)). The maximum of mu is 1 / (1
+        // + e), at a = 1.
         for a in [0.5, 1.0, 2.0, 4.0, 8.0] {
             let over_rest = a * libm::exp(-a);
             let mu = over_rest / (1.0 + over_rest);
             let load = a * (1.0 - mu) * (2.0 - libm::exp(-a));
             let [paper, kernel] = ["uniform", "three-tries"].map(|draw| share_of_hog(draw, load));
             assert!(mu < 0.27 && (paper - mu).abs() < 0.012, "load {load:.2}: {paper:.4}, not {mu:.4}");
-            // The kernel's draws agree while holes are few; at 16 times the departure rate they no longer agree.
+            // The kernel's draws agree with the theory while there are few holes. At 16 times the departure rate, they
+            // no longer agree.
             assert!((kernel - mu).abs() < 0.012 || (a > 7.0 && kernel > 0.1), "load {load:.2}: {kernel:.4}");
         }
     }
@@ -456,7 +466,8 @@ mod tests {
         let mut rng = aqm_net::Streams::new(1).named("queue", 0);
         let draws = 30_000_u32;
         let newest = (0..draws).filter(|_| ring.draw(&mut rng) == Some(999)).count() as f64;
-        // One of three draws may find this packet before a draw finds the oldest: 3/1000 minus the overlap.
+        // This packet is drawn if one of three draws finds it before a draw finds the oldest packet. The probability is
+        // 3/1000 minus the overlap.
         let expected = f64::from(draws) * 0.5 * (1.0 - libm::pow(0.998, 3.0));
         assert!((newest - expected).abs() < 4.0 * expected.sqrt(), "{newest}, not {expected}");
         assert_eq!((ring.pop().unwrap().flow, ring.slots.len()), (0, 1), "holes at the head are removed");

@@ -1,5 +1,5 @@
-//! RED without its buffer: the average queue, the drop function and the spacing of drops. RED and the queues based on
-//! it have one core; RIO has one core per class.
+//! RED without its buffer: the average queue, the drop function and the spacing of drops. RED and most queues that are
+//! based on RED have one core; RIO has one core per class.
 
 use aqm_net::{Backlog, ErrorCollector, Instant, Length, Packet, Rate, Rng, Size, choices, parameters};
 
@@ -13,11 +13,12 @@ choices! {
     pub enum EcnRule {
         /// Packets are never marked.
         Off = "off",
-        /// Packets are marked while the average is below `max_th`, and dropped above (ns-2 before 2002).
+        /// Packets are marked while the average is below `max_th`, and dropped otherwise (ns-2 before 2002).
         BelowMaxTh = "below-max-th",
-        /// Packets are also marked between `max_th` and twice `max_th` if `gentle` is on. Forced drops remain drops.
+        /// As `below-max-th`, but if `gentle` is on, packets are also marked between `max_th` and twice `max_th`. If
+        /// the average is so high that every packet is dropped, packets are not marked.
         UnlessForced = "unless-forced",
-        /// Packets are marked at any average. Only a full queue drops.
+        /// Packets are marked whatever the average. They are dropped only if the queue is full.
         Always = "always",
     }
 }
@@ -28,21 +29,21 @@ parameters! {
         /// Typical packet size. It converts the link rate to packets, which determines how fast the average decays while
         /// the link is idle, and is the reference size of `packet_scaling`.
         pub mean_packet: Size = Size::from_bytes(974), "SHRED talk, slide 17: 974 bytes; ns-2: 500 bytes";
-        /// Drop function above `max_th`: the probability rises from `max_p` to 1 at twice `max_th` (true), or every
-        /// packet is dropped (false).
+        /// Whether the drop probability rises from `max_p` at `max_th` to 1 at twice `max_th`. If false, every packet
+        /// is dropped above `max_th`.
         pub gentle: bool = true, "Floyd 2000; Floyd, Gummadi & Shenker 2001; ns-2 since 2001; ns-2's RIO: off";
-        /// Spacing of drops: the formula that turns `p_b` into the probability `p_a` of dropping a packet, given the
+        /// Spacing of drops: the formula that computes the probability `p_a` of dropping a packet from `p_b`, given the
         /// `count` of packets since the last drop.
         pub spacing: Spacing = Spacing::NoWait, "Floyd & Jacobson 1993, section 4; ns-2's RIO: wait";
-        /// Whether the first packet after the average has risen above `min_th` is never dropped. The paper draws a
-        /// random number for this packet, too (false).
+        /// Whether the first packet that arrives after the average has risen above `min_th` is always admitted. The
+        /// paper draws a random number for this packet, too (false).
         pub spare_first: bool = true, "ns-2";
         /// Dependence of the drop probability on the packet size.
         pub packet_scaling: PacketScaling = PacketScaling::None, "ns-2 in packet mode";
         /// Treatment of an ECN-capable packet selected for an early drop. Other packets are always dropped.
         pub ecn: EcnRule = EcnRule::Off, "aqmlab's choice, as in ns-2's RIO: studies before 2001 drop";
-        /// Maximum of `p_b` at which packets are marked; above it they are dropped (ns-2's `mark_p_`, 0.1 since 2002).
-        /// Default: no maximum.
+        /// Maximum value of `p_b` at which packets are marked. If `p_b` is higher, selected packets are dropped
+        /// (`mark_p_` in ns-2, 0.1 since 2002). Default: no maximum.
         pub mark_p: Option<f64> = None, "aqmlab's choice, as in ns-2's RIO: ECN in RFC 3168 has no maximum";
     }
 }
@@ -63,28 +64,29 @@ impl Rules {
 /// An average queue and the rules that depend on it.
 #[derive(Clone)]
 pub(crate) struct RedCore {
-    /// The average queue.
+    /// The average queue length.
     pub average: Average,
-    /// Selection of the packets to drop at a given drop probability.
+    /// The method that selects packets to drop at a given drop probability.
     pub spacing: DropSpacing,
-    /// Condition for marking an ECN-capable packet that was selected for a drop.
+    /// Condition for marking an ECN-capable packet that was that is that is selected for a drop.
     pub ecn: EcnRule,
     /// Maximum of `p_b` at which a packet is marked.
     pub mark_p: f64,
-    /// The unit of the average.
+    /// The unit of the average queue length.
     pub unit: Length,
     /// Minimum number of packets in the queue for an early drop.
     pub min_packets: u64,
 }
 
-/// The state that an arriving packet finds.
+/// The state of the queue when a packet arrives.
 #[derive(Clone, Copy)]
 pub(crate) struct ArrivalState {
     /// The drop function.
     pub curve: Curve,
-    /// The average below which the count restarts: the lowest `min` that applies to any packet.
+    /// The average below which the count of packets since the last drop restarts. It is the lowest `min` that applies
+    /// to any packet.
     pub lowest: f64,
-    /// Number of packets in the queue that the average measures.
+    /// Number of packets in the queue whose length is averaged.
     pub packets: u64,
 }
 
@@ -112,7 +114,7 @@ impl RedCore {
         self.average.update(queue.in_unit_of(self.unit), now);
     }
 
-    /// The latest `p_b`.
+    /// Returns the latest `p_b`.
     pub fn probability(&self) -> f64 {
         self.spacing.probability
     }

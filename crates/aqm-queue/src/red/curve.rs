@@ -3,20 +3,21 @@
 //! Floyd & Jacobson, "Random Early Detection Gateways for Congestion Avoidance", 1993, section 4. The gentle part is
 //! from Floyd's note of 2000 (`red.rs`).
 
-/// RED's drop function: zero below `min`, then a linear increase to `max_p` at `max`. Above `max`, the value is 1, or
-/// with `gentle` it increases linearly to 1 at twice `max`.
+/// RED's drop function: the drop probability is zero below `min` and then rises linearly to `max_p` at `max`. Above
+/// `max`, the probability is 1, or with `gentle` rises linearly to 1 at twice `max`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Curve {
     pub min: f64,
     pub max: f64,
     pub max_p: f64,
     pub gentle: bool,
-    /// Drop probability at which the gentle part begins at `max`: the initial or the current `max_p`.
+    /// Drop probability at which the gentle part begins, at an average of `max`. The value is the initial or the
+    /// current `max_p`.
     pub gentle_from: f64,
 }
 
 impl Curve {
-    /// `p_b` at this average.
+    /// Returns `p_b` at this average.
     pub fn probability(&self, average: f64) -> f64 {
         let &Self { min, max, max_p, .. } = self;
         if average >= self.forced_at() {
@@ -31,7 +32,7 @@ impl Curve {
         }
     }
 
-    /// Lowest average at which every packet is dropped.
+    /// Returns the lowest average at which every packet is dropped.
     pub fn forced_at(&self) -> f64 {
         if self.gentle { 2.0 * self.max } else { self.max }
     }

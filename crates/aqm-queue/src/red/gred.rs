@@ -1,19 +1,21 @@
-//! GRED: several RED configurations over one queue, one for each virtual queue. It includes RIO and WRED as Linux
-//! implements them.
+//! GRED: several RED configurations over one queue, one configuration for each virtual queue. GRED includes Linux's
+//! implementations of RIO and WRED.
 //!
-//! J. H. Salim's `sch_gred` in Linux 6.1. All packets share one FIFO. A packet is counted in the virtual queue that its
-//! class selects, and the RED of this virtual queue (`linux_core.rs`, thresholds in bytes) decides whether it is
-//! dropped:
+//! The source is J. H. Salim's `sch_gred` in Linux 6.1. All packets share one FIFO. A packet's class selects a virtual
+//! queue, in which the packet is counted. The RED of this virtual queue (`linux_core.rs`, with thresholds in bytes)
+//! decides whether the packet is dropped:
 //! - Without `grio`, RED uses the average of its own virtual queue.
-//! - With `grio`, each virtual queue has a priority; 1 is the highest. RED adds the averages of all backlogged virtual
-//!   queues of higher priority to its own average (RIO: Clark & Fang 1998, `rio.rs`).
-//! - With `grio` and two equal priorities, all virtual queues share the average of the whole queue, and each has its
-//!   own thresholds (WRED). The stored average is scaled by the weight, so it is meaningless if weights differ.
-//! - Each virtual queue has its own `limit` on its backlog, in WRED on the backlog of the whole queue.
-//! - A virtual queue is idle from the departure of its last packet, not from the end of the packet's transmission. Its
-//!   next arrival ends the idle time, even if the arrival is dropped.
-//! - A packet whose class has no virtual queue belongs to the `default` one. If the default does not exist, the packet
-//!   passes without RED, up to the outer `limit`.
+//! - With `grio`, each virtual queue has a priority, of which 1 is the highest. RED adds the averages of all backlogged
+//!   virtual queues of higher priority to its own average (RIO: Clark & Fang 1998, `rio.rs`).
+//! - With `grio` and two equal priorities, all virtual queues share the average of the whole queue, but each virtual
+//!   queue has its own thresholds (WRED). The stored average is scaled by the weight, so the average is meaningless if
+//!   the weights of virtual queues differ.
+//! - Each virtual queue has its own `limit`, which applies to its backlog, or in WRED to the backlog of the whole
+//!   queue.
+//! - A virtual queue becomes idle at the departure of its last packet, not at the end of this packet's transmission.
+//!   The next arrival in this virtual queue ends the idle time, even if the packet is dropped.
+//! - A packet whose class has no virtual queue belongs to the virtual queue `default`. If the virtual queue `default`
+//!   does not exist, RED does not apply to the packet, and only the outer `limit` does.
 //!
 //! The documentation of [`Config`], which is printed in the reference, lists the differences from Linux.
 
@@ -39,13 +41,13 @@ parameters! {
     ///   configured first, then the others.
     /// - If a packet selected for marking finds no room, it is dropped and not marked.
     pub struct Config {
-        /// Maximum backlog for packets without a virtual queue. It is also the upper bound of the virtual queues'
-        /// limits.
+        /// Maximum backlog for packets without a virtual queue. This limit is also the upper bound of the limits of
+        /// virtual queues.
         pub limit: Size = Size::from_bytes(1_514_000), "Linux 6.1: 1000 packets of the largest size";
         /// Virtual queue of the packets whose class has no virtual queue.
         pub default: u32 = 0, "aqmlab's choice: tc itself has no default";
-        /// Whether priorities are used: RIO with sums of averages, or WRED with one average if two priorities are
-        /// equal.
+        /// Whether priorities are used. If all priorities differ, the queue is RIO, with sums of averages; if two
+        /// priorities are equal, the queue is WRED, with one average.
         pub grio: bool = false, "tc-gred";
         /// Virtual queues by number, from 1 to 16.
         pub vqs: Vec<VirtualQueue> = VirtualQueue::three(), "aqmlab's choice: drop precedences of RFC 2597, each with half the thresholds of the previous one";
@@ -55,21 +57,21 @@ parameters! {
 parameters! {
     /// A virtual queue with its RED parameters.
     pub struct VirtualQueue {
-        /// Priority with `grio`, from 1 (highest) to 255. Default: the priority of the `default` queue, or 8 if it has
-        /// none.
+        /// Priority with `grio`, from 1 (highest) to 255. Default: the priority of the `default` queue, or 8 if the
+        /// `default` queue has no priority.
         pub prio: Option<u32> = None, "Linux 6.1";
         /// Maximum backlog of the virtual queue, without the packet in transmission.
         pub limit: Size = Size::from_bytes(400_000), "as `linux-red`";
-        /// Average queue below which no packet is dropped early.
+        /// Average queue length below which no packet is dropped early.
         pub min: Size = Size::from_bytes(30_000), "as tc-red's example";
-        /// Average queue at and above which every packet is dropped or marked.
+        /// Average queue length at or above which every packet is dropped or marked.
         pub max: Size = Size::from_bytes(90_000), "as tc-red's example";
         /// RED's parameters besides its thresholds.
         #[serde(flatten)]
         pub red: TcRed = TcRed::default();
-        /// Rate at which the average decays while the virtual queue is idle. Default: the rate of the link.
+        /// Rate at which the average decays while the virtual queue is idle. Default: the link rate.
         pub bandwidth: Option<Rate> = None, "aqmlab's choice: tc itself uses 10Mbit";
-        /// With `ecn`: whether packets are nevertheless dropped while the average is at `max` or above.
+        /// Whether all packets are dropped while the average is at `max` or above, even if `ecn` is true.
         pub harddrop: bool = false, "tc-gred";
     }
 }
@@ -84,7 +86,7 @@ impl VirtualQueue {
         vec![of(1), of(2), of(4)]
     }
 
-    /// The kernel's configuration of this queue.
+    /// Returns the parameters of this virtual queue as the kernel stores them.
     fn parms(&self) -> Result<Parms, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let (min, max) = (self.min.bytes(), self.max.bytes());
@@ -108,11 +110,11 @@ impl VirtualQueue {
 /// Maximum number of virtual queues (`MAX_DPs`).
 const MAX_QUEUES: usize = 16;
 
-/// Priority of a virtual queue if neither it nor the default queue has one (`GRED_DEF_PRIO`).
+/// Priority of a virtual queue if neither this virtual queue nor the default queue has a priority (`GRED_DEF_PRIO`).
 const DEFAULT_PRIO: u32 = MAX_QUEUES as u32 / 2;
 
 impl Config {
-    /// The state of each virtual queue before the first packet.
+    /// Returns the state of each virtual queue before the first packet.
     fn queues(&self, rate: Rate) -> Result<Vec<VirtualState>, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let limit = self.limit.bytes();
@@ -218,7 +220,7 @@ impl Describe for Config {
     fn warnings(&self, _rate: Rate) -> Vec<ConfigError> {
         let limit = self.limit.bytes();
         let larger = self.vqs.iter().enumerate().filter(|(_, vq)| vq.limit.bytes() > limit);
-        let problem = format!("is above the outer limit ({}), which is used instead", self.limit);
+        let problem = format!("exceeds the outer limit ({}), which is used instead", self.limit);
         let mut warnings: Vec<_> = larger
             .map(|(number, _)| ConfigError::at(format!("vqs.{number}.limit"), problem.clone()))
             .collect();
@@ -286,21 +288,22 @@ impl TestCases for Config {
     }
 }
 
-/// The average that decides about a packet.
+/// The average on which the decision on a packet is based.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
-    /// The average of the packet's virtual queue.
+    /// The average of the packet's own virtual queue.
     Own,
-    /// The sum of this average and the averages of the virtual queues of higher priority.
+    /// The sum of the average of the packet's own virtual queue and the averages of the virtual queues of higher
+    /// priority.
     Rio,
-    /// One average for all virtual queues.
+    /// One average that all virtual queues share.
     Wred,
 }
 
-/// Marker for a class without a virtual queue.
+/// The number that marks a class without a virtual queue.
 const NONE: u8 = u8::MAX;
 
-/// Counters of a virtual queue in `tc -s`.
+/// The counters of a virtual queue that `tc -s` prints.
 #[derive(Clone, Copy, Default)]
 struct Counts {
     prob_drop: u64,
@@ -323,7 +326,7 @@ struct VirtualState {
     prio: u32,
     ecn: bool,
     harddrop: bool,
-    /// Backlog in bytes.
+    /// Backlog of the virtual queue in bytes.
     bytes: u64,
     counts: Counts,
 }
@@ -345,15 +348,15 @@ impl VirtualState {
     }
 }
 
-/// The discipline with its state.
+/// A GRED queue: the virtual queues and the packets.
 #[derive(Clone)]
 struct Gred {
     mode: Mode,
-    /// The number of the virtual queue of each class.
+    /// For each class, the number of its virtual queue.
     by_class: [u8; MAX_QUEUES],
     queues: Vec<VirtualState>,
     limit: u64,
-    /// The shared average of WRED.
+    /// The average that all virtual queues share in WRED.
     shared: Vars,
     /// Start of the idle time of the whole queue.
     shared_idle: Option<Instant>,
@@ -435,7 +438,7 @@ impl Report for Gred {
             let idle_since = if is_shared { self.shared_idle } else { vq.idle_since };
             let mut vars = vq.vars;
             vars.average = self.average(vq);
-            // The kernel shows the average that an arrival would find.
+            // As in the kernel, the average shown is the one that would apply to a packet arriving now.
             let qave = idle_since.map_or(vars.average, |since| vars.after_idle(&vq.idle, since, now));
             json!({
                 "vq": number,
@@ -453,12 +456,12 @@ impl Report for Gred {
 }
 
 impl Gred {
-    /// The average that applies to this queue, times `2^weight_log`.
+    /// Returns the average that applies to this virtual queue, times `2^weight_log`.
     fn average(&self, vq: &VirtualState) -> u64 {
         if self.mode == Mode::Wred { self.shared.average } else { vq.vars.average }
     }
 
-    /// The averages of other queues that are added to the average of this queue.
+    /// Returns the sum of the averages of other virtual queues that is added to the average of this virtual queue.
     fn others(&self, number: u8) -> u64 {
         if self.mode != Mode::Rio {
             return 0;
@@ -513,7 +516,7 @@ mod tests {
         Packet { class, flow: class.into(), ..packet(1000) }
     }
 
-    /// Offers packets of these classes in turn while departures keep the backlog at `bytes` bytes.
+    /// Offers packets of these classes in turn, while departures keep the backlog at `bytes` bytes.
     fn keep_backlog(driver: &mut Driver, bytes: u64, classes: &[u8], packets: usize) {
         for class in classes.iter().cycle().take(packets) {
             while driver.queue.backlog().bytes > bytes {
@@ -537,7 +540,8 @@ mod tests {
                 let mut driver = Driver::new(table, 5);
                 for k in 0..30_000_u32 {
                     driver.offer(if k % 3 == 0 { ect(700) } else { packet(1000) });
-                    // The link is never idle, because the two queues define the start of an idle time differently.
+                    // The link is never idle in this test, because the two queues define the start of an idle time
+                    // differently.
                     let limit = if k % 2000 < 1000 { 6_000 } else { 22_000 };
                     while driver.queue.backlog().bytes > limit {
                         driver.take();
@@ -605,7 +609,8 @@ mod tests {
         let drops = [0, 1].map(|class| {
             driver.fates.dropped_packets().filter(|packet| packet.class == class).count() as f64
         });
-        // max_P * (8000 - min) / (max - min) is 0.023 and 0.086; the count doubles both rates.
+        // The probabilities max_P * (8000 - min) / (max - min) are 0.023 and 0.086. Because of the count, the drop
+        // rates are twice as high.
         let [lax, strict] = drops.map(|drops| drops / 3000.0);
         assert!(
             (lax / (2.0 * 0.0231) - 1.0).abs() < 0.3 && (strict / (2.0 * 0.0857) - 1.0).abs() < 0.2,

@@ -1,8 +1,9 @@
-//! The parts that all RED queues of the kernel share: the average, and the selection of the next drop.
+//! The parts that all RED queues of the kernel share: the average queue length, and the selection of the next packet to
+//! drop.
 //!
-//! `include/net/red.h` of Linux 6.1. The configuration (`red_parms`) and the state (`red_vars`) are separate, because
-//! SFQ has one configuration and many states, and GRED decides by averages of other queues, too. Lengths are in bytes,
-//! in CHOKe in packets.
+//! The source is `include/net/red.h` of Linux 6.1. The parameters (`red_parms`) and the state (`red_vars`) are stored
+//! separately, because SFQ has one set of parameters and many states, and GRED also uses the averages of other queues.
+//! Lengths are in bytes, and in CHOKe in packets.
 
 use aqm_net::{ConfigError, ConfigErrors, ErrorCollector, Instant, Rng, Size, parameters};
 
@@ -10,7 +11,7 @@ use crate::Reason;
 use crate::red::curve::Curve;
 use crate::red::tc::{self, IdleTable};
 
-/// Usable bits of an average, which the kernel stores as the average times `2^Wlog` in a signed 32-bit integer.
+/// Number of usable bits of an average. The kernel stores the average times `2^Wlog` in a signed 32-bit integer.
 const AVERAGE_BITS: u32 = 31;
 
 parameters! {
@@ -18,8 +19,8 @@ parameters! {
     pub struct TcRed {
         /// Drop probability that RED reaches at `max` (`max_P`): above 0, below 1.
         pub probability: f64 = 0.02, "tc-red, tc-choke, tc-gred, tc-sfq";
-        /// Number of packets of a burst that should pass. `tc` derives the weight of the average from it, which is a
-        /// power of 1/2. Default: `(2 min + max) / 3`, in packets of `avpkt`.
+        /// Burst size, in packets, that should pass without drops. As in `tc`, the weight of the average, a power of
+        /// 1/2, is derived from this size. Default: `(2 min + max) / 3`, in packets of `avpkt`.
         pub burst: Option<u32> = None, "tc-red, tc-choke, tc-gred, tc-sfq";
         /// Typical packet size, for the packets of `burst` and, if the average decays while the link is idle, for the
         /// packets that the link could have sent.
@@ -54,20 +55,20 @@ pub(crate) struct TcOptions {
     pub unit: char,
     pub probability: f64,
     pub burst: Option<u32>,
-    /// In bytes.
+    /// Average packet size in bytes.
     pub avpkt: u64,
 }
 
 impl TcOptions {
-    /// Bytes per unit of the thresholds.
+    /// Returns the number of bytes that one unit of the thresholds represents.
     fn unit_bytes(&self) -> u64 {
         if self.unit == 'p' { self.avpkt } else { 1 }
     }
 
-    /// The kernel's configuration.
+    /// Returns the parameters as the kernel stores them.
     ///
     /// # Errors
-    /// Each option that `tc` cannot convert.
+    /// Returns each option that `tc` cannot convert.
     pub fn parms(&self) -> Result<Parms, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let weight_log = errors.take(self.weight_log());
@@ -76,10 +77,10 @@ impl TcOptions {
         Ok(Parms::new(self.min, self.max, weight_log, max_p))
     }
 
-    /// The weight of the average, as its logarithm.
+    /// Returns the weight of the average, as a negative binary logarithm.
     ///
     /// # Errors
-    /// If no weight exists for `burst`, or the average does not fit into 32 bits.
+    /// Returns an error if no weight exists for `burst`, or if the average does not fit into 32 bits.
     pub fn weight_log(&self) -> Result<u32, ConfigError> {
         let Self { min, max, unit, avpkt, .. } = *self;
         let bytes = |length: u64| length.saturating_mul(self.unit_bytes());
@@ -93,10 +94,10 @@ impl TcOptions {
         Ok(weight_log)
     }
 
-    /// The drop probability at `max`, which must be below 1.
+    /// Returns the drop probability at `max`, which must be below 1.
     ///
     /// # Errors
-    /// If the probability is out of range or does not fit into 32 bits.
+    /// Returns an error if the probability is out of range or does not fit into 32 bits.
     pub fn max_p(&self) -> Result<MaxP, ConfigError> {
         let probability = self.probability;
         let problem = format_args!("must be above 0 and at most 1 (got {probability})");
@@ -108,11 +109,11 @@ impl TcOptions {
         Ok(MaxP { value, slope: (value / (self.max - self.min)).max(1) })
     }
 
-    /// The smallest power of two, as its logarithm, that exceeds the distance of the thresholds in bytes divided by
-    /// `probability`.
+    /// Returns the binary logarithm of the smallest power of two that exceeds the difference of the thresholds, in
+    /// bytes, divided by `probability`.
     ///
     /// # Errors
-    /// If the power does not fit into 32 bits.
+    /// Returns an error if the power does not fit into 32 bits.
     pub fn probability_log(&self) -> Result<u32, ConfigError> {
         tc::probability_log(self.probability, (self.max - self.min).saturating_mul(self.unit_bytes()))
     }
@@ -128,14 +129,14 @@ pub(crate) struct MaxP {
 }
 
 impl MaxP {
-    /// The drop function between these thresholds.
+    /// Returns the drop function with these thresholds.
     pub fn curve(self, min: u64, max: u64) -> Curve {
         let max_p = libm::ldexp((self.slope * (max - min)) as f64, -32);
         Curve { min: min as f64, max: max as f64, max_p, gentle: false, gentle_from: max_p }
     }
 }
 
-/// The configuration (`red_parms`).
+/// The parameters of RED (`red_parms`).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Parms {
     pub min: u64,
@@ -149,24 +150,25 @@ pub(crate) struct Parms {
 }
 
 impl Parms {
-    /// A configuration in which a threshold belongs to the range above it.
+    /// Creates parameters with which an average exactly at a threshold belongs to the range above the threshold.
     pub fn new(min: u64, max: u64, weight_log: u32, max_p: MaxP) -> Self {
         Self { min, max, weight_log, max_p, early_from: min << weight_log, forced_from: max << weight_log }
     }
 
-    /// The configuration in which a threshold belongs to the range below it.
+    /// Returns the same parameters, with which an average exactly at a threshold belongs to the range below the
+    /// threshold.
     pub fn with_exclusive_thresholds(self) -> Self {
         Self { early_from: self.early_from + 1, forced_from: self.forced_from + 1, ..self }
     }
 
-    /// Whether the average is below all thresholds, so that no packet is dropped.
+    /// Returns whether the average is below all thresholds, so that no packet is dropped.
     #[inline]
     pub fn is_below_thresholds(&self, average: u64) -> bool {
         average < self.early_from
     }
 
-    /// Updates the average at an arrival that finds this `queue`. If the arrival ends an idle time, `decayed` is the
-    /// decayed average, which becomes the new average.
+    /// Updates the average at an arrival. `queue` is the queue length before the arrival. If the arrival ends an idle
+    /// time, `decayed` is the average after the decay of the idle time, and becomes the new average.
     #[inline]
     pub fn observe(&self, vars: &mut Vars, queue: u64, decayed: Option<u64>) {
         match decayed {
@@ -175,14 +177,15 @@ impl Parms {
         }
     }
 
-    /// Adds a sample of the `queue` that an arrival finds.
+    /// Adds the sample of an arrival. `queue` is the queue length before the arrival.
     #[inline]
     pub fn sample(&self, vars: &mut Vars, queue: u64) {
         vars.average = vars.average + queue - (vars.average >> self.weight_log);
     }
 
-    /// The reason for dropping or marking an arriving packet, based on the sum of the average and `others`, the
-    /// averages of other queues. `None` if the packet passes (`red_action`).
+    /// Decides on an arriving packet (`red_action`), based on the sum of the average and `others`, which is the sum of
+    /// the averages of other queues. Returns the reason for which the packet is dropped or marked, or `None` if the
+    /// packet passes.
     #[inline]
     pub fn decide(&self, vars: &mut Vars, others: u64, rng: &mut Rng) -> Option<Reason> {
         let average = vars.average + others;
@@ -208,40 +211,41 @@ impl Parms {
         reason
     }
 
-    /// The average as a length in the unit of the thresholds.
+    /// Converts `average` to a length in the unit of the thresholds.
     pub fn length(&self, average: u64) -> f64 {
         average as f64 * tc::power_of_half(self.weight_log)
     }
 
-    /// The drop function.
+    /// Returns the drop function.
     pub fn curve(&self) -> Curve {
         self.max_p.curve(self.min, self.max)
     }
 }
 
-/// The state (`red_vars`).
+/// The state of RED (`red_vars`).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Vars {
     /// The average queue, times `2^weight_log` (`qavg`).
     pub average: u64,
-    /// Packets since the last drop or since the first packet between the thresholds; `None` outside them (`qcount`).
+    /// Packets since the last drop or since the first packet between the thresholds; `None` while the average is
+    /// outside the thresholds (`qcount`).
     count: Option<u64>,
     /// Random threshold for the product of `count` and the length above `min` (`qR`).
     draw: u64,
 }
 
 impl Vars {
-    /// The average at `now`, if the link has been idle since `since`.
+    /// Returns the average at `now`, if the link has been idle since `since`.
     pub fn after_idle(&self, idle: &IdleTable, since: Instant, now: Instant) -> u64 {
         idle.after(self.average, now.since(since).nanos() / 1000)
     }
 }
 
-/// The thresholds that `tc` derives from a limit with the name `path`: `max` is a quarter of the limit, `min` a third
-/// of `max`.
+/// Returns the thresholds, where `tc` derives those that are not set from a limit with the name `path`: `max` is a
+/// quarter of the limit, and `min` a third of `max`.
 ///
 /// # Errors
-/// If the limit is out of range or the thresholds are not in order.
+/// Returns an error if the limit is out of range or the thresholds are not in ascending order.
 pub(crate) fn thresholds(
     limit: (&str, u64),
     min: Option<u64>,
@@ -256,10 +260,10 @@ pub(crate) fn thresholds(
     let mut errors = ErrorCollector::default();
     let is_effective = max.unwrap_or(limit / 4) <= limit;
     errors.check(is_effective, "max", format_args!("must be at most {path} ({limit}{unit})"));
-    let (max_default, max) =
-        max.map_or(("; its default is a quarter of the limit, so set max", limit / 4), |max| ("", max));
+    let (max_default, max) = max
+        .map_or(("; the default of max is a quarter of the limit, so set max", limit / 4), |max| ("", max));
     let (min_default, min) =
-        min.map_or(("; its default is a third of max, so set min", max / 3), |min| ("", min));
+        min.map_or(("; the default is a third of max, so set min", max / 3), |min| ("", min));
     errors.check(min > 0, "min", format_args!("must be at least 1{unit}{min_default}"));
     errors.check(min == 0 || max > min, "max", format_args!("must exceed min ({min}{unit}){max_default}"));
     errors.finish((min, max))

@@ -1,21 +1,25 @@
 //! Linux's RED, with the parameters of the command `tc`.
 //!
-//! A. Kuznetsov's `sch_red` in Linux 6.1 (`net/sched/sch_red.c`, `include/net/red.h`) and in Linux 2.4. `tc.rs`
-//! converts the parameters as `tc` does. The algorithm is that of Floyd & Jacobson 1993, without the gentle part, in
-//! bytes and without divisions. The average is stored as an integer, `2^Wlog` times its value. Instead of one random
-//! number per packet, one random number determines the position of the next drop, so that gaps are uniform from 1 to
-//! `1/p_b`. With `adaptive`, a timer adjusts `max_P` every 500 ms so that the average stays midway between the
-//! thresholds (`red_adaptative_algo`), after S. Floyd, R. Gummadi, S. Shenker, "Adaptive RED", 2001.
+//! The sources are A. Kuznetsov's `sch_red` in Linux 6.1 (`net/sched/sch_red.c`, `include/net/red.h`) and in Linux 2.4.
+//! `tc.rs` converts the parameters as `tc` does. The algorithm is that of Floyd & Jacobson 1993 without the gentle
+//! part. Lengths are in bytes, and the kernel avoids divisions. The average is stored as an integer, which is the
+//! average times `2^Wlog`. Instead of one random number per packet, one random number determines the position of the
+//! next drop, so that the gaps between drops are uniformly distributed from 1 to `1/p_b` packets. With `adaptive`, a
+//! timer adjusts `max_P` every 500 ms so that the average stays midway between the thresholds (`red_adaptative_algo`),
+//! after S. Floyd, R. Gummadi, S. Shenker, "Adaptive RED", 2001.
 //!
 //! Differences from the paper of 1993:
-//! - The first packet after the average has entered the range between the thresholds passes, and a random number is
-//!   drawn for the next drop.
-//! - An arrival that ends an idle time adds no sample; the average decays according to a table (`tc.rs`).
-//! - A packet dropped because the queue is full does not restart the count. A packet that finds the average at `max` or
-//!   above restarts the count, and the first packet after the average has returned below `max` passes.
-//! - Linux 2.4: `max_P` is `(max - min) / 2^Plog`, the largest such value below the configured one. `harddrop` and
-//!   adaptation do not exist. ECT(1) cannot be marked, because RFC 2481 has only one ECT codepoint. A packet is
-//!   admitted if the backlog before it is at most `limit`, so the queue may exceed `limit` by up to one packet.
+//! - When the average enters the range between the thresholds, the first packet passes, and a random number is drawn
+//!   for the next drop.
+//! - An arrival that ends an idle time does not add a sample. Instead, the average decays according to a table
+//!   (`tc.rs`).
+//! - A drop because of a full queue does not restart the count of packets since the last drop. A packet that arrives
+//!   while the average is at `max` or above restarts the count. After the average has returned below `max`, the first
+//!   packet passes.
+//! - In Linux 2.4, `max_P` is the largest value of the form `(max - min) / 2^Plog` that is below the configured
+//!   probability. `harddrop` and `adaptive` do not exist. ECT(1) cannot be marked, because RFC 2481 has only one ECT
+//!   codepoint. A packet is admitted if the backlog before it is at most `limit`, so the queue may exceed `limit` by up
+//!   to one packet.
 //!
 //! The documentation of [`Config`], which is printed in the reference, lists the differences from Linux.
 
@@ -34,8 +38,8 @@ use crate::start::{Start, first_instant};
 use crate::{Build, Context, Derived, Describe, Fifo, Gauge, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
-    /// Linux's RED as configured by `tc`: in bytes and integers, without the gentle part, and with a slow decay of the
-    /// average while the link is idle.
+    /// Linux's RED as configured by `tc`: with lengths in bytes, integer arithmetic, no gentle part, and a slow decay
+    /// of the average while the link is idle.
     ///
     /// Differences from Linux:
     ///
@@ -50,25 +54,25 @@ parameters! {
         pub kernel: Kernel = Kernel::Linux61, "aqmlab's choice: the kernel of the recorded runs";
         /// Maximum backlog, without the packet in transmission.
         pub limit: Size = Size::from_bytes(400_000), "tc-red: the manual's example; tc itself has no default";
-        /// Average queue below which no packet is dropped early. Default: a third of `max`.
+        /// Average queue length below which no packet is dropped early. Default: a third of `max`.
         pub min: Option<Size> = None, "tc, after Floyd, \"RED: Discussions of Setting Parameters\", 1997";
-        /// Average queue at and above which every packet is dropped or marked. Default: three times `min`, or a quarter
-        /// of `limit` if `min` is not set either.
+        /// Average queue length at or above which every packet is dropped or marked. Default: three times `min`, or a
+        /// quarter of `limit` if `min` is not set either.
         pub max: Option<Size> = None, "tc, after Floyd 1997";
         /// RED's parameters besides its thresholds.
         #[serde(flatten)]
         pub red: TcRed = TcRed::default();
-        /// Rate at which the average decays while the link is idle. Default: the rate of the link.
+        /// Rate at which the average decays while the link is idle. Default: the link rate.
         pub bandwidth: Option<Rate> = None, "aqmlab's choice, as tc-red recommends; tc itself uses 10Mbit";
-        /// With `ecn`: whether packets are nevertheless dropped while the average is at `max` or above.
+        /// Whether all packets are dropped while the average is at `max` or above, even if `ecn` is true.
         pub harddrop: bool = false, "tc-red";
-        /// With `ecn`: whether RED enqueues the packets that it selected but cannot mark. These packets are dropped
-        /// only because of `harddrop` or because the queue has no room.
+        /// With `ecn`, whether packets that RED selected, but that cannot be marked, are enqueued instead of dropped.
+        /// Such packets are then dropped only because of `harddrop` or because the queue is full.
         pub nodrop: bool = false, "tc-red, since Linux 5.7";
         /// Whether `max_P` is adjusted between 1 and 50 %, starting from `probability`, to keep the average near the
         /// middle of the thresholds.
         pub adaptive: bool = false, "tc-red";
-        /// With `adaptive`: state of the queue at the start of the run. `settled`: `max_P` has decreased to 1 % in an
+        /// State of the queue at the start of the run, with `adaptive`. `settled`: `max_P` has decreased to 1 % in an
         /// idle time before the run, and the timer is running. `fresh`: `max_P` is `probability`, and the timer starts
         /// with the run.
         pub start: Start = Start::Settled, "aqmlab's choice";
@@ -80,15 +84,15 @@ choices! {
     pub enum Kernel {
         /// Linux 6.1 with iproute2 6.1.
         Linux61 = "6.1",
-        /// Linux 2.4 with the iproute2 of its time.
+        /// Linux 2.4 with an iproute2 version of the same time.
         Linux24 = "2.4",
     }
 }
 
-/// Interval of the adjustments of `max_P` (`HZ/2`).
+/// Interval between adjustments of `max_P` (`HZ/2`).
 const ADAPTATION_INTERVAL: Span = Span::from_millis(500);
 
-/// One percent of `max_P`, in units of 2^-32 (`RED_ONE_PERCENT`).
+/// A probability of one percent, in units of 2^-32 (`RED_ONE_PERCENT`).
 const ONE_PERCENT: u64 = ((1 << 32) + 50) / 100;
 
 /// The sizes that the kernel can store, in bytes.
@@ -96,10 +100,10 @@ const IN_32_BITS: RangeInclusive<u64> = 1..=u32::MAX as u64;
 const OUT_OF_RANGE: &str = "must be from 1B to 4294967295B";
 
 impl Config {
-    /// The configured or automatic thresholds.
+    /// Returns the configured or automatic thresholds.
     ///
     /// # Errors
-    /// If the thresholds are out of order, or the limit does not exceed them.
+    /// Returns an error if the thresholds are not in ascending order, or if the limit does not exceed `min`.
     fn thresholds(&self) -> Result<(u64, u64), ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let bytes = |size: Option<Size>| size.map(Size::bytes);
@@ -110,20 +114,22 @@ impl Config {
         let has_limit = IN_32_BITS.contains(&limit);
         errors.check(has_limit, "limit", OUT_OF_RANGE);
         if has_limit || self.min.is_some() || self.max.is_some() {
-            let remedy = if self.min.is_some() { "" } else { "; its default is a third of max, so set min" };
+            let remedy = if self.min.is_some() { "" } else { "; the default is a third of max, so set min" };
             errors.check(min > 0, "min", format_args!("must be at least 1B{remedy}"));
             errors.check(min == 0 || max > min, "max", format_args!("must exceed min ({min}B)"));
         }
-        let remedy = "otherwise the queue is full before RED drops early; for a plain queue use `drop-tail`";
+        let remedy =
+            "otherwise the queue is full before RED drops early; for a queue without RED use `drop-tail`";
         let is_effective = !has_limit || limit > min;
         errors.check(is_effective, "limit", format_args!("must exceed min ({min}B); {remedy}"));
         errors.finish((min, max))
     }
 
-    /// The kernel's configuration. All parameters are checked except those of the idle table.
+    /// Returns the parameters as the kernel stores them. All parameters are checked except those of the idle table.
     ///
     /// # Errors
-    /// Every parameter that Linux does not have, or that is out of range, inconsistent or without effect.
+    /// Returns every parameter that Linux does not have, is out of range, contradicts another parameter or has no
+    /// effect.
     fn parms(&self) -> Result<Parms, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let thresholds = errors.take(self.thresholds());
@@ -131,7 +137,7 @@ impl Config {
             [("harddrop", self.harddrop), ("nodrop", self.nodrop), ("adaptive", self.adaptive)];
         for (name, is_on) in linux61_only {
             let exists = self.kernel != Kernel::Linux24;
-            errors.check(exists || !is_on, name, "does not exist in Linux 2.4: leave it out");
+            errors.check(exists || !is_on, name, "does not exist in Linux 2.4; omit it");
         }
         errors.check_effect(self.red.ecn, self, &["harddrop", "nodrop"], "without ecn");
         errors.check_effect(self.adaptive, self, &["start"], "without adaptive");
@@ -149,7 +155,7 @@ impl Config {
         Ok(Parms::new(min, max, weight_log, max_p))
     }
 
-    /// The initial `max_P`.
+    /// Returns the initial `max_P`.
     fn max_p(&self, options: TcOptions) -> Result<MaxP, ConfigError> {
         if self.kernel == Kernel::Linux24 {
             let slope = 1 << (32 - options.probability_log()?);
@@ -248,7 +254,8 @@ impl TestCases for Config {
 }
 
 impl MaxP {
-    /// One step that moves the `average` towards the middle of the thresholds (`red_adaptative_algo`).
+    /// Returns `max_P` after one adjustment, which moves the average towards the middle of the thresholds
+    /// (`red_adaptative_algo`).
     fn step(self, average: u64, min: u64, max: u64) -> Self {
         let width = max - min;
         let (target_min, target_max) = (min + 2 * (width / 5), min + 3 * (width / 5));
@@ -263,14 +270,14 @@ impl MaxP {
     }
 }
 
-/// The discipline with its state.
+/// A queue with Linux's RED.
 #[derive(Clone)]
 pub struct LinuxRed {
     idle: IdleTable,
     idle_since: Option<Instant>,
     parms: Parms,
     vars: Vars,
-    /// Time of the next timer tick; never without `adaptive`.
+    /// Time of the next adjustment of `max_P`; without `adaptive`, the timer never expires.
     next_adaptation: Instant,
     ecn: bool,
     harddrop: bool,
@@ -281,7 +288,7 @@ pub struct LinuxRed {
     fifo: Fifo,
 }
 
-/// `max_P` after a long idle time, at the end of all decreases.
+/// Returns `max_P` after an idle time that is so long that `max_P` no longer decreases.
 fn settled_max_p(parms: &Parms) -> MaxP {
     let mut max_p = parms.max_p;
     loop {
@@ -293,20 +300,20 @@ fn settled_max_p(parms: &Parms) -> MaxP {
     }
 }
 
-/// Counters of `tc -s`.
+/// The counters that `tc -s` prints.
 #[derive(Clone, Copy, Default)]
 struct Counts {
     /// Packets dropped or marked before the queue was full (`overlimits`).
     selected: u64,
-    /// Marked packets among these.
+    /// Packets among the selected packets that were marked.
     marked: u64,
-    /// Dropped packets among these.
+    /// Packets among the selected packets that were dropped.
     early: u64,
     pdrop: u64,
 }
 
 impl LinuxRed {
-    /// Processes all timer ticks up to `now`.
+    /// Executes all adjustments of `max_P` that are due up to `now`.
     #[inline]
     fn catch_up(&mut self, now: Instant) {
         if self.next_adaptation <= now {
@@ -358,7 +365,7 @@ impl LinuxRed {
             && (reason == Reason::Early || !self.harddrop)
     }
 
-    /// Whether a packet that was selected but cannot be marked is enqueued.
+    /// Returns whether a packet that was selected, but cannot be marked, is enqueued.
     fn passes(&self, reason: Reason) -> bool {
         self.nodrop && (reason == Reason::Early || !self.harddrop)
     }

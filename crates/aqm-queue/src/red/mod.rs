@@ -1,9 +1,9 @@
-//! RED and its variants: queues whose drop probability rises with the average queue.
+//! RED and its variants: queues whose drop probability rises with the average queue length.
 //!
-//! The queues of ns-2 and of papers share the parts of [`core`]: the average queue (`average.rs`), the drop function
-//! (`curve.rs`) and the spacing of drops (`spacing.rs`). `adaptation.rs` adjusts `max_p` in Adaptive RED and
-//! Self-Configuring RED. SHRED reads the sender's window (`window_average.rs`). RIO and RIO-PS have an average for
-//! each class.
+//! The queues of ns-2 and of papers share the parts of [`core`]: the average queue length (`average.rs`), the drop
+//! function (`curve.rs`) and the spacing of drops (`spacing.rs`). `adaptation.rs` adjusts `max_p` in Adaptive RED and
+//! Self-Configuring RED. SHRED uses the congestion window of each packet's sender (`window_average.rs`). RIO and RIO-PS
+//! have one average for each class.
 //!
 //! The queues of Linux (`linux_red.rs`, `choke.rs`, `gred.rs`, and SFQ) use the kernel's integer arithmetic
 //! (`linux_core.rs`) and the tables that iproute2 computes from the parameters of `tc` (`tc.rs`).

@@ -7,9 +7,10 @@
 //! RED averages the queue length at arrivals, and drops or marks packets with a probability that rises with the
 //! average. A count of the packets since the last drop spaces the drops evenly.
 //!
-//! Defaults: `gentle` is on, as in ns-2 since 2001 and in later papers about RED. The spacing of drops is `no-wait`, as
-//! printed in the 1993 paper and in talks. ns-2's default is `wait`, which drops a third as many packets at the same
-//! average, so a comparison must state the spacing. Linux's RED is a separate queue (`linux_red.rs`).
+//! By default, `gentle` is on, as in ns-2 since 2001 and in later papers about RED. The default spacing of drops is
+//! `no-wait`, as printed in the 1993 paper and in talks. The default of ns-2 is `wait`, with which only a third as many
+//! packets are dropped at the same average. A comparison of RED queues must therefore state the spacing. Linux's RED is
+//! a separate queue discipline (`linux_red.rs`).
 //!
 //! The documentation of [`Config`], which is printed in the reference, lists the differences from the sources and
 //! aqmlab's choices where the sources are silent.
@@ -34,8 +35,8 @@ parameters! {
     /// - Every drop or mark restarts the count, also a drop because of a full queue.
     /// - A full queue drops an arriving packet even if RED decided to mark it, and the packet is not marked.
     pub struct Config {
-        /// Average queue below which no packet is dropped early (`min_th`). Its unit, packets or bytes, is the unit of
-        /// the average.
+        /// Average queue below which no packet is dropped early (`min_th`). The unit of `min_th`, packets or bytes, is
+        /// the unit of the average.
         pub min_th: Length = Length::Packets(30), "SHRED talk, slide 17";
         /// Average queue at which the drop probability reaches `max_p` (`max_th`), in the unit of `min_th`.
         pub max_th: Length = Length::Packets(90), "SHRED talk, slide 17";
@@ -55,7 +56,7 @@ impl Config {
     /// Checks all parameters.
     ///
     /// # Errors
-    /// Every parameter that is out of range, inconsistent or without effect.
+    /// Returns every parameter that is out of range, contradicts another parameter or has no effect.
     pub(crate) fn check(&self) -> Result<(), ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let Self { min_th, max_th, limit, max_p, weight, .. } = *self;
@@ -64,7 +65,8 @@ impl Config {
         let in_order = !same_unit || max_th.count() > min_th.count();
         errors.check(in_order, "max_th", format_args!("must exceed min_th ({min_th})"));
         let is_effective = limit.in_bytes() != min_th.in_bytes() || limit.count() > min_th.count();
-        let remedy = "otherwise the queue is full before RED drops early; for a plain queue use `drop-tail`";
+        let remedy =
+            "otherwise the queue is full before RED drops early; for a queue without RED use `drop-tail`";
         if limit.count() == 0 {
             errors.check(false, "limit", format_args!("must be at least 1p or 1B (got {limit})"));
         } else {
@@ -78,19 +80,19 @@ impl Config {
         errors.finish(())
     }
 
-    /// The drop function.
+    /// Returns the drop function.
     pub(crate) fn curve(&self) -> Curve {
         let (max_p, gentle) = (self.max_p, self.rules.gentle);
         let (min, max) = (self.min_th.count() as f64, self.max_th.count() as f64);
         Curve { min, max, max_p, gentle, gentle_from: max_p }
     }
 
-    /// RED without its buffer. The parameters must have been checked.
+    /// Creates the RED algorithm without a buffer. The parameters must have been checked.
     pub(crate) fn core(&self, rate: Rate) -> RedCore {
         RedCore::new(&self.rules, self.weight, self.min_th, rate)
     }
 
-    /// Checks the parameters and builds a RED queue, also for the queues based on RED.
+    /// Checks the parameters and builds a RED queue. The queues that are based on RED also call this function.
     pub(crate) fn discipline(&self, rate: Rate) -> Result<Red, ConfigErrors> {
         self.check()?;
         Ok(Red { core: self.core(rate), curve: self.curve(), fifo: Fifo::new(self.limit) })
@@ -116,12 +118,14 @@ impl TestCases for Config {
     }
 }
 
-/// Parameters of a RED queue with few packets and a quick average, which reaches every state soon.
+/// Returns the parameters of a RED queue with few packets and an average that changes quickly. Such a queue reaches
+/// every state within a short time.
 pub(crate) fn small() -> Value {
     json!({"min_th": "3p", "max_th": "9p", "max_p": 0.5, "weight": 0.3, "limit": "24p", "ecn": "unless-forced"})
 }
 
-/// A small RED queue with each spacing, scaling and ECN rule, also for the queues based on RED.
+/// Returns test cases of a small RED queue with each spacing, scaling and ECN rule. The queues that are based on RED
+/// also use these cases.
 pub(crate) fn corners() -> Vec<Value> {
     let variants = [
         json!({}),
@@ -140,7 +144,7 @@ pub(crate) fn corners() -> Vec<Value> {
     variants.map(over_small).into()
 }
 
-/// The discipline with its state.
+/// A RED queue: the parameters, the average and the packets.
 #[derive(Clone)]
 pub struct Red {
     core: RedCore,
@@ -175,19 +179,19 @@ impl Report for Red {
 }
 
 impl Red {
-    /// Updates the average with the queue that an arrival at `now` finds.
+    /// Updates the average with the queue length at an arrival at `now`.
     #[inline]
     pub(crate) fn observe(&mut self, now: Instant) {
         self.core.observe(self.fifo.backlog(), now);
     }
 
-    /// The average queue.
+    /// Returns the average queue length.
     pub(crate) fn average(&self) -> &Average {
         &self.core.average
     }
 
-    /// Drops, marks or enqueues `packet` according to `curve`. The count restarts if the average is below `lowest`, the
-    /// lowest `min` that applies to any packet.
+    /// Drops, marks or enqueues `packet` according to `curve`. The count of packets since the last drop restarts if the
+    /// average is below `lowest`, which is the lowest `min` that applies to any packet.
     #[inline]
     pub(crate) fn admit(&mut self, packet: Packet, curve: Curve, lowest: f64, cx: &mut Context<'_>) {
         let state = ArrivalState { curve, lowest, packets: self.fifo.backlog().packets };

@@ -1,17 +1,17 @@
-//! RIO: RED with one drop function per class of packets, in one queue. It includes WRED.
+//! RIO: RED with one queue and one drop function per class of packets. RIO includes WRED.
 //!
 //! Clark & Fang, "Explicit Allocation of Best-Effort Packet Delivery Service", IEEE/ACM Transactions on Networking
-//! 6(4), 1998: packets are *in* or *out* of a profile. The drop probability of an in packet depends on the average
-//! number of queued in packets, that of an out packet on the average of the whole queue, each with its own three
-//! parameters. The configurations with more than two classes and the couplings are from ns-2's DiffServ module: RIO-C,
-//! RIO-D and WRED.
+//! 6(4), 1998: packets are *in* or *out* of a profile. The drop probability of an *in* packet depends on the average
+//! number of queued *in* packets. The drop probability of an *out* packet depends on the average of the whole queue.
+//! Each of the two drop functions has its own three parameters. The configurations with more than two classes and the
+//! couplings are from ns-2's DiffServ module: RIO-C, RIO-D and WRED.
 //!
 //! Class 0 is the preferred class. A packet carries its class number plus one. A packet without a class, or with a
-//! class beyond the list, belongs to the last class.
+//! class beyond the end of the list, belongs to the last class.
 //!
-//! This queue is identical to RED, including the sequence of random numbers, if there is one class, or if all packets
-//! belong to the last class and its average counts all packets. The defaults are those of ns-2's RIO, which is steeper
-//! than ns-2's RED because it is not gentle.
+//! This queue behaves identically to RED, including the sequence of random numbers, if there is one class, or if all
+//! packets belong to the last class and the average of the last class counts all packets. The defaults are those of
+//! ns-2's RIO, whose drop function is steeper than that of ns-2's RED because `gentle` is off.
 //!
 //! The documentation of [`Config`], which is printed in the reference, lists the differences from the sources and
 //! aqmlab's choices where the sources are silent.
@@ -33,7 +33,7 @@ parameters! {
     ///
     /// Packets must carry their class.
     ///
-    /// Where the sources are silent:
+    /// aqmlab's choices where the sources are silent:
     ///
     /// - An average gets a sample at each arrival of a class that it counts, even if the arrival is dropped.
     /// - Each class counts the packets since its own last drop, and has its own state above `min_th`.
@@ -45,10 +45,10 @@ parameters! {
     pub struct Config {
         /// Packets that the average of a class counts.
         pub coupling: Coupling = Coupling::Coupled, "Clark & Fang 1998";
-        /// Drop functions, with the preferred class first; 1 to 8.
+        /// Drop functions of 1 to 8 classes, with the preferred class first.
         pub classes: Vec<Class> = Class::ns2_defaults(), "ns-2's RIO";
-        /// Arrivals at which the average of the last class gets a sample. It has an effect only if `coupling` is
-        /// `coupled`.
+        /// Arrivals at which the average of the last class gets a sample. This parameter has an effect only if
+        /// `coupling` is `coupled`.
         pub total_average: TotalAverage = TotalAverage::EveryArrival, "Clark & Fang 1998";
         /// Times at which the average of a class decays.
         pub idle: Idle = Idle::Link, "aqmlab's choice, as in RED";
@@ -59,8 +59,8 @@ parameters! {
         /// Rules of the drops and marks of each class.
         #[serde(flatten)]
         pub rules: Rules = ns2_rules();
-        /// Whether a class with at most one queued packet (none if thresholds are in bytes) is never dropped early,
-        /// whatever its average is.
+        /// Whether packets of a class are never dropped early while at most one packet of the class is queued (no
+        /// packet if thresholds are in bytes), whatever the average of the class.
         pub spare_short_queue: bool = true, "ns-2's RIO; its dsRED does not";
     }
 }
@@ -92,12 +92,12 @@ impl Class {
 }
 
 choices! {
-    /// Packets that the average of a class counts.
+    /// The packets that the average of a class counts.
     pub enum Coupling {
-        /// Packets of the class and of all preferred classes; the average of the last class is that of the whole queue
-        /// (RIO, RIO-C).
+        /// Packets of the class and of all preferred classes. The average of the last class is the average of the whole
+        /// queue (RIO, RIO-C).
         Coupled = "coupled",
-        /// Packets of the class (RIO-D).
+        /// Only packets of the class (RIO-D).
         Decoupled = "decoupled",
         /// All packets, with one average for all classes (WRED).
         Total = "total",
@@ -105,24 +105,24 @@ choices! {
 }
 
 choices! {
-    /// Arrivals at which the average of the whole queue gets a sample.
+    /// The arrivals at which the average of the whole queue gets a sample.
     pub enum TotalAverage {
-        /// Every arrival.
+        /// Arrivals of all classes.
         EveryArrival = "every-arrival",
-        /// Arrivals of all classes except the last, although the average applies to the last class. The average lags if
-        /// the other classes are rare, and ignores idle times that the last class ends (ns-2's `rio.cc`, reported in
-        /// 2001).
+        /// Arrivals of all classes except the last, although the average applies to the last class. The average lags
+        /// behind if packets of the other classes are rare, and ignores idle times that end with an arrival of the last
+        /// class (ns-2's `rio.cc`, reported in 2001).
         InArrivals = "in-arrivals",
     }
 }
 
 choices! {
-    /// Times at which an average decays.
+    /// The times at which an average decays.
     pub enum Idle {
-        /// While the link is idle.
+        /// The average decays while the link is idle.
         Link = "line",
-        /// While none of the packets that the average counts is queued or in transmission, as if the link carried only
-        /// these packets.
+        /// The average decays while none of the packets that it counts is queued or in transmission, as if the link
+        /// carried only these packets.
         Class = "class",
     }
 }
@@ -134,7 +134,7 @@ impl Config {
     /// Checks all parameters.
     ///
     /// # Errors
-    /// Every parameter that is out of range, inconsistent or without effect.
+    /// Returns every parameter that is out of range, contradicts another parameter or has no effect.
     pub(crate) fn check(&self) -> Result<(), ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let Self { classes, coupling, .. } = self;
@@ -156,13 +156,14 @@ impl Config {
         if self.total_average == TotalAverage::InArrivals {
             let couples = *coupling == Coupling::Coupled;
             errors.check_effect(couples, self, &["total_average"], "unless coupling is \"coupled\"");
-            let remedy = "needs another class before the last, because otherwise the average never changes";
+            let remedy =
+                "needs another class before the last class, because otherwise the average never changes";
             errors.check(!couples || classes.len() > 1, "total_average", remedy);
         }
         errors.finish(())
     }
 
-    /// The RED parameters of this class.
+    /// Returns the RED parameters of this class.
     fn red(&self, class: &Class) -> red::Config {
         let Class { min_th, max_th, max_p } = *class;
         red::Config {
@@ -210,7 +211,7 @@ impl Describe for Config {
 }
 
 impl TestCases for Config {
-    /// The last class is a small RED, after two preferred classes.
+    /// The last class has the parameters of a small RED queue, and follows two preferred classes.
     fn corners(&self) -> Vec<Value> {
         let couplings = [
             json!({"coupling": "coupled"}),
@@ -241,7 +242,7 @@ impl TestCases for Config {
     }
 }
 
-/// The discipline with its state.
+/// A RIO queue: the classes with their averages, and the packets.
 #[derive(Clone)]
 pub struct Rio {
     coupling: Coupling,
@@ -281,7 +282,8 @@ impl QueueDiscipline for Rio {
     }
 
     fn dequeue(&mut self, cx: &mut Context<'_>) -> Option<Packet> {
-        // The transmission of the previous packet has ended, so a class without queued packets has none at all.
+        // The transmission of the previous packet has ended, so a class without queued packets does not have a packet
+        // in transmission either.
         let link_is_idle = self.fifo.backlog().packets == 0;
         for state in &mut self.classes {
             if link_is_idle || (self.idle == Idle::Class && state.queue.packets == 0) {
@@ -319,7 +321,8 @@ impl Report for Rio {
     }
 }
 
-/// Gauges of each class: its average, its latest `p_b`, and the number of queued packets that its average counts.
+/// The gauges of each class: the class's average, its latest `p_b`, and the number of queued packets that the average
+/// counts.
 const GAUGES: [[&str; 3]; MAX_CLASSES] = [
     ["average_0", "probability_0", "packets_0"],
     ["average_1", "probability_1", "packets_1"],
@@ -350,7 +353,7 @@ impl Rio {
 }
 
 impl Coupling {
-    /// Whether the average of class `k` counts packets of class `own`.
+    /// Returns whether the average of class `k` counts packets of class `own`.
     fn counts(self, k: usize, own: usize) -> bool {
         match self {
             Self::Coupled => own <= k,
@@ -360,7 +363,7 @@ impl Coupling {
     }
 }
 
-/// The index of a packet's `class` in a list of `classes` classes.
+/// Returns the index of a packet's `class` in a list of `classes` classes.
 fn class_index(class: u8, classes: usize) -> usize {
     match usize::from(class) {
         0 => classes - 1,

@@ -1,11 +1,12 @@
-//! RIO-PS: RIO with preferential treatment to short flows.
+//! RIO-PS: RIO with preferential treatment of short flows.
 //!
 //! Guo & Matta, "The War Between Mice and Elephants", International Conference on Network Protocols (ICNP), 2001, and
-//! the talk about it. Edge routers label the first packets of every flow as short and the rest as long. Core routers
-//! run RIO on this label. The drop probability of a short packet depends on the average number of queued short packets,
-//! that of a long packet on the average of the whole queue. Thresholds are fractions of the buffer.
+//! the talk about it. Edge routers label the first packets of every flow as short and the flow's other packets as long.
+//! Core routers run RIO on this label. The drop probability of a short packet depends on the average number of queued
+//! short packets. The drop probability of a long packet depends on the average of the whole queue. Thresholds are
+//! fractions of the buffer.
 //!
-//! If all packets are long, this queue is identical to RED, including the sequence of random numbers.
+//! If all packets are long, this queue behaves identically to RED, including the sequence of random numbers.
 //!
 //! The documentation of [`Config`], which is printed in the reference, lists the differences from the sources and
 //! aqmlab's choices where the sources are silent.
@@ -18,11 +19,12 @@ use crate::red::spacing::Spacing;
 use crate::{Build, Describe, QueueDiscipline, TestCases};
 
 parameters! {
-    /// RIO-PS: RIO with two classes, packets of short and of long flows, whose thresholds are fractions of the buffer.
+    /// RIO-PS: RIO with one class for packets of short flows and one for packets of long flows, and with thresholds
+    /// that are fractions of the buffer.
     ///
     /// Packets must be labelled as short or long. A packet without a label is long.
     ///
-    /// Where the paper is silent:
+    /// aqmlab's choices where the paper is silent:
     ///
     /// - Thresholds are rounded to whole packets or bytes.
     /// - Packets are marked only while the average is below `max_th`, as in ns-2's RIO.
@@ -46,23 +48,24 @@ parameters! {
         pub weight: f64 = 1.0 / 512.0, "Guo & Matta 2001, Table III";
         /// Typical packet size, which determines how fast the averages decay while the link is idle.
         pub mean_packet: Size = Size::from_bytes(500), "Guo & Matta 2001, Table III";
-        /// Treatment of an ECN-capable packet selected for an early drop. Other packets are always dropped.
+        /// Treatment of an ECN-capable packet that is that is selected for an early drop. Other packets are always
+        /// dropped.
         pub ecn: EcnRule = EcnRule::BelowMaxTh, "Guo & Matta 2001, Table III, and ns-2's RIO";
         /// Spacing of the drops of a class, as in RED.
         pub spacing: Spacing = Spacing::Wait, "Guo & Matta 2001, Table III";
-        /// Drop function above the upper threshold of a class: the probability rises to 1 at twice this threshold
-        /// (true), or every packet is dropped (false).
+        /// Whether the drop probability of a class rises to 1 at twice the upper threshold of the class. If false,
+        /// every packet of the class is dropped above this threshold.
         pub gentle: bool = true, "Guo & Matta 2001, Table III";
         /// Arrivals at which the average that applies to long packets gets a sample.
         pub total_average: TotalAverage = TotalAverage::EveryArrival, "Clark & Fang 1998";
     }
 }
 
-/// Maximum share. A drop function with an upper threshold this far above the buffer size is practically flat.
+/// Maximum share. If the upper threshold is this far above the buffer size, the drop function is practically flat.
 const MAX_SHARE: f64 = 100.0;
 
 impl Config {
-    /// The equivalent RIO parameters, after all checks.
+    /// Checks all parameters and returns the equivalent parameters of RIO.
     fn rio(&self) -> Result<rio::Config, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let Self { limit, min_share, weight, mean_packet, ecn, spacing, gentle, total_average, .. } = *self;
@@ -94,7 +97,7 @@ impl Config {
             rules: Rules { mean_packet, gentle, spacing, ecn, ..Rules::default() },
             ..rio::Config::default()
         };
-        // Errors use the parameter names of RIO-PS. The thresholds are derived from the shares.
+        // Errors must use the parameter names of RIO-PS, in which the thresholds are derived from the shares.
         for error in rio.check().err().into_iter().flatten() {
             match error.path.as_str() {
                 "classes.0.max_p" => errors.add(ConfigError::at("short_max_p", error.problem)),
@@ -125,7 +128,7 @@ impl Describe for Config {
 
 impl TestCases for Config {}
 
-/// This share of `limit`, rounded to whole packets or bytes.
+/// Returns this share of `limit`, rounded to whole packets or bytes.
 fn part(limit: Length, share: f64) -> Length {
     let part = |whole: u64| libm::round(whole as f64 * share) as u64;
     match limit {

@@ -1,9 +1,9 @@
-//! Self-Configuring RED: RED that changes `max_p` once each time the average queue crosses a threshold.
+//! Self-Configuring RED: RED that changes `max_p` once each time the average queue length crosses a threshold.
 //!
 //! W. Feng, D. Kandlur, D. Saha, K. Shin, "A Self-Configuring RED Gateway", IEEE INFOCOM 1999: when the average falls
 //! below `min_th`, `max_p` is divided by `alpha`; when the average rises above `max_th`, `max_p` is multiplied by
-//! `beta`. The rest is RED (`red.rs`). Adaptive RED by Floyd, Gummadi and Shenker (2001) is a different algorithm
-//! (`adaptive_red.rs`).
+//! `beta`. All other parts are those of RED (`red.rs`). Adaptive RED by Floyd, Gummadi and Shenker (2001) is a
+//! different algorithm (`adaptive_red.rs`).
 //!
 //! The documentation of [`Config`], which is printed in the reference, lists aqmlab's choices where the paper is
 //! silent.
@@ -20,7 +20,7 @@ parameters! {
     /// Self-Configuring RED (Feng et al. 1999): RED that divides `max_p` by a constant when the average queue falls
     /// below `min_th`, and multiplies it by a constant when the average rises above `max_th`.
     ///
-    /// Where the paper is silent:
+    /// aqmlab's choices where the paper is silent:
     ///
     /// - `max_p` is limited to a range. The paper does not define one.
     /// - The first arrival, which finds an average below `min_th`, counts as a crossing (ns-2, ns-3).
@@ -29,9 +29,10 @@ parameters! {
     pub struct Config {
         /// Parameters of the RED queue; its `max_p` is the initial value.
         pub red: red::Config = red::Config::default(), "as `red`";
-        /// Divisor of `max_p` when the average falls below `min_th` (`alpha`): above 1.
+        /// Divisor of `max_p` when the average falls below `min_th` (`alpha`). The divisor must be above 1.
         pub alpha: f64 = 3.0, "Feng et al. 1999";
-        /// Factor of `max_p` when the average rises above `max_th` (`beta`): above 1.
+        /// Factor by which `max_p` is multiplied when the average rises above `max_th` (`beta`). The factor must be
+        /// above 1.
         pub beta: f64 = 2.0, "Feng et al. 1999";
         /// Minimum of `max_p`.
         pub bottom: f64 = 0.0001, "aqmlab's choice";
@@ -41,7 +42,7 @@ parameters! {
 }
 
 impl Config {
-    /// Builds the discipline after all checks.
+    /// Checks all parameters and builds the queue.
     fn discipline(&self, rate: Rate) -> Result<SelfConfiguringRed, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let Self { alpha, beta, bottom, top, .. } = *self;
@@ -64,9 +65,9 @@ impl Build for Config {
 }
 
 impl Describe for Config {
-    /// Drop function with the initial `max_p`.
+    /// Returns the drop function with the initial `max_p`.
     fn drop_curve(&self, average: f64, _relative_window: f64, _class: u8) -> Option<f64> {
-        // The rate affects how fast the average changes, but not the drop function.
+        // Any rate is suitable, because the rate affects only how fast the average changes, not the drop function.
         let any_rate = Rate::from_bps(10_000_000);
         Some(self.discipline(any_rate).ok()?.curve.probability(average))
     }
@@ -78,7 +79,8 @@ impl TestCases for Config {
     }
 }
 
-/// Position of the average relative to the thresholds when it was last not equal to a threshold.
+/// Position of the average relative to the thresholds. While the average equals a threshold, the previous position
+/// remains.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Side {
     Below,
@@ -86,7 +88,7 @@ enum Side {
     Above,
 }
 
-/// The discipline with its state.
+/// A Self-Configuring RED queue: the RED queue, and the state that changes `max_p`.
 #[derive(Clone)]
 pub struct SelfConfiguringRed {
     red: Red,
@@ -100,7 +102,7 @@ pub struct SelfConfiguringRed {
 }
 
 impl SelfConfiguringRed {
-    /// Changes `max_p` if this `average` is on another side of the thresholds than the previous average.
+    /// Changes `max_p` if `average` has crossed a threshold since the previous call.
     fn adapt(&mut self, average: f64) {
         let Curve { min, max, max_p, .. } = self.curve;
         let side = if average < min {

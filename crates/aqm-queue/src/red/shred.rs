@@ -1,12 +1,13 @@
 //! SHRED: RED with lower drop probabilities for small congestion windows.
 //!
 //! Claypool, Kinicki & Hartling, "Active Queue Management for Web Traffic", IEEE International Performance, Computing
-//! and Communications Conference, 2004, and the talk about it. Each packet carries its sender's congestion window. The
-//! drop function begins at a larger average for a packet of a small window, and at a smaller average for a packet of a
-//! large window. The slope is constant: `min_mod = min_th + (max_th - min_th) (1 - r)` and `maxp_mod = max_p (max_th -
-//! min_mod) / (max_th - min_th)`, where `r` is the ratio of the packet's window to the average window.
+//! and Communications Conference, 2004, and the talk about it. Each packet carries its sender's congestion window. For
+//! a packet whose sender has a small window, the drop function begins at a larger average; for a packet whose sender
+//! has a large window, it begins at a smaller average. The slope of the drop function does not change: `min_mod =
+//! min_th + (max_th - min_th) (1 - r)` and `maxp_mod = max_p (max_th - min_mod) / (max_th - min_th)`, where `r` is the
+//! ratio of the packet's window to the average window.
 //!
-//! If all windows are equal, this queue is identical to RED, including the sequence of random numbers.
+//! If all windows are equal, this queue behaves identically to RED, including the sequence of random numbers.
 //!
 //! The documentation of [`Config`], which is printed in the reference, lists aqmlab's choices where paper and talk are
 //! silent.
@@ -25,7 +26,7 @@ parameters! {
     ///
     /// Packets must carry their sender's window.
     ///
-    /// Where paper and talk are silent:
+    /// aqmlab's choices where the paper and the talk are silent:
     ///
     /// - The gentle part of the drop function starts at the packet's `maxp_mod`, the only choice without a jump.
     /// - The drop function of a large window may begin below an average of zero. `floor` determines its treatment.
@@ -36,7 +37,7 @@ parameters! {
     pub struct Config {
         /// Parameters of the RED queue.
         pub red: red::Config = red::Config::default(), "SHRED talk, slide 17";
-        /// Weight of the newest window in the average window (`w_c`): above 0, at most 1.
+        /// Weight of the newest window in the average window (`w_c`), above 0 and at most 1.
         pub window_weight: f64 = 0.002, "SHRED talk, slide 10";
         /// Treatment of a drop function that would begin below an average of zero.
         pub floor: Floor = Floor::Zero, "aqmlab's choice";
@@ -44,11 +45,13 @@ parameters! {
 }
 
 choices! {
-    /// Treatment of a drop function that would begin below an average of zero.
+    /// The treatment of a drop function that would begin below an average of zero.
     pub enum Floor {
-        /// The formulas are used unchanged: packets of a large window are dropped even at a small average.
+        /// The formulas are used unchanged, so that packets of senders with large windows may be dropped even at a
+        /// small average.
         None = "none",
-        /// The drop function begins at zero and keeps its slope, so that all larger windows are treated equally.
+        /// The drop function begins at zero and keeps its slope, so that all windows above a certain size are treated
+        /// equally.
         Zero = "zero",
         /// The drop function begins at zero and still reaches `r max_p` at `max_th`, so that it is steeper.
         ZeroRatio = "zero-ratio",
@@ -87,7 +90,7 @@ impl TestCases for Config {
     }
 }
 
-/// The discipline with its state.
+/// A SHRED queue: the RED queue on which it is based, and the average window.
 #[derive(Clone)]
 pub struct Shred {
     windows: WindowAverage,
@@ -123,11 +126,12 @@ impl Report for Shred {
     }
 }
 
-/// The drop function for a packet, given the ratio of its window to the average window (talk, slide 11).
+/// Returns the drop function for a packet. `relative_window` is the ratio of the packet's window to the average window
+/// (talk, slide 11).
 fn shifted_curve(curve: Curve, relative_window: f64, floor: Floor) -> Curve {
     let Curve { min, max, max_p, .. } = curve;
     let start = min + (max - min) * (1.0 - relative_window);
-    // The ratio is computed first so that an average window gets exactly RED's own curve.
+    // The ratio is computed first, so that a packet with the average window gets exactly the drop function of RED.
     let end = |start: f64| max_p * ((max - start) / (max - min));
     let (min, max_p) = match floor {
         Floor::None => (start, end(start)),

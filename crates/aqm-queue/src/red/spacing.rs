@@ -1,35 +1,35 @@
-//! Spacing of RED's drops by the count of packets since the last drop.
+//! Spaces RED's drops by the count of packets since the last drop.
 //!
-//! Floyd & Jacobson, "Random Early Detection Gateways for Congestion Avoidance", 1993, sections 4 and 7. `wait` is from
-//! ns-2.
+//! Floyd & Jacobson, "Random Early Detection Gateways for Congestion Avoidance", 1993, sections 4 and 7. The spacing
+//! `wait` is from ns-2.
 //!
-//! Where the paper is silent, aqmlab chooses: if `count * p_b` is at least 1 (2 with `wait`), the packet is selected
-//! with certainty, because the printed formula would become negative. With a probability of zero, no packet is selected
-//! and no random number is drawn.
+//! aqmlab's choices where the paper is silent: if `count * p_b` is at least 1 (or 2 with `wait`), the packet is
+//! certainly selected, because the printed formula would become infinite or negative. With a probability of zero, no
+//! packet is selected and no random number is drawn.
 
 use aqm_net::{Rng, Size, choices};
 
 choices! {
-    /// Spacing of drops.
+    /// The spacing of drops.
     pub enum Spacing {
-        /// `p_a = p_b / (1 - count p_b)`: gaps are uniform from 1 to `1/p_b`.
+        /// `p_a = p_b / (1 - count p_b)`: gaps between drops are uniformly distributed from 1 to `1/p_b` packets.
         NoWait = "no-wait",
-        /// No drop until `count p_b` is 1, then `p_a = p_b / (2 - count p_b)`: gaps are uniform from `1/p_b` to
-        /// `2/p_b`.
+        /// No packet is dropped until `count p_b` is 1; then `p_a = p_b / (2 - count p_b)`. Gaps between drops are
+        /// uniformly distributed from `1/p_b` to `2/p_b` packets.
         Wait = "wait",
         /// As `no-wait`, but after `count p_b` has exceeded 1, no packet is selected at random until the average has
-        /// left the range between the thresholds. This is the behaviour of ns-2's dsRED, where the formula becomes
+        /// left the range between the thresholds. ns-2's dsRED behaves in this way, because its formula becomes
         /// negative.
         Unguarded = "unguarded",
-        /// `p_a = p_b`, independently for each packet: gaps are geometric.
+        /// `p_a = p_b`, independently for each packet: gaps between drops are geometrically distributed.
         Independent = "none",
     }
 }
 
 choices! {
-    /// Dependence of the drop probability on the packet size.
+    /// The dependence of the drop probability on the packet size.
     pub enum PacketScaling {
-        /// No dependence.
+        /// The drop probability does not depend on the packet size.
         None = "none",
         /// `p_b` is multiplied by the ratio of the packet size to `mean_packet` before spacing, as in the paper.
         BeforeCount = "before-count",
@@ -39,7 +39,7 @@ choices! {
     }
 }
 
-/// Selection of packets to drop at a given `p_b`, with RED's count.
+/// The selection of packets to drop at a given `p_b`, with RED's count of packets since the last drop.
 #[derive(Clone, Debug)]
 pub(crate) struct DropSpacing {
     spacing: Spacing,
@@ -55,7 +55,7 @@ pub(crate) struct DropSpacing {
 }
 
 impl DropSpacing {
-    /// The state before the first packet.
+    /// Creates the state before the first packet.
     pub fn new(spacing: Spacing, scaling: PacketScaling, spare_first: bool, mean_packet: Size) -> Self {
         Self {
             spacing,
@@ -75,12 +75,13 @@ impl DropSpacing {
         self.count_bytes = 0;
     }
 
-    /// Notes that the average is below all thresholds, so that the next packet above them is the first.
+    /// Records that the average is below all thresholds, so that the next packet above a threshold counts as the first
+    /// packet.
     pub fn leave_range(&mut self) {
         self.inside = false;
     }
 
-    /// Whether a packet of `bytes` bytes is selected at random.
+    /// Returns whether a packet of `bytes` bytes is selected at random.
     pub fn selects(&mut self, bytes: u64, rng: &mut Rng) -> bool {
         if !self.inside {
             self.inside = true;
@@ -98,13 +99,13 @@ impl DropSpacing {
         p > 0.0 && rng.chance(p)
     }
 
-    /// `p_a`, at most 1.
+    /// Returns `p_a`, which is at most 1.
     fn drop_probability(&self, bytes: u64) -> f64 {
         let relative_size = || bytes as f64 / self.mean_packet as f64;
         let (p_b, count) = match self.scaling {
             PacketScaling::None => (self.probability, self.count),
             PacketScaling::BeforeCount => (self.probability * relative_size(), self.count),
-            // Whole packets of the mean size, as in ns-2.
+            // As in ns-2, the count is in whole packets of the mean size.
             PacketScaling::AfterCount => (self.probability, self.count_bytes / self.mean_packet),
         };
         let reach = count as i64 as f64 * p_b;
@@ -161,7 +162,7 @@ mod tests {
         assert_eq!(rng.bits(), untouched);
     }
 
-    /// The smallest number of packets up to the first selection, over many random streams.
+    /// Returns the smallest number of packets until the first packet is selected, over many random streams.
     fn earliest(begin: &DropSpacing, bytes: u64) -> usize {
         let first = |seed| {
             let mut rng = aqm_net::Streams::new(seed).named("earliest", 0);

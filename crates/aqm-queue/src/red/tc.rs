@@ -1,25 +1,27 @@
-//! Conversion of RED's parameters to the kernel's parameters by Linux's command `tc`.
+//! Converts RED's parameters to the kernel's parameters, as Linux's command `tc` does.
 //!
-//! iproute2 (A. Kuznetsov): `tc_red.c`, `tc_core.c` and the manual page tc-red; versions up to 6.1.
+//! The sources are `tc_red.c`, `tc_core.c` and the manual page tc-red of iproute2 (A. Kuznetsov), in versions up to
+//! 6.1.
 //!
-//! The kernel computes with shifts only. The weight is therefore a power of 1/2, in Linux 2.4 also the slope of the
-//! drop function, and the decay of the average while the link is idle is a table of shifts, one for each cell of idle
-//! time.
+//! The kernel computes only with shifts. The weight is therefore a power of 1/2; in Linux 2.4, the slope of the drop
+//! function is also a power of 1/2. For the decay of the average while the link is idle, the kernel has a table of
+//! shifts, with one shift for each cell of idle time.
 //!
-//! The kernel looks up the table in microseconds, but tc computes the table in ticks of the kernel's packet scheduler.
-//! Both had the same unit in Linux 2.4. Today a tick is 64 ns, so that the average decays 15.6 times as slowly as
-//! intended.
+//! The kernel reads the table by idle time in microseconds, but `tc` computes the table in ticks of the kernel's packet
+//! scheduler. In Linux 2.4, a tick was a microsecond. Today, a tick is 64 ns, so that the decay of the average takes
+//! 15.6 times as long as intended.
 //!
-//! Where tc's result is undefined in C, aqmlab rejects the value, for example a packet whose transmission takes less
-//! than one microsecond.
+//! aqmlab rejects values for which the result of `tc` is undefined in C, for example a packet whose transmission takes
+//! less than one microsecond.
 
 use aqm_net::{ConfigError, Rate, Size};
 
-/// The largest power of 1/2, as its logarithm (`Wlog`), with which a burst of `burst` packets of `avpkt` bytes that
-/// arrives at an empty queue does not raise the average above `min`.
+/// Returns the weight of the average, as a negative binary logarithm (`Wlog`). The weight is the largest power of 1/2
+/// with which a burst of `burst` packets of `avpkt` bytes, arriving at an empty queue, does not raise the average above
+/// `min`.
 ///
 /// # Errors
-/// If `burst` is too small or too large.
+/// Returns an error if `burst` is too small or too large.
 pub(crate) fn weight_log(burst: Option<u32>, min: u64, max: u64, avpkt: u64) -> Result<u32, ConfigError> {
     let automatic = (2 * u128::from(min) + u128::from(max)) / (3 * u128::from(avpkt));
     let burst = burst.map_or(automatic as f64, f64::from);
@@ -37,16 +39,16 @@ pub(crate) fn weight_log(burst: Option<u32>, min: u64, max: u64, avpkt: u64) -> 
     (1..32).find(fits).ok_or_else(|| ConfigError::at("burst", format!("is too large (got {burst})")))
 }
 
-/// `2^-log`.
+/// Returns `2^-log`.
 pub(crate) fn power_of_half(log: u32) -> f64 {
     libm::ldexp(1.0, -(log as i32))
 }
 
-/// The smallest power of two, as its logarithm (`Plog`), that exceeds `width / probability`, where `width` is `max -
-/// min` in bytes.
+/// Returns the binary logarithm (`Plog`) of the smallest power of two that exceeds `width / probability`, where `width`
+/// is `max - min` in bytes.
 ///
 /// # Errors
-/// If the power does not fit into 32 bits.
+/// Returns an error if the power does not fit into 32 bits.
 pub(crate) fn probability_log(probability: f64, width: u64) -> Result<u32, ConfigError> {
     let share = probability / width as f64;
     (0..32).find(|&log| share * libm::ldexp(1.0, log as i32) > 1.0).ok_or_else(|| {
@@ -58,21 +60,21 @@ pub(crate) fn probability_log(probability: f64, width: u64) -> Result<u32, Confi
     })
 }
 
-/// The clock whose ticks tc uses for the transmission time of a packet.
+/// The clock whose ticks `tc` uses for the transmission time of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Clock {
-    /// Microseconds.
+    /// A clock with ticks of one microsecond.
     Micros,
-    /// Ticks of 64 ns; 15.625 ticks are one microsecond.
+    /// A clock with ticks of 64 ns, of which 15.625 are one microsecond.
     Ticks,
 }
 
-/// Decay of the average during an idle time (`Stab`, `Scell_log`).
+/// The decay of the average during an idle time (`Stab`, `Scell_log`).
 #[derive(Clone, Debug)]
 pub(crate) struct IdleTable {
-    /// Logarithm of the length of one cell: a cell is `2^cell_log` microseconds long.
+    /// Binary logarithm of the length of a cell, which is `2^cell_log` microseconds.
     pub cell_log: u32,
-    /// Number of bits by which the average is shifted to the right; zero means less than one bit.
+    /// For each cell, the number of bits by which the average is shifted to the right. Zero means less than one bit.
     pub shifts: [u8; 256],
 }
 
@@ -80,15 +82,16 @@ pub(crate) struct IdleTable {
 const MAX_SHIFT: f64 = 31.0;
 
 impl IdleTable {
-    /// The table for a weight of `2^-weight_log`.
+    /// Creates the table for a weight of `2^-weight_log`.
     ///
     /// # Errors
-    /// If the transmission of `avpkt` takes too little or too much time at this `rate`.
+    /// Returns an error if the transmission of `avpkt` bytes takes too little or too much time at this `rate`.
     pub fn new(weight_log: u32, avpkt: Size, rate: Rate, clock: Clock) -> Result<Self, ConfigError> {
         let bytes_per_second = u128::from(rate.bps() / 8);
         let micros = (u128::from(avpkt.bytes()) * 1_000_000).checked_div(bytes_per_second).unwrap_or(0);
-        let problem =
-            format_args!("must take at least 1us to send at {rate}, because tc counts whole microseconds");
+        let problem = format_args!(
+            "must have a transmission time of at least 1us at {rate}, because tc computes in whole microseconds"
+        );
         ConfigError::unless(micros > 0, "avpkt", problem)?;
         let ticks = match clock {
             Clock::Micros => micros,
@@ -97,7 +100,7 @@ impl IdleTable {
         let decay = -libm::log1p(-power_of_half(weight_log)) / ticks as f64;
         let cells = |log: u32| MAX_SHIFT / decay * power_of_half(log);
         let Some(cell_log) = (0..32).find(|&log| cells(log) < 512.0) else {
-            let problem = format!("takes too long to send at {rate} with this weight of the average");
+            let problem = format!("takes too long to send at {rate} with this weight of the average queue");
             return Err(ConfigError::at("avpkt", problem));
         };
         let mut shifts = [0; 256];
@@ -108,8 +111,8 @@ impl IdleTable {
         Ok(Self { cell_log, shifts })
     }
 
-    /// The value of `average` after an idle time of `micros` microseconds. In the first cells, where a shift by one bit
-    /// is too coarse, the average decreases linearly, but never to less than half.
+    /// Returns the value of `average` after an idle time of `micros` microseconds. In the first cells, in which a shift
+    /// by one bit would be too large, the average decreases linearly, but never to less than half of its value.
     pub fn after(&self, average: u64, micros: u64) -> u64 {
         let micros = micros.min(255 << self.cell_log);
         match self.shifts[(micros >> self.cell_log) as usize] {
@@ -128,7 +131,7 @@ mod tests {
 
     #[test]
     fn the_weight_for_a_burst_is_the_weight_that_the_kernel_reports() {
-        // min, max, mean packet, burst (or tc's default): Wlog.
+        // Each row contains min, max, the mean packet size, burst (or the default of `tc`) and the expected Wlog.
         for (min, max, mean, burst, log) in [
             (5_000, 18_000, 500, None, 4),
             (5_000, 18_000, 1_000, None, 3),
@@ -168,12 +171,15 @@ mod tests {
             |clock| IdleTable::new(3, Size::from_bytes(1500), Rate::from_bps(140_000), clock).unwrap();
         let (ticks, micros) = (table(Clock::Ticks), table(Clock::Micros));
         assert_eq!((ticks.cell_log, micros.cell_log), (20, 16));
-        // In one second a 140 kb/s link could send 11.67 packets. The intended shift is 1.56, which is 11.67 times
-        // -ln(7/8); 16 s in ticks are 1.02 times one second in microseconds.
+        // In one second, a link of 140 kb/s could send 11.67 packets. The intended shift is 1.56, which is 11.67 times
+        // -ln(7/8). An idle time of 16 s, looked up in the table in ticks, has the effect of 1.02 s in the table in
+        // microseconds.
         assert_eq!((micros.after(1 << 40, 1_000_000), ticks.after(1 << 40, 16_000_000)), (1 << 39, 1 << 39));
-        // 85714 us are 1,339,281 ticks, and one cell adds a shift of 0.104547: a shift of 5 is reached in cell 48.
+        // 85714 us are 1,339,281 ticks, and each cell increases the shift by 0.104547, so that the shift is 5 in cell
+        // 48.
         assert_eq!([47, 48].map(|cell| ticks.after(1 << 40, cell << 20)), [1 << 36, 1 << 35]);
-        // A cell is 65.5 ms or 1.05 s long: half way to one half, the average has decreased by a quarter.
+        // A cell is 65.5 ms long in the table in microseconds, and 1.05 s long in the table in ticks. Halfway to the
+        // time at which the average is halved, the average has decreased by a quarter.
         assert_eq!((micros.after(1 << 40, 1 << 14), ticks.after(1 << 40, 1 << 18)), (3 << 38, 3 << 38));
         assert_eq!((micros.after(1 << 40, 0), micros.after(1 << 40, u64::MAX)), (1 << 40, 1 << 9));
     }

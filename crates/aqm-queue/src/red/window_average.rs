@@ -3,8 +3,9 @@
 //! Claypool, Kinicki & Hartling, "Active Queue Management for Web Traffic", IEEE International Performance, Computing
 //! and Communications Conference, 2004, and the talk about it, slide 10.
 //!
-//! Where paper and talk are silent, aqmlab chooses:
-//! - The average window starts with the first window seen and does not change while the link is idle.
+//! aqmlab's choices where the paper and the talk are silent:
+//! - The average window starts with the window of the first packet that carries one, and does not change while the link
+//!   is idle.
 //! - A packet without a window has the ratio 1 and does not change the average window.
 
 use aqm_net::{ConfigError, Packet};
@@ -19,10 +20,10 @@ pub(crate) struct WindowAverage {
 }
 
 impl WindowAverage {
-    /// An average without a sample; `weight` is the parameter `window_weight`.
+    /// Creates an average without samples. `weight` is the parameter `window_weight`.
     ///
     /// # Errors
-    /// If the weight is not above 0 and at most 1.
+    /// Returns an error unless the weight is above 0 and at most 1.
     pub fn new(weight: f64) -> Result<Self, ConfigError> {
         if weight > 0.0 && weight <= 1.0 {
             Ok(Self { weight, value: None })
@@ -40,7 +41,7 @@ impl WindowAverage {
         window / *average
     }
 
-    /// Shows the average, which is zero until a packet carries a window.
+    /// Reports the average window, which is zero until a packet carries a window.
     pub fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
         show(Gauge::new("window_average", self.value.unwrap_or(0.0), "segments"));
     }

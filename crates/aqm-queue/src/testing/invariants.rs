@@ -1,24 +1,24 @@
-//! Invariants of every discipline, checked at every call.
+//! Invariants of every queue discipline, which are checked at every call.
 //!
-//! [`watched`] wraps a discipline with independent accounting of every packet:
-//! - A packet is either queued, sent or reported as dropped, exactly once.
+//! [`watched`] wraps a discipline, keeps an independent account of every packet, and checks that:
+//! - Every packet that has arrived is either queued, or was sent or reported as dropped exactly once.
 //! - Packets of one flow keep their order. If ECN bits select the queue (`ecn_mask`), the order is kept within each
-//!   queue, unless SFB around it may mark packets first. In CAKE, the order is kept until flows have shared a queue,
-//!   after which one of them moves to another queue of its set.
-//! - The backlog never exceeds `limit`, and that of an inner discipline never exceeds its own `limit`. The reported
-//!   backlog is correct.
-//! - Only ECN-capable packets are marked, once, and only if the parameters allow marks.
-//! - A packet is sent whenever the queue is not empty, unless the discipline reports until when all packets are held
-//!   back.
-//! - Gauges are finite, probabilities are between 0 and 1, and the `average` queue never exceeds the longest queue so
-//!   far.
+//!   queue, unless the discipline is inside an SFB that may mark packets first. In CAKE, the order is kept until flows
+//!   share a queue, because one of these flows later moves to another queue of its set.
+//! - The backlog never exceeds `limit`, and the backlog of an inner discipline never exceeds the `limit` of this
+//!   discipline. The reported backlog is correct.
+//! - Only ECN-capable packets are marked, at most once, and only if the parameters allow marks.
+//! - A packet is sent whenever the queue is not empty, unless the discipline reports the time until which it delays all
+//!   packets.
+//! - Gauges are finite, probabilities are between 0 and 1, and the gauge `average` never exceeds the longest queue
+//!   length so far.
 //!
 //! By convention, some parameters have the same meaning in every discipline, and the invariants read them from the
-//! configuration: `limit` (unless [`crate::TestCases::max_backlog`] returns another limit; one packet more if
-//! `admits` or `kernel` selects Linux 2.4), `ecn` (marks are allowed unless it is `"off"` or false; CAKE has no such
-//! parameter and marks), `ce_threshold` (marks are allowed if it is set) and `min_th` (the unit of averages; without
-//! it, the unit of `limit`). The name of a gauge of one class ends with the class's number: `average_0`. A violated
-//! invariant is a bug in aqmlab, so the wrapper panics.
+//! configuration: `limit` (unless [`crate::TestCases::max_backlog`] returns another limit; the backlog may exceed it by
+//! one packet if `admits` or `kernel` selects the behaviour of Linux 2.4), `ecn` (marks are allowed unless it is
+//! `"off"` or false; CAKE has no such parameter and always marks), `ce_threshold` (marks are allowed if it is set) and
+//! `min_th` (the unit of averages; without it, the unit of `limit`). The name of a gauge of one class ends with the
+//! class's number: `average_0`. If an invariant is violated, aqmlab has a bug, so the wrapper panics.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -31,10 +31,10 @@ use crate::{
     Report, drop_tail,
 };
 
-/// Builds the discipline of `config` with invariant checks. The ids of queued packets must be unique.
+/// Builds the discipline that `config` describes, with invariant checks. The ids of queued packets must be unique.
 ///
 /// # Errors
-/// As [`crate::Build::build`].
+/// Returns the same errors as [`crate::Build::build`].
 pub fn watched(config: &Config, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
     let mut limits = BTreeMap::new();
     find_limits(config, "", &mut limits);
@@ -48,7 +48,7 @@ pub fn watched(config: &Config, rate: Rate) -> Result<Box<dyn QueueDiscipline>, 
     }))
 }
 
-/// Whether the parameters of the discipline, or of an inner discipline, allow marks.
+/// Returns whether the parameters of the discipline, or of an inner discipline, allow marks.
 pub fn may_mark(config: &Config) -> bool {
     fn allows(parameters: &Value) -> bool {
         match parameters {
@@ -68,7 +68,7 @@ pub fn may_mark(config: &Config) -> bool {
     allows(&config.to_value())
 }
 
-/// Number of times that a flow had to share a queue of CAKE, in the discipline or in its inner disciplines.
+/// Returns how many times a flow had to share a queue of CAKE, in the discipline or in its inner disciplines.
 fn collisions(qdisc: &dyn QueueDiscipline, now: Instant) -> u64 {
     let statistics = qdisc.tc_statistics(now);
     let tins = statistics["tins"].as_array().into_iter().flatten();
@@ -77,7 +77,8 @@ fn collisions(qdisc: &dyn QueueDiscipline, now: Instant) -> u64 {
     found
 }
 
-/// The parameter `name` at the outermost level that contains it, without the parameters of inner disciplines.
+/// Returns the parameter `name` at the outermost level that contains a parameter of this name. Parameters of inner
+/// disciplines are not searched.
 fn setting<'a>(parameters: &'a Value, name: &str) -> Option<&'a Value> {
     let inside = |value: &&Value| value.get("kind").is_none();
     match parameters {
@@ -89,9 +90,9 @@ fn setting<'a>(parameters: &'a Value, name: &str) -> Option<&'a Value> {
     }
 }
 
-/// Collects the limits of the inner disciplines, by the paths of their parameters below `path`.
+/// Collects the limits of the inner disciplines, indexed by the paths of their parameters below `path`.
 fn find_limits(config: &Config, path: &str, found: &mut BTreeMap<String, Limit>) {
-    // The limits do not depend on the link rate.
+    // The link rate does not matter, because the limits do not depend on it.
     for inner in config.inner(Rate::default()) {
         let path = if path.is_empty() { inner.path } else { format!("{path}.{}", inner.path) };
         find_limits(inner.config, &path, found);
@@ -117,7 +118,7 @@ impl Limit {
         }
     }
 
-    /// Checks the backlog of the discipline at `path`.
+    /// Checks the backlog of the discipline at `path` against this limit.
     fn check(self, waiting: Backlog, path: &str) {
         let Backlog { packets, bytes } = waiting;
         let more = if self.allows_one_more {
@@ -164,7 +165,7 @@ impl Expected {
     fn of(config: &Config) -> Self {
         let parameters = config.to_value();
         let own = length(&parameters, "min_th").or(length(&parameters, "limit"));
-        // The average that a wrapper reports is that of its queue.
+        // The average that a wrapper reports is the average of its inner queue.
         let average_unit = own.filter(|_| config.inner(Rate::default()).is_empty());
         let ecn_mask = match setting(&parameters, "ecn_mask").and_then(Value::as_str) {
             Some("l4s-ect") => 1,
@@ -183,10 +184,10 @@ impl Expected {
 struct Watched {
     inner: Box<dyn QueueDiscipline>,
     expected: Expected,
-    /// The limits of the inner disciplines, by the paths of their parameters.
+    /// The limits of the inner disciplines, indexed by the paths of their parameters.
     limits: BTreeMap<String, Limit>,
-    /// Number of calls without checks of the inner disciplines. Without these pauses, the checks of thousands of inner
-    /// disciplines would take too long.
+    /// Number of calls until the inner disciplines are checked again. If they were checked at every call, the checks of
+    /// thousands of inner disciplines would take too long.
     calls_until_check: u64,
     accounting: Accounting,
 }
@@ -290,7 +291,7 @@ impl Watched {
                 }
                 ("average", Some(expected)) => {
                     assert_eq!(unit, Gauge::length(name, value, expected).unit, "the unit of {name}");
-                    // Sums of rounded parts may exceed the total by a rounding error.
+                    // An average that is a sum of rounded parts may exceed the total by a rounding error.
                     let max = self.accounting.max.in_unit_of(expected) as f64 * (1.0 + 1e-9);
                     assert!((0.0..=max).contains(&value), "average is {value}, longest queue {max}");
                 }
@@ -307,7 +308,7 @@ impl Watched {
         let mut checked = 0;
         outer.inner(&mut |name, inner| {
             let path = if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
-            // A leaf of HTB without a configured queue has Drop Tail with its defaults.
+            // If no queue is configured for a leaf of HTB, the leaf has a Drop Tail queue with its defaults.
             let limit = self.limits.get(&path).copied().unwrap_or_else(|| Limit {
                 length: Some(drop_tail::Config::default().limit),
                 allows_one_more: false,
@@ -322,7 +323,7 @@ impl Watched {
 /// An independent record of the queued packets.
 #[derive(Clone, Default)]
 struct Accounting {
-    /// The packets by flow, and by whether ECN bits select another queue.
+    /// The packets, grouped by flow and by whether ECN bits select another queue.
     flows: BTreeMap<(u32, bool), VecDeque<Packet>>,
     backlog: Backlog,
     max: Backlog,
@@ -330,7 +331,7 @@ struct Accounting {
 
 impl Accounting {
     fn arrive(&mut self, packet: Packet, ecn_mask: u8) {
-        // The average may include the arriving packet, regardless of its fate.
+        // The average may include the arriving packet, even if this packet is dropped.
         let queue = (packet.flow, packet.ecn as u8 & ecn_mask != 0);
         self.flows.entry(queue).or_default().push_back(packet);
         self.backlog.packets += 1;
@@ -339,7 +340,7 @@ impl Accounting {
         self.max.bytes = self.max.bytes.max(self.backlog.bytes);
     }
 
-    /// The queue that contains this packet.
+    /// Returns the record of the queue that contains this packet.
     fn queue_of(&mut self, packet: &Packet) -> &mut VecDeque<Packet> {
         let waits = |queue: &VecDeque<Packet>| queue.iter().any(|waiting| waiting.id == packet.id);
         let is_other = self.flows.get(&(packet.flow, true)).is_some_and(waits);
@@ -378,7 +379,7 @@ impl Accounting {
     }
 }
 
-/// Checks and records fates, and forwards them to the outer observer.
+/// Checks and records reports on drops and marks, and forwards them to the outer observer.
 struct CheckingObserver<'a> {
     accounting: &'a mut Accounting,
     marks: bool,
@@ -413,7 +414,7 @@ mod tests {
     use crate::Fifo;
     use crate::testing::Ignore;
 
-    /// The faults of a defective discipline.
+    /// The faults of an intentionally defective discipline.
     #[derive(Clone, Copy, PartialEq)]
     enum Fault {
         None,

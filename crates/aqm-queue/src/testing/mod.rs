@@ -1,13 +1,14 @@
-//! Tools for tests and benchmarks of disciplines, in this crate and in others.
+//! Tools for tests and benchmarks of queue disciplines, in this crate and in other crates.
 //!
-//! - [`Ignore`] and [`Fates`]: observers. `Ignore` discards every drop and mark, and `Fates` records and counts them.
-//! - [`Driver`]: a discipline without a link, controlled call by call, with a record of its packets' fates. Use it for
-//!   tests of algorithms and of published numbers of drops.
-//! - [`packet`] and [`ect`]: packets of a given size, without and with ECN.
-//! - A discipline *with* a link is a [`Port`](crate::Port): build one and pass it [`Fates`] or [`Ignore`].
-//! - `tests/line/` of this crate sends random bursts of four flows through a scheduler at a port, for properties of
+//! - [`Ignore`] and [`Fates`] are observers. `Ignore` discards reports on drops and marks, and `Fates` records and
+//!   counts them.
+//! - [`Driver`] contains a discipline without a link, which a test controls call by call, and a record of dropped and
+//!   marked packets. Use the driver for tests of algorithms and of published numbers of drops.
+//! - [`packet`] and [`ect`] return packets of a given size: `packet` without ECN, `ect` with ECN.
+//! - To test a discipline *with* a link, build a `Port` (crate `aqm-link`) and pass [`Fates`] or [`Ignore`] to it.
+//! - `tests/line/` of this crate sends random bursts of four flows through a scheduler at a port, to test properties of
 //!   fair queueing (requires `proptest`).
-//! - [`invariants::watched`] wraps any discipline so that every call is checked. The driver uses it.
+//! - [`invariants::watched`] wraps any discipline so that every call is checked. The driver uses this wrapper.
 
 pub mod invariants;
 
@@ -16,7 +17,7 @@ use serde_json::Value;
 
 use crate::{Config, Context, Observer, QueueDiscipline, Reason};
 
-/// An observer that discards all fates.
+/// An observer that discards all reports on drops and marks.
 #[derive(Clone, Copy, Debug)]
 pub struct Ignore;
 
@@ -25,34 +26,34 @@ impl Observer for Ignore {
     fn marked(&mut self, _: &Packet, _: Reason, _: Instant) {}
 }
 
-/// An observer that records all fates in order.
+/// An observer that records all drops and marks in order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Fates {
-    /// All fates, in order.
+    /// All drops and marks, in order.
     pub list: Vec<Fate>,
-    /// The number of fates of each kind.
+    /// The numbers of drops and marks.
     pub counts: Counts,
 }
 
 /// A packet that was dropped or marked.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fate {
-    /// The packet, with its mark.
+    /// The packet, including its mark.
     pub packet: Packet,
-    /// Whether the packet was marked (`true`) or dropped.
+    /// Whether the packet was marked (`true`) or dropped (`false`).
     pub is_mark: bool,
-    /// The reason.
+    /// The reason for the drop or mark.
     pub why: Reason,
-    /// The time.
+    /// The time of the drop or mark.
     pub at: Instant,
 }
 
-/// Numbers of drops by reason, and of marks.
+/// The numbers of drops for each reason, and the number of marks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Random drops.
+    /// Drops at random before the queue was full.
     pub early: u64,
-    /// Drops of every packet beyond a limit of the algorithm, for example RED's `max_th`.
+    /// Drops while the algorithm dropped every packet, for example above RED's `max_th`.
     pub forced: u64,
     /// Drops because the queue was full.
     pub overflow: u64,
@@ -63,19 +64,19 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Drops, for any reason.
+    /// Returns the number of drops, for any reason.
     pub fn drops(&self) -> u64 {
         self.early + self.forced + self.overflow + self.other
     }
 }
 
 impl Fates {
-    /// The dropped packets, in order.
+    /// Returns the dropped packets, in order.
     pub fn dropped_packets(&self) -> impl Iterator<Item = &Packet> {
         self.list.iter().filter(|fate| !fate.is_mark).map(|fate| &fate.packet)
     }
 
-    /// The marked packets, in order.
+    /// Returns the marked packets, in order.
     pub fn marked_packets(&self) -> impl Iterator<Item = &Packet> {
         self.list.iter().filter(|fate| fate.is_mark).map(|fate| &fate.packet)
     }
@@ -98,13 +99,13 @@ impl Observer for Fates {
     }
 }
 
-/// A discipline controlled call by call. The test sets the time.
+/// A discipline that a test controls call by call. The test sets the time.
 pub struct Driver {
     /// The discipline, with invariant checks.
     pub queue: Box<dyn QueueDiscipline>,
-    /// The queue's random stream.
+    /// The random stream that the discipline uses.
     pub rng: Rng,
-    /// The fates of packets so far.
+    /// The drops and marks so far.
     pub fates: Fates,
     /// The time of the next call.
     pub now: Instant,
@@ -112,7 +113,7 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// Builds the discipline described by `table`, for a 10 Mb/s link.
+    /// Builds the discipline that `table` describes, for a link of 10 Mb/s.
     ///
     /// # Panics
     /// Panics if the table is invalid.
@@ -120,7 +121,7 @@ impl Driver {
         Self::at_rate(table, Rate::from_bps(10_000_000), seed)
     }
 
-    /// Builds the discipline described by `table`, for a link of this rate.
+    /// Builds the discipline that `table` describes, for a link with this rate.
     ///
     /// # Panics
     /// Panics if the table is invalid.
@@ -135,7 +136,7 @@ impl Driver {
         }
     }
 
-    /// Enqueues a copy of `like` with a unique id. Returns `true` if a packet was dropped or marked.
+    /// Enqueues a copy of `like` with a unique id. Returns `true` if this call dropped or marked a packet.
     pub fn offer(&mut self, like: Packet) -> bool {
         let before = self.fates.list.len();
         let mut cx = Context { now: self.now, rng: &mut self.rng, observer: &mut self.fates };
@@ -144,15 +145,15 @@ impl Driver {
         self.fates.list.len() > before
     }
 
-    /// Dequeues a packet.
+    /// Dequeues a packet and returns it, if there is one.
     pub fn take(&mut self) -> Option<Packet> {
         let mut cx = Context { now: self.now, rng: &mut self.rng, observer: &mut self.fates };
         self.queue.dequeue(&mut cx)
     }
 
-    /// Enqueues 20,000 packets of any kind, with pauses. Nine in ten arrivals are followed by a departure. From time to
-    /// time there are no departures, or the queue is emptied and the link becomes idle. Returns, for each packet,
-    /// whether a packet was dropped or marked.
+    /// Enqueues 20,000 packets, with pauses. The function `like` creates each packet. Nine in ten arrivals are followed
+    /// by a departure. From time to time, there are no departures, or the queue is emptied and the link becomes idle.
+    /// Returns, for each arrival, whether a packet was dropped or marked.
     pub fn offer_irregularly(&mut self, like: impl Fn(u32) -> Packet) -> Vec<bool> {
         let mut fates = Vec::new();
         for k in 0..20_000_u32 {
@@ -168,10 +169,10 @@ impl Driver {
         fates
     }
 
-    /// The value of the gauge `name`.
+    /// Returns the value of the gauge `name`.
     ///
     /// # Panics
-    /// If there is no gauge of this name.
+    /// Panics if there is no gauge with this name.
     pub fn gauge(&self, name: &str) -> f64 {
         let mut value = None;
         self.queue.gauges(&mut |gauge| value = value.or((gauge.name == name).then_some(gauge.value)));
@@ -179,12 +180,12 @@ impl Driver {
     }
 }
 
-/// A packet of this size.
+/// Returns a packet of this size.
 pub fn packet(bytes: u16) -> Packet {
     Packet { bytes, ..Packet::default() }
 }
 
-/// An ECN-capable packet of this size.
+/// Returns an ECN-capable packet of this size.
 pub fn ect(bytes: u16) -> Packet {
     Packet { bytes, ecn: Ecn::Ect0, ..Packet::default() }
 }

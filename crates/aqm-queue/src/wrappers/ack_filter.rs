@@ -1,14 +1,16 @@
-//! An ACK filter before a queue: drops queued acknowledgements that a later one makes redundant.
+//! An ACK filter before a queue: drops a queued acknowledgement if a later acknowledgement makes it redundant.
 //!
 //! T. Høiland-Jørgensen, D. Täht, J. Morton, "Piece of CAKE: A Comprehensive Queue Management Solution for Home
 //! Gateways", IEEE LANMAN 2018, section IV: on an asymmetric link with a fast data direction and a slow acknowledgement
-//! direction, most acknowledgements are redundant. `ack_filter_rules.rs` determines which ones, after Linux 6.1's CAKE.
+//! direction, most acknowledgements are redundant. `ack_filter_rules.rs` determines which acknowledgements are
+//! redundant, with the rules of CAKE in Linux 6.1.
 //!
-//! CAKE searches the queue of a flow, which is part of CAKE. This filter does not know the structure of the queue after
-//! it. The latest acknowledgement takes the slot of the previous one, the previous one takes the slot of the one before
-//! it, and so on down to the slot of the redundant acknowledgement, which is dropped. Acknowledgements therefore keep
-//! their order, and the queue does not notice the change: it contains one packet less than arrived, and none of its
-//! packets is dropped.
+//! CAKE can search the queue of each flow, because these queues are part of CAKE. This filter, by contrast, does not
+//! know the internal structure of the queue behind it, so it exchanges packets within the queue. The latest
+//! acknowledgement replaces the previous acknowledgement of its flow, the previous one replaces the acknowledgement
+//! before that, and so on, until the redundant acknowledgement is replaced and dropped. Acknowledgements therefore keep
+//! their order, and the queue does not detect the exchange: the latest acknowledgement never arrives in the queue, and
+//! the queue drops no packet.
 //!
 //! Differences from the sources, and choices where the sources are silent, are listed in the documentation of
 //! [`Config`], which the reference prints.
@@ -22,26 +24,28 @@ use crate::wrappers::wrapper::{Inside, Wrapper, wrapper};
 use crate::{Acknowledgement, Context, Observer, Reason};
 
 wrapper! {
-    /// An ACK filter before a queue: a queued acknowledgement without data is dropped if a later one makes it
+    /// An ACK filter before a queue: drops a queued acknowledgement without data if a later acknowledgement makes it
     /// redundant.
     ///
-    /// Restrictions that allow the filter before any queue:
+    /// The following restrictions allow any queue discipline behind the filter:
     ///
-    /// - Only consecutive acknowledgements of a flow that the queue cannot distinguish (same size, ECN bits, class,
-    ///   hosts and label) are considered, and at most the last eight of them.
-    /// - Data that the queue recorded at a packet's arrival, such as the arrival time, stays with the packet's slot.
+    /// - The filter considers only consecutive acknowledgements of a flow that the queue cannot distinguish (same size,
+    ///   ECN bits, class, hosts and label), and at most the last eight of them.
+    /// - If an acknowledgement replaces another acknowledgement in the queue, it takes over the data that the queue
+    ///   recorded when the replaced packet arrived, such as the arrival time.
     pub struct Config {
-        /// The condition under which an acknowledgement is dropped.
+        /// Condition under which an acknowledgement is dropped.
         pub mode: Mode = Mode::Conservative, "tc-cake: `ack-filter`";
     }
 }
 
 choices! {
-    /// The condition under which an acknowledgement is dropped in favour of a later one.
+    /// The condition under which an acknowledgement is dropped in favour of a later acknowledgement.
     pub enum Mode {
-        /// If another acknowledgement with the same effect remains in the queue: at least every second one passes.
+        /// An acknowledgement is dropped if another acknowledgement with the same effect remains in the queue, so that
+        /// at least every second acknowledgement passes.
         Conservative = "conservative",
-        /// If a later acknowledgement makes it redundant.
+        /// An acknowledgement is dropped if a later acknowledgement makes it redundant.
         Aggressive = "aggressive",
     }
 }
@@ -84,7 +88,7 @@ impl Run {
         self.len += 1;
     }
 
-    /// Removes one slot.
+    /// Removes `slot` from the run.
     fn remove(&mut self, slot: u32) {
         let at = self.slots().iter().position(|one| *one == slot).expect("the slot is in its run");
         self.slots.copy_within(at + 1..self.len, at);
@@ -92,17 +96,17 @@ impl Run {
     }
 }
 
-/// The run of a packet, if the packet is in a run.
+/// The number of a packet's run, if the packet is in a run.
 type InRun = Option<u32>;
 
-/// The running wrapper.
+/// An ACK filter with its state.
 #[derive(Clone)]
 struct AckFilter {
     aggressive: bool,
-    /// The runs by number.
+    /// The runs, indexed by number.
     runs: Vec<Run>,
     free: Vec<u32>,
-    /// The run of a flow.
+    /// The number of each flow's run.
     index: HashIndex,
     ack_drops: u64,
 }
@@ -112,7 +116,7 @@ impl AckFilter {
         self.index.find(flow.into(), |run| self.runs[run as usize].flow == flow)
     }
 
-    /// Starts a run for `flow`, which has none.
+    /// Starts a run for `flow`, which must not have a run.
     fn begin(&mut self, flow: u32) -> u32 {
         let run = Run { flow, ..Run::default() };
         let number = match self.free.pop() {
@@ -139,14 +143,15 @@ impl AckFilter {
         }
     }
 
-    /// Ends a run.
+    /// Ends the run with this number.
     fn end(&mut self, number: u32) {
         self.index.remove(self.runs[number as usize].flow.into(), number);
         self.free.push(number);
     }
 
-    /// Replaces one of the acknowledgements in `run` that `packet`, with the header `newest`, makes redundant: all
-    /// later ones move up. Returns the replaced packet; `None` if none is redundant.
+    /// Removes an acknowledgement of `run` that `packet`, whose header is `newest`, makes redundant. All later
+    /// acknowledgements move up by one slot, and `packet` takes the last slot. Returns the removed packet, or `None` if
+    /// no acknowledgement is redundant.
     fn replace_redundant(
         &self,
         run: &Run,
@@ -159,12 +164,12 @@ impl AckFilter {
         let first = slots.iter().rposition(is_other).map_or(0, |other| other + 1);
         let alike = (first..slots.len()).map(|at| (at, observer.acknowledgement(inside.packet(slots[at]))));
         let at = redundant(alike, newest, self.aggressive)?;
-        // From the last slot to the redundant packet's slot, each packet moves up.
+        // Each packet from the last slot to the redundant packet's slot moves up.
         Some(slots[at..].iter().rev().fold(packet, |later, slot| inside.exchange(*slot, later)))
     }
 }
 
-/// Whether a queue cannot distinguish the packets.
+/// Returns whether the two packets are so similar that a queue cannot distinguish them.
 fn is_alike(one: &Packet, other: &Packet) -> bool {
     let properties = |packet: &Packet| {
         (packet.bytes, packet.ecn, packet.class, packet.label, packet.source, packet.destination)
@@ -220,7 +225,7 @@ mod tests {
     use super::*;
     use crate::{Build as _, QueueDiscipline};
 
-    /// The headers of packets by id, and the ids of those that the filter has dropped.
+    /// The headers of packets, indexed by packet id, and the ids of the packets that the filter has dropped.
     #[derive(Default)]
     struct Ends {
         header: Vec<Option<Acknowledgement>>,
@@ -251,7 +256,8 @@ mod tests {
             Self { queue, rng: Streams::new(1).named("queue", 0), ends: Ends::default() }
         }
 
-        /// Enqueues a packet of this flow and size, with this acknowledgement if there is one.
+        /// Enqueues a packet of this flow and size. If `header` is set, the packet is an acknowledgement with this
+        /// header.
         fn offer(&mut self, flow: u32, bytes: u16, header: Option<Acknowledgement>) {
             let id = self.ends.header.len() as u32;
             self.ends.header.push(header);
@@ -259,12 +265,12 @@ mod tests {
             self.queue.enqueue(Packet { id, flow, bytes, ..Packet::default() }, &mut cx);
         }
 
-        /// Enqueues acknowledgements with these numbers, of one flow.
+        /// Enqueues acknowledgements of one flow with these acknowledgement numbers.
         fn acknowledge(&mut self, numbers: &[u64]) {
             numbers.iter().for_each(|&number| self.offer(0, 40, Some(ack(number))));
         }
 
-        /// The ids of the departing packets, in order.
+        /// Dequeues all packets and returns their ids, in order.
         fn sent(&mut self) -> Vec<u32> {
             let mut cx = Context { now: Instant::START, rng: &mut self.rng, observer: &mut self.ends };
             std::iter::from_fn(|| self.queue.dequeue(&mut cx)).map(|packet| packet.id).collect()
@@ -306,7 +312,7 @@ mod tests {
         rig.offer(7, 40, Some(ack(1)));
         rig.acknowledge(&[2]);
         assert_eq!((rig.sent(), &rig.ends.filtered[..]), (vec![2, 1], &[0][..]));
-        // The first of two duplicates is the redundant one.
+        // If two acknowledgements are duplicates, the first of them is redundant.
         let mut rig = Rig::new(Mode::Conservative);
         rig.acknowledge(&[1]);
         rig.offer(7, 40, None);

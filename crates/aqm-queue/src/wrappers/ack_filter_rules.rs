@@ -1,26 +1,31 @@
-//! The rules of an ACK filter, independent of a queue: which queued acknowledgement a newer one makes redundant.
+//! The rules of an ACK filter, which do not depend on a queue: they determine which queued acknowledgement a newer
+//! acknowledgement makes redundant.
 //!
 //! T. Høiland-Jørgensen, D. Täht, J. Morton, "Piece of CAKE: A Comprehensive Queue Management Solution for Home
 //! Gateways", IEEE LANMAN 2018, and Linux 6.1's `net/sched/sch_cake.c` (`cake_ack_filter`), which the rules follow:
-//! - The newest packet has ACK and no SYN, and may carry data. At most one packet is dropped in favour of it.
+//! - The newest packet has the flag ACK but not SYN, and may carry data. At most one queued packet is dropped in favour
+//!   of the newest packet.
 //! - An older packet of the same connection is redundant if it is a *bare* acknowledgement, does not acknowledge more
-//!   than the newest, and reports no SACK block that the newest does not cover. If both acknowledge the same data, the
-//!   newest must report more by SACK: duplicate acknowledgements are kept, because senders count them.
-//! - A packet that reports duplicate data (D-SACK: a block below its number) is kept.
-//! - Conservative: the older of two redundant packets is dropped, so that at least one remains queued.
-//! - Aggressive: a single redundant packet is dropped, too, if it is directly before the newest in the queue and their
-//!   ECN bits are equal.
-//! - A redundant packet is kept if the next packet of its connection has other ECN bits (ECE, CWR), because the change
-//!   is information.
+//!   than the newest packet, and reports no SACK block that the newest packet does not cover. If both packets have the
+//!   same acknowledgement number, the newest packet must report more bytes by SACK: duplicate acknowledgements are
+//!   kept, because senders count them.
+//! - A packet that reports duplicate data is kept (D-SACK, a SACK block below the acknowledgement number).
+//! - In conservative mode, the older of two redundant packets is dropped, so that at least one of them remains queued.
+//! - In aggressive mode, a single redundant packet is also dropped if it is directly before the newest packet in the
+//!   queue and the ECN bits of these two packets are equal.
+//! - A redundant packet is kept if the next packet of its connection has other ECN bits (ECE, CWR), because the sender
+//!   must be informed of this change.
 //!
-//! aqmlab's choice: the kernel keeps an older packet whose timestamps are later than those of the newest. This does not
-//! occur within a connection, so timestamps are ignored, as are options that no sender in aqmlab uses.
+//! aqmlab's choice: the kernel keeps an older packet whose timestamps are later than those of the newest packet.
+//! Because such packets do not occur within a connection, aqmlab ignores timestamps. aqmlab also ignores TCP options
+//! that its senders do not use.
 
 use crate::Acknowledgement;
 
-/// Returns the packet in a queue that `newest` makes redundant. `waiting` contains the queued packets without the
-/// newest, the oldest first: a handle for each packet, and its acknowledgement if it belongs to the connection of the
-/// newest (`None` for any other packet). `aggressive`: whether a single redundant packet may be dropped.
+/// Returns the packet in a queue that `newest` makes redundant. `waiting` contains an entry for each queued packet, the
+/// oldest first, without the newest packet. An entry consists of a handle and of the packet's acknowledgement, which is
+/// `None` if the packet does not belong to the connection of the newest packet. If `aggressive` is true, a single
+/// redundant packet may be dropped.
 pub fn redundant<H>(
     waiting: impl IntoIterator<Item = (H, Option<Acknowledgement>)>,
     newest: &Acknowledgement,
@@ -44,7 +49,7 @@ pub fn redundant<H>(
     (aggressive && is_last && ecn_bits(&only) == ecn_bits(newest)).then_some(handle)
 }
 
-/// Whether `newest` makes `older` redundant, apart from the ECN bits.
+/// Returns whether `newest` makes `older` redundant, if ECN bits are ignored.
 fn covers_all(older: &Acknowledgement, newest: &Acknowledgement) -> bool {
     older.bare
         && older.number <= newest.number
@@ -59,13 +64,13 @@ fn ecn_bits(acknowledgement: &Acknowledgement) -> (bool, bool) {
     (acknowledgement.ece, acknowledgement.cwr)
 }
 
-/// The SACK blocks of the newest packet compared with those of an older one.
+/// The result of comparing the SACK blocks of the newest packet with those of an older packet.
 enum Sacked {
-    /// Some blocks are not covered.
+    /// The newest packet does not cover all blocks of the older packet.
     NotCovered,
-    /// All blocks are covered, and no more bytes are reported.
+    /// The newest packet covers all blocks of the older packet, and does not report more bytes.
     NoMore,
-    /// All blocks are covered, and more bytes are reported.
+    /// The newest packet covers all blocks of the older packet, and reports more bytes.
     More,
 }
 
@@ -98,7 +103,7 @@ mod tests {
         Acknowledgement { ece: true, ..ack(number) }
     }
 
-    /// The index of the dropped packet among `waiting`, all of one connection.
+    /// Returns the index of the dropped packet in `waiting`, whose packets all belong to one connection.
     fn dropped(waiting: &[Acknowledgement], newest: Acknowledgement, aggressive: bool) -> Option<usize> {
         redundant(waiting.iter().map(|&one| Some(one)).enumerate(), &newest, aggressive)
     }
@@ -170,7 +175,7 @@ mod tests {
 
     #[test]
     fn a_change_of_ecn_bits_is_not_lost() {
-        // The last packet before the change is kept, and so are single packets after it.
+        // The last packet before the change of ECN bits is kept, and a single packet after the change is also kept.
         assert_eq!(dropped(&[ack(1), ece(2)], ece(3), false), None);
         assert_eq!(dropped(&[ack(1), ece(2)], ece(3), true), Some(1));
         assert_eq!(dropped(&[ack(1), ece(2), ece(3)], ece(4), false), Some(1));
@@ -186,7 +191,8 @@ mod tests {
         );
     }
 
-    /// The rules again, as statements about all pairs: slow, and without a state that moves along the queue.
+    /// A second implementation of the rules, as statements about all pairs of packets. This implementation is slow, but
+    /// keeps no state while it walks along the queue.
     fn by_the_statements(
         waiting: &[Acknowledgement],
         newest: &Acknowledgement,

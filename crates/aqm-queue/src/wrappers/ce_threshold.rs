@@ -1,12 +1,12 @@
-//! A marking threshold after any queue: the step marking for which DCTCP and L4S were designed.
+//! A marking threshold after any queue: implements the step marking for which DCTCP and L4S were designed.
 //!
-//! Linux 6.1's `codel`, `fq_codel` and `fq` (`ce_threshold`): a departing packet is marked if it has waited longer than
-//! the threshold, is ECN-capable, and is selected by `ce_threshold_selector`. Linux 6.17's `dualpi2` (`step_thresh`)
-//! does the same, or marks packets that leave more than a given number of packets behind.
+//! In `codel`, `fq_codel` and `fq` of Linux 6.1 (`ce_threshold`), a departing packet is marked if it has waited longer
+//! than the threshold, is ECN-capable, and is selected by `ce_threshold_selector`. `dualpi2` of Linux 6.17
+//! (`step_thresh`) does the same, or marks packets behind which more than a given number of packets remain.
 //!
-//! DCTCP (M. Alizadeh et al., SIGCOMM 2010; RFC 8257) marks a packet that finds more than a threshold queued when it
-//! *arrives*. As in Linux, aqmlab marks the departing packet, so that the mark reports the current queue and not the
-//! queue at the packet's arrival.
+//! DCTCP (M. Alizadeh et al., SIGCOMM 2010; RFC 8257) marks a packet if the queue exceeds a threshold when the packet
+//! *arrives*. As in Linux, aqmlab marks the departing packet, so that the mark reports the current state of the queue
+//! and not its state at the packet's arrival.
 //!
 //! Differences from the sources, and choices where the sources are silent, are listed in the documentation of
 //! [`Config`], which the reference prints.
@@ -18,19 +18,21 @@ use crate::wrappers::wrapper::{Inside, Wrapper, wrapper};
 use crate::{Context, Reason};
 
 wrapper! {
-    /// A marking threshold after a queue: packets that waited too long, or leave too large a backlog behind, are
-    /// marked.
+    /// A marking threshold after a queue: marks packets that waited too long, or behind which too many packets or bytes
+    /// remain.
     ///
     /// Without `queue`, this is the step marking of DCTCP and L4S.
     ///
     /// Differences from the thresholds of Linux:
     ///
-    /// - The backlog behind a packet may also be a number of bytes.
-    /// - The queue drops and marks packets independently. A packet that the queue has marked is not changed.
+    /// - The threshold for the backlog behind a packet may also be in bytes.
+    /// - The inner queue drops and marks packets independently of the threshold. A packet that the inner queue has
+    ///   marked stays marked and is not marked again.
     pub struct Config {
-        /// Waiting time, or backlog behind the packet in packets or bytes, above which the packet is marked.
+        /// Threshold above which a departing packet is marked: the time that the packet has waited, or the number of
+        /// packets or bytes that remain behind it.
         pub threshold: Threshold = Threshold::Time(Span::from_millis(1)), "Linux 6.17, dualpi2: `step_thresh`";
-        /// Which packets are marked.
+        /// ECN-capable packets that are marked.
         pub ecn: Selector = Selector::Any, "Linux: `ce_threshold_selector` 0/0";
     }
 }
@@ -48,7 +50,7 @@ choices! {
 }
 
 impl Selector {
-    /// Whether packets with these ECN bits are selected. Packets that are already marked may be included.
+    /// Returns whether packets with these ECN bits are selected. Packets that are already marked may be selected, too.
     #[inline]
     pub(crate) fn selects(self, ecn: Ecn) -> bool {
         match self {
@@ -69,17 +71,18 @@ impl Config {
     }
 }
 
-/// The running wrapper.
+/// A marking threshold with its state.
 #[derive(Clone)]
 struct CeThreshold {
     threshold: Threshold,
     selector: Selector,
-    /// Departed packets that exceeded the threshold and have a mark, from the threshold or from before.
+    /// Number of departed packets that exceeded the threshold and have a mark, whether the threshold or something else
+    /// marked them.
     ce_mark: u64,
 }
 
 impl Wrapper for CeThreshold {
-    /// The packet's arrival time.
+    /// The arrival time of the packet.
     type Note = Instant;
 
     fn on_arrival(&mut self, packet: Packet, inside: &mut Inside<Instant>, cx: &mut Context<'_>) {
@@ -114,8 +117,8 @@ mod tests {
     use super::*;
     use crate::testing::{Driver, Fate, ect, packet};
 
-    /// The labels of the packets marked among three kinds of packets, one label each, that arrive at 0 and leave at
-    /// this time.
+    /// Returns the labels of the marked packets. Packets of three kinds, each kind with its own label, arrive at the
+    /// time 0 and leave at the time `departure`.
     fn marked(table: Value, departure: u64) -> Vec<u16> {
         let mut driver = Driver::new(table, 1);
         for (label, ecn) in [(0, Ecn::NotEct), (1, Ecn::Ect1), (2, Ecn::Ect0), (3, Ecn::Ce)] {

@@ -1,10 +1,13 @@
-//! Wrappers: a processing step before or after a queue, which may be any other discipline (the parameter `queue`).
+//! Wrappers: a processing step before or after an inner queue, which may be any other discipline (the parameter
+//! `queue`).
 //!
-//! `wrapper.rs` contains the common parts of all wrappers: the inner queue and the translation of its packets' fates.
-//! - `ack_filter.rs`: drops acknowledgements made redundant by later ones (`ack_filter_rules.rs`, from CAKE).
+//! `wrapper.rs` contains the parts that all wrappers share: the inner queue, and the translation of packet ids in its
+//! reports.
+//! - `ack_filter.rs`: drops acknowledgements that later acknowledgements make redundant (`ack_filter_rules.rs`, with
+//!   the rules of CAKE).
 //! - `ce_threshold.rs`: marks packets that waited longer than a threshold.
 //! - `policer.rs`: drops packets that exceed a rate.
-//! - `stab.rs`: packet lengths with link-layer overhead.
+//! - `stab.rs`: changes packet lengths by the overhead of a link layer.
 
 pub(crate) mod ack_filter;
 pub mod ack_filter_rules;

@@ -1,9 +1,10 @@
-//! A policer before a queue: packets that exceed the rate of a token bucket are dropped.
+//! A policer before a queue: drops packets that exceed the rate of a token bucket.
 //!
-//! J. Heinanen, R. Guerin, RFC 2697 (one rate) and RFC 2698 (two rates), without colours. The bucket is initially full
-//! and is filled at `rate` up to `burst`. A packet for which there are enough tokens takes one per byte. Any other
-//! packet takes none and is dropped. With `peak` there is a second bucket, filled at that rate up to `peak_burst`, and
-//! a packet needs tokens in both, as in Linux 6.1's `act_police`.
+//! The sources are J. Heinanen, R. Guerin, RFC 2697 (one rate) and RFC 2698 (two rates), without colours. The token
+//! bucket is initially full, and is filled at `rate` up to `burst`. If the bucket contains enough tokens for a packet,
+//! the packet removes one token per byte and passes. Otherwise, the packet removes no tokens and is dropped. With
+//! `peak`, there is a second bucket, which is filled at the rate `peak` up to `peak_burst`. A packet then needs enough
+//! tokens in both buckets, as in `act_police` of Linux 6.1.
 //!
 //! Differences from the sources, and choices where the sources are silent, are listed in the documentation of
 //! [`Config`], which the reference prints.
@@ -15,23 +16,24 @@ use crate::wrappers::wrapper::{Inside, Wrapper, wrapper};
 use crate::{Context, Gauge, Reason};
 
 wrapper! {
-    /// A policer before a queue: packets for which a token bucket has no tokens are dropped.
+    /// A policer before a queue: drops packets for which a token bucket does not contain enough tokens.
     ///
     /// Differences from Linux:
     ///
-    /// - Tokens are counted exactly; the kernel counts whole nanoseconds of transmission.
-    /// - A packet larger than a bucket never passes.
-    /// - Packets that exceed the rate are dropped. Other actions (`conform-exceed`), `avrate`, limits in packets per
-    ///   second, `overhead` and `linklayer` are not supported.
+    /// - Tokens are counted exactly, whereas the kernel counts whole nanoseconds of transmission.
+    /// - A packet that is larger than a token bucket never passes.
+    /// - Packets that exceed the rate are always dropped. Other actions (`conform-exceed`), `avrate`, limits in packets
+    ///   per second, `overhead` and `linklayer` are not supported.
     pub struct Config {
-        /// Token rate. If omitted, the link rate.
+        /// Token rate. Default: the link rate.
         pub rate: Option<Rate> = None, "aqmlab's choice";
-        /// Size of the bucket: bytes that may pass at once after an idle time; at least the largest packet.
+        /// Size of the token bucket: number of bytes that may pass at once after an idle time. The bucket should be at
+        /// least as large as the largest packet.
         pub burst: Size = Size::from_bytes(15_000),
             "aqmlab's choice: ten Ethernet packets; RFC 2697 recommends one or more";
         /// Rate at which a burst may pass. If omitted, a burst passes at once.
         pub peak: Option<Rate> = None, "RFC 2698: `PIR`; Linux: `peakrate`";
-        /// Size of the bucket of `peak`: bytes that may pass at once.
+        /// Size of the token bucket for `peak`: number of bytes that may pass at once.
         pub peak_burst: Size = Size::from_bytes(1600),
             "aqmlab's choice: about one packet; RFC 2698: `PBS`; Linux: `mtu`";
     }
@@ -63,7 +65,7 @@ impl Config {
     }
 }
 
-/// A token bucket. Its unit is the product of one bit per second and one nanosecond, so that times are exact.
+/// A token bucket. The unit of tokens is one bit per second times one nanosecond, so that times are exact.
 #[derive(Clone)]
 struct Bucket {
     rate: Rate,
@@ -71,7 +73,7 @@ struct Bucket {
     tokens: u128,
 }
 
-/// Tokens for a byte.
+/// Number of tokens for one byte.
 const BYTE: u128 = 8_000_000_000;
 
 impl Bucket {
@@ -81,8 +83,8 @@ impl Bucket {
         Self { rate, size, tokens: size }
     }
 
-    /// The tokens left after taking tokens for `bytes`, `passed` nanoseconds after the last update; `None` if there are
-    /// too few.
+    /// Returns the tokens that remain after tokens for `bytes` have been removed, `passed` nanoseconds after the last
+    /// update. Returns `None` if there are not enough tokens.
     #[inline]
     fn without(&self, bytes: u16, passed: u64) -> Option<u128> {
         let added = u128::from(passed) * u128::from(self.rate.bps());
@@ -90,18 +92,18 @@ impl Bucket {
     }
 }
 
-/// The running wrapper.
+/// A policer with its state.
 #[derive(Clone)]
 struct Policer {
     bucket: Bucket,
     peak: Option<Bucket>,
-    /// The time at which tokens were last taken.
+    /// The time at which tokens were last removed.
     filled_at: Instant,
     dropped: u64,
 }
 
 impl Policer {
-    /// Takes tokens for a packet of this size, if there are enough.
+    /// Removes the tokens for a packet of this size, if there are enough tokens. Returns whether there are enough.
     #[inline]
     fn conforms(&mut self, bytes: u16, now: Instant) -> bool {
         let passed = now.since(self.filled_at).nanos();
@@ -142,8 +144,8 @@ mod tests {
     use super::*;
     use crate::testing::{Driver, packet};
 
-    /// The fates of `count` packets of a size that arrive at intervals of `gap` nanoseconds: `G` for packets that pass,
-    /// `R` for dropped ones.
+    /// Returns the results for `count` packets of a size that arrive at intervals of `gap` nanoseconds: `G` for packets
+    /// that pass, `R` for packets that are dropped.
     fn fates(table: Value, count: u64, bytes: u16, gap: u64) -> String {
         let mut driver = Driver::new(table, 1);
         let mut fate = |number: u64| {
@@ -161,20 +163,21 @@ mod tests {
 
     #[test]
     fn inets_token_bucket_colours_the_same_packets() {
-        // INET, tests/module/diffserv: 10 packets of 1052 B every 8.192 ms, CIR 500 kb/s, CBS 2000 B.
+        // The test is from INET, tests/module/diffserv: 10 packets of 1052 B arrive, one every 8.192 ms. CIR is 500
+        // kb/s, and CBS is 2000 B.
         assert_eq!(fates(policer("500kbps", "2000B"), 10, 1052, 8_192_000), "GGRGRGRGRG");
     }
 
     #[test]
     fn a_full_bucket_passes_exactly_its_size() {
-        // ns-3's first test of TBF: four packets of 1500 B from a bucket of 6000 B.
+        // The test is ns-3's first test of TBF: a bucket of 6000 B is sufficient for four packets of 1500 B.
         assert_eq!(fates(policer("1kbps", "6000B"), 5, 1500, 0), "GGGGR");
         assert_eq!(fates(policer("1kbps", "1499B"), 3, 1500, 3_600_000_000_000), "RRR");
     }
 
     #[test]
     fn a_packet_passes_at_the_exact_time_at_which_there_are_enough_tokens() {
-        // 1000 B at 8 Mb/s take a millisecond.
+        // The transmission of 1000 B at 8 Mb/s takes a millisecond.
         assert_eq!(fates(policer("8Mbps", "1000B"), 4, 1000, 1_000_000), "GGGG");
         assert_eq!(fates(policer("8Mbps", "1000B"), 4, 1000, 999_999), "GRGR");
     }
@@ -183,7 +186,7 @@ mod tests {
     fn at_any_rate_the_bytes_passed_are_the_rate_and_a_burst() {
         for bps in [16_u64, 56_000, 10_000_000, 400_000_000_000, 10_000_000_000_000] {
             let (count, bytes) = (100_000_u64, 1500_u64);
-            // The offered load is twice the rate that may pass.
+            // The packets arrive at twice the rate that may pass.
             let gap = (bytes * 8 * 1_000_000_000 / bps / 2).max(1);
             let rate = format!("{bps}bps");
             let passed = fates(policer(&rate, "15000B"), count, 1500, gap).matches('G').count() as f64;
@@ -201,8 +204,8 @@ mod tests {
         table["peak_burst"] = json!("1000B");
         assert_eq!(fates(table.clone(), 6, 1000, 500_000), "GRGRGR");
         assert_eq!(fates(table.clone(), 6, 1000, 1_000_000), "GGGGGG");
-        // The burst is used up after 17 packets, because 2 packets of tokens arrive while 15 are sent. Then one packet
-        // in eight passes.
+        // The burst is used up after 17 packets, because tokens for 2 packets arrive while 15 packets are sent. After
+        // that, one packet in eight passes.
         let passed = fates(table, 33, 1000, 1_000_000);
         assert_eq!(&passed[..17], "GGGGGGGGGGGGGGGGG");
         assert_eq!(passed[17..].matches('G').count(), 2);

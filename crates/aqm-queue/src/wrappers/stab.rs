@@ -1,10 +1,10 @@
-//! A size table before a queue: the queue uses the length that each packet would have on another link.
+//! A size table before a queue: makes the inner queue use the length that each packet would have on another link.
 //!
-//! `tc-stab(8)`, with the table as created by `tc` (iproute2, `tc_core.c`) and the lookup of the kernel
-//! (`net/sched/sch_api.c`, `__qdisc_calculate_pkt_len`). The length is that of the packet plus `overhead`, and at least
-//! `mpu`. With `linklayer = "atm"`, it is the length of the ATM cells, 53 bytes for each 48 bytes or part of 48. The
-//! table has 512 slots of 4 bytes, so that with `mpu` or ATM, lengths are first rounded up to multiples of 4. A length
-//! above 2048 bytes is computed from several slots.
+//! The source is `tc-stab(8)`. The table is computed as in `tc` (iproute2, `tc_core.c`), and is read as in the kernel
+//! (`net/sched/sch_api.c`, `__qdisc_calculate_pkt_len`). The length is the packet's length plus `overhead`, but at
+//! least `mpu`. With `linklayer = "atm"`, the length is that of the ATM cells: 53 bytes for each 48 bytes or part of 48
+//! bytes. The table has 512 slots of 4 bytes, so that, with `mpu` or ATM, lengths are first rounded up to multiples of
+//! 4 bytes. A length above 2048 bytes is computed from several slots.
 //!
 //! Differences from the sources are listed in the documentation of [`Config`], which the reference prints.
 
@@ -15,24 +15,27 @@ use crate::Context;
 use crate::wrappers::wrapper::{Inside, Wrapper, wrapper};
 
 wrapper! {
-    /// A size table before a queue: for limits, quanta, rates and all other byte counts, the queue uses the length that
-    /// a packet would have on another link.
+    /// A size table before a queue: for limits, quanta, rates and all other byte counts, the inner queue uses the
+    /// length that a packet would have on another link.
     ///
-    /// The link after the queue sends the packet with its own length; only the queue uses the other one. A shaper
-    /// inside (`htb`, `fq` with `maxrate`) therefore enforces a rate as measured on the other link, while transmission
-    /// times on the simulated link do not change. `cake` has its own framing parameters.
+    /// Only the inner queue uses this length; the simulated link sends the packet with its original length. A shaper as
+    /// the inner queue (`htb`, `fq` with `maxrate`) therefore enforces a rate as measured on the other link, while
+    /// transmission times on the simulated link do not change. `cake` does not need a size table, because it has its
+    /// own framing parameters.
     ///
     /// Differences from Linux:
     ///
-    /// - `mtu` and `tsize` of the table are `tc`'s defaults, 2047 and 512.
+    /// - The parameters `mtu` and `tsize` of the table have the defaults of `tc`, 2047 and 512, and cannot be changed.
     /// - A length is at most 65,535 bytes.
-    /// - Memory, which the kernel counts by allocation, is counted by the length in the table.
-    /// - `tc` shows the table as part of the queue; aqmlab shows it as a queue that contains another one. Its backlog
-    ///   is in bytes of packets, and the inner queue's backlog is in lengths of the table.
+    /// - The memory of a packet is computed from its length in the table, whereas the kernel counts the allocated
+    ///   memory.
+    /// - `tc` shows the table as part of the queue, whereas aqmlab shows the table as a queue that contains another
+    ///   queue. The outer backlog counts the original lengths of packets, and the inner backlog counts lengths of the
+    ///   table.
     pub struct Config {
-        /// Bytes that the other link adds to each packet; may be negative.
+        /// Number of bytes that the other link adds to each packet. The number may be negative.
         pub overhead: i64 = 0, "tc-stab";
-        /// Minimum length on the other link.
+        /// Minimum length of a packet on the other link.
         pub mpu: Size = Size::from_bytes(0), "tc-stab";
         /// Link layer of the other link.
         pub linklayer: LinkLayer = LinkLayer::Ethernet, "tc-stab";
@@ -40,18 +43,18 @@ wrapper! {
 }
 
 choices! {
-    /// The link layer of a link.
+    /// The link layer of the other link.
     pub enum LinkLayer {
         /// Packets are sent unchanged.
         Ethernet = "ethernet",
-        /// ATM cells with 48 bytes of data in 53, as on ADSL.
+        /// Packets are sent in ATM cells of 53 bytes, of which 48 are data, as on ADSL.
         Atm = "atm",
     }
 }
 
 /// The range of the overhead.
 const OVERHEADS: std::ops::RangeInclusive<i64> = -2047..=2047;
-/// The largest packet of the table (`mtu`), which also limits `mpu`.
+/// The largest packet in the table (`mtu`), which also limits `mpu`.
 const MAX_LENGTH: u64 = 2047;
 /// The number of slots of the table (`tsize`), and the bytes per slot as a power of two (`cell_log`).
 const SLOTS: u32 = 512;
@@ -80,7 +83,7 @@ impl Config {
     }
 }
 
-/// The lengths on the other link.
+/// The size table, which contains the lengths on the other link.
 #[derive(Clone, Copy)]
 struct Table {
     overhead: i32,
@@ -89,7 +92,7 @@ struct Table {
 }
 
 impl Table {
-    /// The length of a packet of this size.
+    /// Returns the length on the other link of a packet of this size.
     #[inline]
     fn length(self, bytes: u16) -> u16 {
         let length = i32::from(bytes) + self.overhead;
@@ -105,23 +108,23 @@ impl Table {
         length.clamp(1, u16::MAX.into()) as u16
     }
 
-    /// The length in a slot (`tc_adjust_size`).
+    /// Returns the length in this slot of the table (`tc_adjust_size`).
     fn in_slot(self, slot: u32) -> u32 {
         let length = ((slot + 1) << SLOT_LOG).max(self.mpu);
         if self.is_atm { length.div_ceil(48) * 53 } else { length }
     }
 }
 
-/// The running wrapper.
+/// A size table with its state.
 #[derive(Clone)]
 struct Stab {
     table: Table,
-    /// The bytes of the queued packets.
+    /// The total size of the queued packets in bytes, without the table.
     bytes: u64,
 }
 
 impl Wrapper for Stab {
-    /// The packet's size in bytes.
+    /// The original size of the packet in bytes.
     type Note = u16;
 
     fn on_arrival(&mut self, packet: Packet, inside: &mut Inside<u16>, cx: &mut Context<'_>) {
@@ -150,18 +153,20 @@ mod tests {
         sizes.iter().map(|bytes| table.length(*bytes)).collect()
     }
 
-    /// Computed by hand from `tc_calc_size_table` and `__qdisc_calculate_pkt_len`.
+    /// The expected lengths are computed by hand from `tc_calc_size_table` and `__qdisc_calculate_pkt_len`.
     #[test]
     fn lengths_are_those_of_the_kernels_table() {
         // Without a table, only the overhead is added.
         assert_eq!(lengths(22, 0, false, &[64, 1514, 65_530]), [86, 1536, 65_535]);
         assert_eq!(lengths(-60, 0, false, &[40, 64]), [1, 4]);
-        // Slots of 4 bytes: 1514 is in slot 378, whose length is 1516.
+        // Slots have 4 bytes: a packet of 1514 bytes is in slot 378, whose length is 1516 bytes.
         assert_eq!(lengths(0, 64, false, &[40, 64, 65, 1514]), [64, 64, 68, 1516]);
-        // 40 + 10 bytes are two cells, and 1500 + 40 bytes are 33. (1540 - 1) / 4 is slot 384, 1540 bytes.
+        // A packet of 40 + 10 bytes needs two cells, and a packet of 1500 + 40 bytes needs 33 cells. The slot of 1540
+        // bytes is (1540 - 1) / 4 = 384, whose length is 1540 bytes.
         assert_eq!(lengths(10, 0, true, &[38, 40]), [53, 106]);
         assert_eq!(lengths(40, 0, true, &[1500]), [33 * 53]);
-        // Slot 749 of 3000 bytes: the length of the last slot plus that of slot 237, 952 bytes.
+        // The slot of 3000 bytes would be 749. The length is therefore that of the last slot plus that of slot 237,
+        // which has 952 bytes.
         assert_eq!(lengths(0, 0, true, &[3000]), [43 * 53 + 20 * 53]);
     }
 
@@ -185,7 +190,7 @@ mod tests {
                 None => driver.now = driver.queue.next_ready().expect("the packet is delayed"),
             }
         }
-        // 33 cells of 53 bytes at 1 Mb/s.
+        // A packet consists of 33 cells of 53 bytes, which are sent at 1 Mb/s.
         let between = sent[10].since(sent[0]).nanos() / 10;
         assert!(between.abs_diff(33 * 53 * 8 * 1000) < 1000, "{between} ns");
         assert!(sent[0] == Instant::START);

@@ -1,11 +1,12 @@
-//! The common parts of wrappers: a processing step before or after a queue, which may be any other discipline.
+//! The parts that all wrappers share. A wrapper is a processing step before or after an inner queue, which may be any
+//! other discipline.
 //!
-//! The file of a wrapper contains its [`Wrapper`] and its own parameters. The inner queue is in this file: [`Inside`]
-//! stores the queue, assigns new ids to its packets, and reports their fates under their original ids. A wrapper may
-//! therefore replace a queued packet by another, and the queue never contains two packets with the same id. All reports
-//! of the inner queue are also reports of the wrapper.
+//! The file of a wrapper contains its [`Wrapper`] and its own parameters. This file contains the inner queue:
+//! [`Inside`] stores the queue, assigns new ids to the queue's packets, and reports drops and marks with the original
+//! ids. A wrapper may therefore replace a queued packet by another packet, and the queue never contains two packets
+//! with the same id. All reports of the inner queue are also reports of the wrapper.
 //!
-//! aqmlab's choice: a gauge of the queue is hidden if the wrapper has a gauge of the same name.
+//! aqmlab's choice: a gauge of the inner queue is hidden if the wrapper has a gauge of the same name.
 
 use aqm_net::{Backlog, ConfigErrors, Instant, Packet, Rate, Rng};
 use serde_json::{Value, json};
@@ -17,16 +18,16 @@ use crate::{
     Reason, Report, drop_tail, htb,
 };
 
-/// Declares the `Config` of a wrapper, with the wrapper's own parameters first, and implements `Build`.
-/// `Config::wrapper` checks the own parameters and returns the [`Wrapper`]. `Config::own_corners` returns the hardest
-/// sets of own parameters.
+/// Declares the `Config` of a wrapper, in which the wrapper's own parameters precede `queue`, and implements `Build`.
+/// `Config::wrapper` must check the wrapper's own parameters and return the [`Wrapper`]. `Config::own_corners` must
+/// return test cases of the wrapper's own parameters.
 macro_rules! wrapper {
     ( $(#[doc = $about:literal])+ pub struct Config { $($own:tt)* } ) => {
         ::aqm_net::parameters! {
             $(#[doc = $about])+
             pub struct Config {
                 $($own)*
-                /// The inner queue, any discipline. If omitted, `drop-tail` with its defaults.
+                /// Inner queue discipline, which may be any discipline. Default: `drop-tail` with its defaults.
                 pub queue: Option<Box<$crate::Config>> = None, "aqmlab's choice";
             }
         }
@@ -72,8 +73,8 @@ macro_rules! wrapper {
 }
 pub(crate) use wrapper;
 
-/// Each of the wrapper's own sets of parameters, and the first of them with queues that drop, mark, reorder and delay
-/// packets.
+/// Returns the test cases of a wrapper: each set of the wrapper's own parameters, and the first set combined with inner
+/// queues that drop, mark, reorder and delay packets.
 pub(crate) fn corners(own: Vec<Value>) -> Vec<Value> {
     let mut small = red::small();
     small["kind"] = json!("red");
@@ -96,7 +97,7 @@ pub(crate) fn corners(own: Vec<Value>) -> Vec<Value> {
     [own.clone(), around].concat()
 }
 
-/// The processing of packets by a wrapper.
+/// The interface that every wrapper implements, which processes packets.
 pub(crate) trait Wrapper: Clone + Send + Sync + 'static {
     /// The data that the wrapper stores for each queued packet.
     type Note: Copy + Send + Sync + 'static;
@@ -104,7 +105,7 @@ pub(crate) trait Wrapper: Clone + Send + Sync + 'static {
     /// Drops an arriving packet or enqueues it.
     fn on_arrival(&mut self, packet: Packet, inside: &mut Inside<Self::Note>, cx: &mut Context<'_>);
 
-    /// Processes a departing packet. `inside` contains the packets behind it.
+    /// Processes a departing packet. `inside` contains the packets that remain queued.
     #[inline]
     fn on_departure(
         &mut self,
@@ -115,59 +116,60 @@ pub(crate) trait Wrapper: Clone + Send + Sync + 'static {
     ) {
     }
 
-    /// Notifies that the packet in `slot` is no longer queued, for any reason.
+    /// Notifies the wrapper that the packet in `slot` is no longer queued, for any reason.
     #[inline]
     fn on_removed(&mut self, _slot: u32, _note: Self::Note) {}
 
-    /// As [`QueueDiscipline::on_start`]. The queue is notified separately.
+    /// Starts a run, as [`QueueDiscipline::on_start`] does. The inner queue is notified separately.
     fn on_start(&mut self, _chance: &mut Rng) {}
 
-    /// The backlog.
+    /// Returns the backlog of the wrapper.
     fn backlog(&self, inside: &Inside<Self::Note>) -> Backlog {
         inside.backlog()
     }
 
-    /// As [`Report::gauges`].
+    /// Reports the wrapper's own gauges, as [`Report::gauges`] does.
     fn gauges(&self, _show: &mut dyn FnMut(Gauge)) {}
 
-    /// As [`Report::tc_statistics`]. The queue reports its own statistics.
+    /// Returns the wrapper's own statistics, as [`Report::tc_statistics`] does. The inner queue reports its statistics
+    /// separately.
     fn tc_statistics(&self) -> Value {
         Value::Null
     }
 }
 
-/// Sentinel: no slot.
+/// The number that means "no slot".
 const NONE: u32 = u32::MAX;
 
-/// A queued packet, as it would leave now, and its note.
+/// A queued packet, in the state in which it would leave now, and its note.
 #[derive(Clone, Copy)]
 struct Slot<N> {
     packet: Packet,
     note: N,
 }
 
-/// A queue whose packets have slots. The number of its slot is a packet's id in the queue.
+/// An inner queue whose packets have slots. In the inner queue, the id of a packet is the number of its slot.
 #[derive(Clone)]
 pub(crate) struct Inside<N> {
     queue: Box<dyn QueueDiscipline>,
     packets: Packets<N>,
-    /// The first free slot, which contains the number of the next free slot as an id; or [`NONE`].
+    /// The first free slot, or [`NONE`]. The packet id in a free slot is the number of the next free slot.
     free: u32,
     arrivals: u64,
     departures: u64,
     departed_bytes: u64,
 }
 
-/// The packets in a queue.
+/// The packets in the inner queue.
 #[derive(Clone)]
 struct Packets<N> {
     slots: Vec<Slot<N>>,
-    /// The slots of packets that were dropped in the current call.
+    /// The slots of packets that the inner queue dropped during the current call.
     dropped: Vec<u32>,
 }
 
 impl<N: Copy> Inside<N> {
-    /// Builds the queue of a wrapper; Drop Tail with its defaults if none is configured.
+    /// Builds the inner queue of a wrapper. If no queue is configured, the inner queue is Drop Tail with its defaults.
     pub fn build(queue: Option<&Config>, rate: Rate) -> Result<Self, ConfigErrors> {
         let queue = match queue {
             Some(queue) => queue.build(rate).map_err(|errors| errors.within("queue")),
@@ -183,13 +185,14 @@ impl<N: Copy> Inside<N> {
         })
     }
 
-    /// Enqueues `packet` and returns its slot, which may already be empty again after a drop.
+    /// Enqueues `packet` and returns its slot, which is already empty again if the packet was dropped.
     #[inline]
     pub fn enqueue(&mut self, packet: Packet, note: N, cx: &mut Context<'_>) -> u32 {
         self.enqueue_with_length(packet, packet.bytes, note, cx)
     }
 
-    /// Enqueues `packet` with a different length for the queue. All other code uses the packet's own length.
+    /// Enqueues `packet` so that the inner queue uses `length` as the packet's length. All other code uses the packet's
+    /// original length.
     #[inline]
     pub fn enqueue_with_length(
         &mut self,
@@ -216,17 +219,18 @@ impl<N: Copy> Inside<N> {
         slot
     }
 
-    /// The packet in this slot, which must not be empty, as it would leave now.
+    /// Returns the packet in this slot, in the state in which it would leave now. The slot must not be empty.
     pub fn packet(&self, slot: u32) -> &Packet {
         &self.packets.slots[slot as usize].packet
     }
 
-    /// Replaces the packet in this slot and returns the previous one. The queue cannot distinguish the packets.
+    /// Replaces the packet in this slot and returns the previous packet. The two packets must be so similar that the
+    /// inner queue cannot distinguish them.
     pub fn exchange(&mut self, slot: u32, packet: Packet) -> Packet {
         std::mem::replace(&mut self.packets.slots[slot as usize].packet, packet)
     }
 
-    /// The note of the packet in this slot.
+    /// Returns the note of the packet in this slot.
     pub fn note(&mut self, slot: u32) -> &mut N {
         &mut self.packets.slots[slot as usize].note
     }
@@ -240,12 +244,12 @@ impl<N: Copy> Inside<N> {
         entry
     }
 
-    /// The backlog.
+    /// Returns the backlog of the inner queue.
     pub fn backlog(&self) -> Backlog {
         self.queue.backlog()
     }
 
-    /// Calls the queue, and translates the ids of the fates that it reports.
+    /// Calls the inner queue, and translates the packet ids of the drops and marks that it reports.
     #[inline]
     fn with<T>(
         &mut self,
@@ -257,7 +261,7 @@ impl<N: Copy> Inside<N> {
     }
 }
 
-/// Reports the fates of queued packets under their original ids.
+/// An observer that reports drops and marks of queued packets with the packets' original ids.
 struct Translator<'a, N> {
     packets: &'a mut Packets<N>,
     outer: &'a mut dyn Observer,
@@ -280,7 +284,7 @@ impl<N> Observer for Translator<'_, N> {
     }
 }
 
-/// The running discipline: a wrapper and its queue.
+/// A wrapper and its inner queue.
 #[derive(Clone)]
 pub(crate) struct Wrapped<S: Wrapper> {
     pub wrapper: S,

@@ -1,36 +1,40 @@
 //! fq: flows take turns, newly active flows are served first, and each flow may be paced.
 //!
 //! `net/sched/sch_fq.c` of Linux 6.1 and 6.18 (E. Dumazet, since 2013). The parameters have the names of `tc`:
-//! - A flow is a socket, and starts with a deficit of `initial_quantum`. Packets without a socket (`orphans`) are
-//!   hashed into `orphan_mask` plus one flows.
-//! - An arriving packet is dropped if `limit` packets are queued, or `flow_limit` packets of its flow.
-//! - A flow that gets a packet and is in no list joins the list of new flows. If it has been in no list for longer than
-//!   `refill_delay`, its deficit is raised to at least one quantum. A negative deficit remains, because the kernel
-//!   compares unsigned numbers.
-//! - The head of the list of new flows is served, or the head of the list of old flows if there are no new ones. A flow
-//!   whose deficit is not positive gets a quantum and moves to the tail of the old list. A new flow that is found empty
-//!   moves to the tail of the old list if that list is not empty. Any other flow that is found empty leaves the lists.
-//!   If no packet is queued, no flow is visited.
-//! - Pacing by `maxrate`: a flow that has used its deficit pauses for the transmission time, at that rate, of its last
-//!   packet or of a quantum if that is more, and for at most a second (`pkts_too_long`). If the flow sent late, the
-//!   pause is shortened by the lateness, but at most by half. If `maxrate` is at most `low_rate_threshold`, every
-//!   packet uses the whole deficit. A flow that is due before the end of its pause is throttled: it leaves the lists
-//!   and joins the tail of the old list at the end of the pause.
-//! - A packet that departs more than `ce_threshold` after its arrival, or after the time allowed by its pacing, is
-//!   marked if it is ECN-capable. `ce_mark` counts it in any case.
+//! - A flow consists of the packets of one socket, and starts with a deficit of `initial_quantum`. Packets without a
+//!   socket (`orphans`) are assigned by a hash to `orphan_mask` + 1 flows.
+//! - An arriving packet is dropped if `limit` packets are queued, or if `flow_limit` packets of its flow are queued.
+//! - If a packet arrives in a flow that is in no list, the flow joins the list of new flows. If the flow has been in no
+//!   list for longer than `refill_delay`, its deficit is raised to at least one quantum. A negative deficit is not
+//!   raised, because the kernel compares unsigned numbers.
+//! - The head of the list of new flows is served. If there are no new flows, the head of the list of old flows is
+//!   served. A flow whose deficit is not positive gets a quantum and moves to the tail of the old list. If the
+//!   scheduler finds a new flow empty, the flow moves to the tail of the old list, provided that the old list is not
+//!   empty. Any other empty flow that the scheduler finds leaves the lists. If no packet is queued, the scheduler
+//!   visits no flow.
+//! - Pacing by `maxrate`: after a flow has used its deficit, it pauses for the transmission time of its last packet or
+//!   of a quantum, whichever is larger, at the rate `maxrate`. The pause is limited to one second (`pkts_too_long`). If
+//!   the flow sent its packet later than allowed, the pause is shortened by the delay, but at most by half. If
+//!   `maxrate` is at most `low_rate_threshold`, every packet uses the whole deficit. A flow whose turn comes before its
+//!   pause has ended is throttled: the flow leaves the lists, and joins the tail of the old list at the end of the
+//!   pause.
+//! - A packet is late if it departs more than `ce_threshold` after both its arrival and the time that pacing allows. A
+//!   late packet is marked if it is ECN-capable. `ce_mark` counts every late packet.
 //! - Idle flows are remembered. If there are at least two flows per bucket (`buckets`) and more than half of all flows
-//!   are idle, an arrival removes up to eight flows that have been idle for more than three seconds, except its own
-//!   flow.
+//!   are idle, each arriving packet triggers the removal of up to eight flows that have been idle for more than three
+//!   seconds. The flow of the arriving packet is not removed.
 //!
-//! Since Linux 6.7 (kernel `6.18`):
-//! - There are three bands of flows (`bands.rs`), selected by the packets' priority. A band sends until its weight in
-//!   bytes is used, and then the next band is served. `limit` applies to each band. An unknown flow joins the new flows
-//!   of the first band regardless of its packet's band, because the kernel records the band afterwards. After that, the
-//!   flow is in its own band.
-//! - A packet that finds the queue empty, or containing at most seven fast-path packets, takes the fast path, a
-//!   separate queue that is served first and has no flow, band, deficit or mark. With `maxrate` there is no fast path.
-//! - A new flow that is found empty always moves to the tail of the old list.
-//! - Every arrival removes up to eight flows of its bucket that have been idle for more than three seconds.
+//! Changes since Linux 6.7 (kernel `6.18`):
+//! - There are three bands of flows (`bands.rs`), selected by the packets' priority. A band sends until it has sent as
+//!   many bytes as its weight, and then the next band is served. `limit` applies to each band. With its first packet, a
+//!   flow joins the new flows of the first band, whatever the packet's band, because the kernel records the band only
+//!   afterwards. From then on, the flow joins the band of its packets.
+//! - The fast path is a separate queue that is served first and has no flows, bands, deficits or marks. A packet takes
+//!   the fast path if all queued packets are on the fast path and there are at most seven of them. With `maxrate`,
+//!   there is no fast path.
+//! - If the scheduler finds a new flow empty, the flow always moves to the tail of the old list.
+//! - Every arriving packet triggers the removal of up to eight flows that are in the same bucket as the packet's flow
+//!   and have been idle for more than three seconds.
 //!
 //! Differences from the sources, and choices where the sources are silent, are listed in the documentation of
 //! [`Config`], which the reference prints.
@@ -49,78 +53,80 @@ use bands::BANDS;
 use scheduler::{FAST_PATH, Fq, Pace};
 
 parameters! {
-    /// The kernel's fq: flows take turns, newly active flows are served first, and each flow is paced if it has a rate.
+    /// The kernel's fq: flows take turns, newly active flows are served first, and each flow is paced if a rate is set.
     ///
-    /// The algorithm is that of Linux on a sender's link. aqmlab's senders set no pacing rates and no departure times,
-    /// so a flow is paced by `maxrate` alone.
+    /// The algorithm is the one that Linux uses on a sender's link. aqmlab's senders set no pacing rates and no
+    /// departure times, so flows are paced only if `maxrate` is set.
     ///
     /// Differences from Linux:
     ///
-    /// - Packets carry no pacing rate of their sender (`sk_pacing_rate`), which the kernel uses if it is lower than
-    ///   `maxrate`. Without `maxrate`, nothing is paced.
-    /// - Packets carry no departure time (`SO_TXTIME`; the kernel's TCP sets one on each packet), so `horizon` and
-    ///   `horizon_drop` would have no effect. A flow is paced like packets without a departure time, for example UDP
-    ///   and forwarded packets. In the kernel, a flow whose packets have a departure time pauses after each packet even
-    ///   at high rates.
-    /// - Control packets (`TC_PRIO_CONTROL`), which bypass all flows in Linux 6.1 (`highprio`), do not occur. Only a
-    ///   local program creates them, with `SO_PRIORITY`.
-    /// - Each connection is a socket. A router that forwards packets has `orphans` only. They are distinguished by a
-    ///   hash of the flow number and a salt drawn from the queue's random stream.
-    /// - The flows that have been idle longest are removed; since Linux 6.7, the first idle flows of the bucket. The
-    ///   kernel removes the idle flows that it passes while it searches the bucket's tree.
-    /// - Times are exact. The kernel counts `refill_delay` and idle times in clock ticks.
-    /// - Since Linux 6.7, a packet's priority is the one that forwarding derives from its code point. Programs that set
-    ///   another priority (`SO_PRIORITY`) do not occur.
-    /// - `offload_horizon` is not supported: the kernel rejects it unless the device paces packets itself, and links do
-    ///   not.
+    /// - Senders do not set a pacing rate (`sk_pacing_rate`), which the kernel uses if it is lower than `maxrate`.
+    ///   Without `maxrate`, no flow is paced.
+    /// - Packets have no departure time (`SO_TXTIME`), whereas the kernel's TCP sets a departure time for each packet.
+    ///   `horizon` and `horizon_drop` would therefore have no effect. aqmlab paces flows as the kernel paces packets
+    ///   without a departure time, for example UDP packets and forwarded packets. If the packets of a flow have
+    ///   departure times, the kernel's fq pauses the flow after each packet, even at high rates.
+    /// - Control packets (`TC_PRIO_CONTROL`), which bypass all flows in Linux 6.1 (`highprio`), are not simulated. Only
+    ///   a local program creates such packets, with `SO_PRIORITY`.
+    /// - Each connection counts as a socket. In a router that forwards packets, all packets are `orphans`. Orphans are
+    ///   assigned to flows by a hash of the flow number and a salt drawn from the queue's random stream.
+    /// - aqmlab removes the flows that have been idle longest; with kernel `6.18`, it removes the first idle flows of
+    ///   the bucket. The kernel removes the idle flows that it passes while it searches the bucket's tree.
+    /// - Times are exact, whereas the kernel counts `refill_delay` and idle times in clock ticks.
+    /// - With kernel `6.18`, a packet's priority is derived from its code point, as when the kernel forwards packets.
+    ///   Programs that set another priority (`SO_PRIORITY`) are not simulated.
+    /// - `offload_horizon` is not supported: the kernel rejects this parameter unless the network device paces packets,
+    ///   and aqmlab's links do not pace packets.
     pub struct Config {
-        /// The kernel version of fq.
+        /// Kernel version whose fq is simulated.
         pub kernel: Kernel = Kernel::Linux61, "aqmlab's choice: as `linux-red`";
         /// Maximum backlog in packets of all flows together (since Linux 6.7, of each band), without the packet in
         /// transmission.
         pub limit: Length = Length::Packets(10_000), "tc-fq";
         /// Maximum number of packets queued per flow.
         pub flow_limit: Length = Length::Packets(100), "tc-fq";
-        /// Quantum: bytes that a flow may send per turn.
+        /// Quantum: number of bytes that a flow may send per turn.
         pub quantum: Size = Size::from_bytes(3028), "tc-fq: two full Ethernet packets";
-        /// Bytes that a new flow may send in its first turn.
+        /// Number of bytes that a new flow may send in its first turn.
         pub initial_quantum: Size = Size::from_bytes(15_140), "tc-fq: ten full Ethernet packets";
         /// Whether flows are paced.
         pub pacing: bool = true, "tc-fq";
         /// Maximum rate of each flow. If omitted, flows are not paced.
         pub maxrate: Option<Rate> = None, "tc-fq";
-        /// The largest `maxrate` at which every packet is spaced. At higher rates, the packets of a turn are sent back
-        /// to back.
+        /// Largest `maxrate` at which a pause follows every packet. At higher rates, the packets of one turn are sent
+        /// back to back.
         pub low_rate_threshold: Rate = Rate::from_bps(550_000), "tc-fq";
         /// Idle time after which a flow's deficit is raised to a quantum.
         pub refill_delay: Span = Span::from_millis(40), "tc-fq";
-        /// ECN-capable packets that depart later than they could by more than this time are marked. If omitted, no
-        /// packets are marked.
+        /// Threshold for marks: an ECN-capable packet is marked if it departs more than this time after its arrival and
+        /// after the time that pacing allows. If omitted, no packets are marked.
         pub ce_threshold: Option<Span> = None, "tc-fq";
-        /// Whether packets come from other hosts, as in a router, and have no socket. The flows are then hashed.
+        /// Whether packets have no socket because they come from other hosts, as in a router. Packets are then assigned
+        /// to flows by a hash.
         pub orphans: bool = false, "aqmlab's choice: the link of a sender";
-        /// Mask of the hash that distinguishes `orphans`: 1023 for 1024 flows.
+        /// Bit mask that is applied to the hash of `orphans`. For example, 1023 results in 1024 flows.
         pub orphan_mask: u32 = 1023, "tc-fq";
-        /// Half the minimum number of remembered flows, including idle flows; rounded up to a power of two. Since Linux
-        /// 6.7, the number of buckets; an arrival searches its own bucket for idle flows to remove.
+        /// Number of buckets, rounded up to a power of two. With kernel `6.1`, idle flows are removed only if there are
+        /// at least twice as many flows as buckets. With kernel `6.18`, an arriving packet searches the bucket of its
+        /// flow for idle flows to remove.
         pub buckets: u32 = 1024, "tc-fq";
-        /// Slack of the timer that ends a pause. The timer expires this much after the end of the pause, unless a
+        /// Slack of the timer that ends a pause. The timer expires this long after the end of the pause, unless a
         /// packet arrives earlier.
         pub timer_slack: Span = Span::from_nanos(10_000), "tc-fq";
-        /// The band of each of the 16 priorities, selected by the code point: 0 best effort, 2 bulk, 4 interactive
-        /// bulk, 6 interactive.
+        /// Band of each of the 16 priorities. A packet's code point selects priority 0 (best effort), 2 (bulk), 4
+        /// (interactive bulk) or 6 (interactive).
         pub priomap: Vec<u32> = bands::priomap(), "tc-fq, since Linux 6.7";
-        /// The quantum of each band in bytes.
+        /// Quantum of each band, in bytes.
         pub weights: Vec<u32> = bands::weights(), "tc-fq, since Linux 6.7";
     }
 }
 
 choices! {
-    /// Kernel versions with different fq.
+    /// Kernel versions whose fq differ.
     pub enum Kernel {
-        /// Linux 6.1: one band.
+        /// Linux 6.1, which has one band.
         Linux61 = "6.1",
-        /// Linux 6.18, since 6.7: bands and a fast path.
+        /// Linux 6.18, which has three bands and a fast path, as all kernels since 6.7.
         Linux618 = "6.18",
     }
 }
@@ -130,7 +136,7 @@ const QUANTA: RangeInclusive<u64> = 1..=1 << 20;
 const INITIAL_QUANTA: RangeInclusive<u64> = 0..=i32::MAX as u64;
 /// The maximum number of buckets.
 const MAX_BUCKETS: u32 = 1 << 18;
-/// The rates in bytes per second that the kernel accepts. The greatest number means "no rate".
+/// The rates in bytes per second that the kernel accepts. The largest 32-bit number means "no rate".
 const RATES: RangeInclusive<u64> = 1..=u32::MAX as u64 - 1;
 
 impl Config {
@@ -139,7 +145,7 @@ impl Config {
     }
 }
 
-/// The rate in the unit of the kernel's interface.
+/// Converts the rate to the unit of the kernel's interface.
 fn bytes_per_second(rate: Rate) -> u64 {
     rate.bps() / 8
 }
@@ -177,7 +183,7 @@ impl Build for Config {
         errors.check((2..=MAX_BUCKETS).contains(&self.buckets), "buckets", problem);
         errors.finish(())?;
         let pace = self.maxrate.map(bytes_per_second).map(|rate| Pace { rate, is_low: rate <= low_rate });
-        // The hash may be any 32-bit number, to which the mask is applied.
+        // The hash may be any 32-bit number, because the mask is applied to it later.
         let hash = self.orphans.then(|| Classifier::new(Some(u32::MAX), None)).transpose()?;
         let orphans = hash.map(|hash| (hash, self.orphan_mask));
         Ok(match self.kernel {

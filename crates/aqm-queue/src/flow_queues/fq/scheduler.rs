@@ -1,4 +1,4 @@
-//! The running fq: the scheduler, pacing, and the removal of idle flows.
+//! fq at run time: the scheduler, pacing, and the removal of idle flows.
 
 use aqm_net::{Backlog, Instant, Length, Packet, Span};
 use serde_json::{Value, json};
@@ -19,38 +19,38 @@ const GC_MAX: u32 = 8;
 /// Number of packets at which the fast path is full.
 pub(super) const FAST_PATH: u64 = 8;
 
-/// The pacing rate of a flow.
+/// The pacing of a flow.
 #[derive(Clone, Copy)]
 pub(super) struct Pace {
     /// The rate, in bytes per second.
     pub rate: u64,
-    /// Whether every packet is spaced.
+    /// Whether a pause follows every packet, because the rate is at most `low_rate_threshold`.
     pub is_low: bool,
 }
 
-/// The running discipline, with one band or, since Linux 6.7, three bands.
+/// An fq queue, with one band or, since Linux 6.7, three bands.
 #[derive(Clone)]
 pub(super) struct Fq<const N: usize> {
-    /// The hash of packets without a socket, and the mask applied to it.
+    /// The hash for packets without a socket, and the mask that is applied to the hash.
     orphans: Option<(Classifier, u32)>,
     /// The packets, each with its arrival time.
     packets: Flows<Instant>,
     /// The state of each flow.
     states: Vec<State>,
     bands: [Band; N],
-    /// The band that is served.
+    /// Index of the band that is served.
     served: usize,
-    /// The band of each label. A packet without a label is best effort.
+    /// The band of each label. Packets without a label are best effort.
     band_of_label: Vec<u8>,
     priomap: Vec<u8>,
-    /// The fast path.
+    /// The packets on the fast path.
     internal: Fifo,
-    /// The flows of each bucket, since Linux 6.7.
+    /// The flows of each bucket, used since Linux 6.7.
     in_buckets: Vec<Vec<u32>>,
     timer_slack: Span,
-    /// Flows in no list and without packets, the longest idle first.
+    /// Flows that are in no list and have no packets; the flow that has been idle longest is first.
     idle: Ring,
-    /// Throttled flows, by the end of their pause and the order in which they were throttled.
+    /// Throttled flows, sorted by the end of their pause and then by the order in which they were throttled.
     throttled: Heap<(Instant, u64)>,
     limit: u64,
     flow_limit: u64,
@@ -59,7 +59,7 @@ pub(super) struct Fq<const N: usize> {
     pace: Option<Pace>,
     refill_delay: Span,
     ce_threshold: Option<Span>,
-    /// Number of flows at which idle flows are removed.
+    /// Minimum number of flows at which idle flows are removed.
     collect_from: u32,
     statistics: Statistics,
 }
@@ -68,11 +68,12 @@ pub(super) struct Fq<const N: usize> {
 #[derive(Clone, Copy)]
 struct State {
     deficit: i64,
-    /// The band of the flow's last packet; the first band if there was none.
+    /// The band of the flow's last packet; the first band before the first packet.
     band: u8,
-    /// The time at which the flow may send again (`time_next_packet`); the start if it was never paced.
+    /// The time at which the flow may send again (`time_next_packet`); the start of the run if the flow was never
+    /// paced.
     next: Instant,
-    /// The time since which the flow is in no list; `NEVER` while it is in a list or throttled.
+    /// The time at which the flow left the lists; `NEVER` while the flow is in a list or throttled.
     idle_since: Instant,
 }
 
@@ -108,7 +109,7 @@ impl<const N: usize> QueueDiscipline for Fq<N> {
         }
         let state = &mut self.states[flow as usize];
         if state.idle_since != Instant::NEVER {
-            // As an unsigned number, a negative deficit exceeds a quantum.
+            // The kernel compares unsigned numbers, so a negative deficit exceeds a quantum and is not raised.
             if state.deficit >= 0 && cx.now.since(state.idle_since) > self.refill_delay {
                 state.deficit = state.deficit.max(self.quantum);
             }
@@ -207,7 +208,7 @@ impl<const N: usize> Report for Fq<N> {
 
     fn tc_statistics(&self, now: Instant) -> Value {
         let counts = &self.statistics;
-        // `tc` prints first the number of throttled flows and then the number of throttling events under the same name.
+        // Under one name, `tc` prints first the number of throttled flows and then the number of throttling events.
         let mut statistics = json!({
             "flows": counts.flows,
             "inactive": self.inactive(),
@@ -242,7 +243,7 @@ impl<const N: usize> Report for Fq<N> {
 }
 
 impl<const N: usize> Fq<N> {
-    /// Whether there are bands and a fast path, as since Linux 6.7.
+    /// Whether fq has several bands and a fast path, as it has since Linux 6.7.
     const HAS_BANDS: bool = N > 1;
 
     /// Creates an empty queue with the parameters of `config`, which must have been checked.
@@ -273,7 +274,7 @@ impl<const N: usize> Fq<N> {
         }
     }
 
-    /// The band of packets with this label.
+    /// Returns the band of packets with this label.
     #[inline]
     fn band_of(&self, label: u16) -> u8 {
         if !Self::HAS_BANDS {
@@ -282,21 +283,22 @@ impl<const N: usize> Fq<N> {
         self.band_of_label.get(usize::from(label)).copied().unwrap_or(self.priomap[0])
     }
 
-    /// The queued packets of `band`.
+    /// Returns the number of queued packets in `band`.
     #[inline]
     fn backlog_of_band(&self, band: u8) -> u64 {
         if Self::HAS_BANDS { self.bands[usize::from(band)].packets } else { self.packets.backlog().packets }
     }
 
-    /// Whether an arriving packet takes the fast path (`fq_fastpath_check`). Without a pacing rate, no flow is
-    /// throttled.
+    /// Returns whether an arriving packet takes the fast path (`fq_fastpath_check`). The kernel also requires that no
+    /// flow is throttled; this is always true without a pacing rate.
     #[inline]
     fn takes_fast_path(&self) -> bool {
         let has_room = self.packets.active() == 0 && self.internal.backlog().packets < FAST_PATH;
         Self::HAS_BANDS && self.pace.is_none() && has_room
     }
 
-    /// The next flow to visit, and whether it is new. Bands take turns until a band has a flow and a positive deficit.
+    /// Returns the next flow to visit, and whether this flow is new. Bands take turns until a band has a flow and a
+    /// positive deficit.
     #[inline]
     fn next_flow(&mut self) -> Option<(u32, bool)> {
         if !Self::HAS_BANDS {
@@ -312,17 +314,17 @@ impl<const N: usize> Fq<N> {
             self.served = (self.served + 1) % N;
             let band = &mut self.bands[self.served];
             band.begin_turn();
-            // A band whose deficit exceeds its weight is not counted as empty.
+            // A band whose deficit is still not positive is not counted as empty.
             empty = if band.deficit > 0 { empty + 1 } else { 0 };
         }
     }
 
-    /// Flows without packets; before Linux 6.7, flows that are in no list.
+    /// Returns the number of flows without packets; before Linux 6.7, the number of flows that are in no list.
     fn inactive(&self) -> u32 {
         if Self::HAS_BANDS { self.statistics.flows - self.packets.active() } else { self.idle.len() }
     }
 
-    /// The flow of `packet`, including its state.
+    /// Returns the flow of `packet`, and creates the flow's state if the flow is new.
     #[inline]
     fn flow_of(&mut self, packet: &Packet, cx: &mut Context<'_>) -> u32 {
         let key = match &mut self.orphans {
@@ -351,7 +353,8 @@ impl<const N: usize> Fq<N> {
         flow
     }
 
-    /// Removes flows that have been idle for a long time, starting with the longest idle, until it reaches `keep`.
+    /// Removes flows that have been idle for a long time, starting with the flow that has been idle longest, and stops
+    /// at the flow `keep`.
     #[cold]
     fn forget_idle(&mut self, keep: u32, now: Instant) {
         for _ in 0..GC_MAX {
@@ -363,8 +366,8 @@ impl<const N: usize> Fq<N> {
         }
     }
 
-    /// Removes long-idle flows from the bucket of `keep`, the flow with this key. If `keep` is new, adds it to the
-    /// bucket.
+    /// Removes flows that have been idle for a long time from the bucket of `keep`, which is the flow with this key. If
+    /// the flow `keep` is new, adds the flow to the bucket.
     fn forget_in_bucket(&mut self, key: u32, keep: u32, is_new: bool, now: Instant) {
         let bucket = mix(key.into()) as usize & (self.in_buckets.len() - 1);
         let mut flows = std::mem::take(&mut self.in_buckets[bucket]);
@@ -384,7 +387,7 @@ impl<const N: usize> Fq<N> {
         self.in_buckets[bucket] = flows;
     }
 
-    /// Removes an idle flow.
+    /// Removes `flow`, which is idle.
     fn forget(&mut self, flow: u32) {
         self.idle.remove(flow);
         self.packets.retire(flow);
@@ -404,14 +407,14 @@ impl<const N: usize> Fq<N> {
         }
     }
 
-    /// Throttles `flow`, which is in no list, until the given time.
+    /// Throttles `flow`, which is in no list, until the time `until`.
     fn throttle(&mut self, flow: u32, until: Instant) {
         self.throttled.set(flow, (until, self.statistics.throttled));
         self.statistics.throttled += 1;
         self.statistics.throttled_flows += 1;
     }
 
-    /// Moves the flows whose pause is over to their old lists.
+    /// Moves the flows whose pause has ended to their bands' old lists.
     #[inline]
     fn wake(&mut self, now: Instant) {
         let Some(((first, _), _)) = self.throttled.first().filter(|((at, _), _)| *at <= now) else { return };
@@ -427,7 +430,7 @@ impl<const N: usize> Fq<N> {
         }
     }
 
-    /// Computes when `flow` may send again after sending `bytes`.
+    /// Computes the time at which `flow` may send again after it has sent `bytes`.
     #[inline]
     fn pause(&mut self, flow: u32, pace: Pace, bytes: u16, now: Instant) {
         let state = &mut self.states[flow as usize];

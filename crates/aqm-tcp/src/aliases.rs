@@ -35,6 +35,8 @@ const ALIASES: &[Alias] = &[
     alias("scalable", "Scalable TCP (T. Kelly 2003) with SACK.", "scalable", "sack"),
     alias("cubic", "CUBIC (RFC 9438) with SACK.", "cubic", "sack"),
     alias("ledbat", "LEDBAT (RFC 6817), a less-than-best-effort service, with SACK.", "ledbat", "sack"),
+    alias("bbr", "BBR version 3 (draft-ietf-ccwg-bbr) with RACK-TLP (RFC 8985).", "bbr3", "rack"),
+    alias("bbr1", "BBR version 1 (Linux) with RACK-TLP (RFC 8985).", "bbr1", "rack"),
     alias("linux", "CUBIC with RACK-TLP (RFC 8985), as in current Linux.", "cubic", "rack"),
 ];
 
@@ -48,7 +50,8 @@ const fn alias(
 }
 
 /// Converts `CONTROL/RECOVERY`, an alias or the kind of a congestion control into a `[tcp]` table that sets both kinds
-/// and can be overlaid on another table. A congestion control without its own alias gets the recovery `sack`.
+/// and can be overlaid on another table. A congestion control whose name is no alias gets the recovery of its first alias,
+/// or `sack`.
 ///
 /// # Errors
 /// If a name is unknown; the message contains the valid names.
@@ -57,7 +60,10 @@ pub fn transport(text: &str) -> Result<Value, ConfigError> {
     {
         (Some((control, recovery)), _) => (control, recovery),
         (None, Some(alias)) => (alias.congestion_control, alias.recovery),
-        (None, None) => (text, "sack"),
+        (None, None) => {
+            let alias = aliases().iter().find(|alias| alias.congestion_control == text);
+            (text, alias.map_or("sack", |alias| alias.recovery))
+        }
     };
     if !Control::NAMES.contains(&control) {
         let problem = if text.contains('/') {
@@ -97,13 +103,23 @@ mod tests {
     #[test]
     fn every_congestion_control_builds_alone_and_with_every_recovery_except_tahoe() {
         for control in Control::NAMES {
-            assert_eq!(transport(control).unwrap()["congestion_control"]["kind"], *control);
+            let table = transport(control).unwrap();
+            assert_eq!(table["congestion_control"]["kind"], *control);
+            read(table).unwrap().build().unwrap();
             for recovery in ["reno", "newreno", "sack", "rack"] {
                 let table = transport(&format!("{control}/{recovery}")).unwrap();
                 assert_eq!(table["recovery"]["kind"], recovery);
-                read(table).unwrap().build().unwrap();
+                let built = read(table).unwrap().build();
+                let is_permitted = !control.starts_with("bbr") || ["sack", "rack"].contains(&recovery);
+                assert_eq!(built.is_ok(), is_permitted, "{control}/{recovery}: bbr needs delivery rates");
             }
         }
+    }
+
+    #[test]
+    fn bbr_is_bbr3_with_the_same_recovery() {
+        assert_eq!(transport("bbr").unwrap(), transport("bbr3").unwrap());
+        assert_eq!(transport("bbr1").unwrap()["recovery"]["kind"], "rack");
     }
 
     #[test]
@@ -125,7 +141,7 @@ mod tests {
         assert_eq!(
             problem("vegas"),
             "unknown transport `vegas`; allowed: `tahoe`, `reno`, `newreno`, `sack`, `highspeed`, \
-             `scalable`, `cubic`, `ledbat`, `linux`, or CONTROL/RECOVERY"
+             `scalable`, `cubic`, `ledbat`, `bbr`, `bbr1`, `linux`, or CONTROL/RECOVERY"
         );
         assert!(
             problem("newreno/sack").starts_with("unknown congestion control `newreno`; allowed: `reno`, ")

@@ -37,8 +37,8 @@ use crate::config::rto::{BackOffEnd, RestartedBy, RttSamples, TimerRestart};
 use crate::config::rto::{MinRto, RtoArithmetic, TimerClock};
 use crate::config::sack::{Dsack, NextSeg, Pipe, SackBytes, SacksAtTimeout};
 use crate::congestion_control::{
-    Control, CubicConfig, Decrease, Growth, HighSpeedConfig, HyStart, LimitedSlowStart, LossRate,
-    LowWindowReduction, RenoConfig, SlowStartEnd, SsthreshRounding,
+    Bbr3Config, Bbr3Profile, Control, CubicConfig, Decrease, Growth, HighSpeedConfig, HyStart,
+    LimitedSlowStart, LossRate, LowWindowReduction, RenoConfig, SlowStartEnd, SsthreshRounding,
 };
 
 /// A named set of parameters.
@@ -307,7 +307,7 @@ fn linux_6() -> Profile {
         ("congestion_control.hystart", "tcp_cubic.c: hystart 1, hystart_detect 3"),
         ("congestion_control.growth", "tcp_cubic.c, bictcp_update; tcp_cong.c, tcp_cong_avoid_ai"),
     ]);
-    linux.controls = vec![linux_reno(), Control::cubic(linux_cubic())];
+    linux.controls = vec![linux_reno(), Control::cubic(linux_cubic()), linux_bbr3()];
     linux
 }
 
@@ -319,6 +319,11 @@ fn linux_cubic() -> CubicConfig {
         growth: Growth::Segments,
         ..CubicConfig::default()
     }
+}
+
+/// Returns BBRv3 of Google's Linux, which is not part of Linux 6.1.
+fn linux_bbr3() -> Control {
+    Control::bbr3(Bbr3Config { profile: Bbr3Profile::Linux, ..Bbr3Config::default() })
 }
 
 /// Returns Linux' Reno (`tcp_cong.c`: `tcp_cong_avoid_ai`, `tcp_reno_ssthresh`).

@@ -77,7 +77,11 @@ mod tests {
         let mut interval = AckInterval::default();
         interval.restart(at(0));
         // 1000 per second: ten units after 10 ms of silence, in two acknowledgements.
-        assert_eq!(interval.excess(at(10), 5.0, 1000.0), 5.0, "the interval restarts with the acknowledgement");
+        assert_eq!(
+            interval.excess(at(10), 5.0, 1000.0),
+            5.0,
+            "the interval restarts with the acknowledgement"
+        );
         assert_eq!(interval.excess(at(10), 5.0, 1000.0), 10.0);
         assert_eq!(interval.excess(at(15), 1.0, 1000.0), 6.0);
         assert_eq!(interval.excess(at(30), 2.0, 1000.0), 2.0, "11 are fewer than the expected 20");

@@ -86,7 +86,7 @@ impl LowEcn {
     }
 
     /// Begins a round of losses and marks.
-    pub fn start_round(&mut self, _ack: &Ack<'_>) {
+    pub fn start_round(&mut self) {
         self.has_marks_in_round = false;
     }
 

@@ -67,9 +67,17 @@ pub(super) struct Undo {
     longterm: f64,
     /// Whether the recovery turned out to be spurious.
     pub is_due: bool,
+    /// Whether a recovery is in progress.
+    pub is_in_episode: bool,
 }
 
 impl Bbr3 {
+    /// Returns the value of `delivered` that ends the round of losses.
+    #[cfg(test)]
+    pub(super) fn loss_round_end(&self) -> u64 {
+        self.loss_round.end
+    }
+
     /// `UpdateLatestDeliverySignals`.
     pub(super) fn update_latest_delivery(&mut self, ack: &Ack<'_>) {
         let round = &mut self.loss_round;
@@ -103,7 +111,7 @@ impl Bbr3 {
     }
 
     /// The part of `UpdateCongestionSignals` after the bandwidth filter.
-    pub(super) fn update_congestion(&mut self, ack: &Ack<'_>) {
+    pub(super) fn update_congestion(&mut self) {
         if !self.loss_round.is_start {
             return;
         }
@@ -112,7 +120,7 @@ impl Bbr3 {
         }
         self.loss_round.has_loss = false;
         if let Some(ecn) = &mut self.low_ecn {
-            ecn.start_round(ack);
+            ecn.start_round();
         }
     }
 
@@ -141,7 +149,9 @@ impl Bbr3 {
     pub(super) fn note_loss(&mut self, delivered: u64) {
         if !self.loss_round.has_loss {
             self.loss_round.end = delivered;
-            self.save_state();
+            if !self.undo.is_in_episode || self.undo.state.is_none() {
+                self.save_state();
+            }
         }
         self.loss_round.has_loss = true;
     }
@@ -149,12 +159,7 @@ impl Bbr3 {
     /// `SaveStateUponLoss`.
     pub(super) fn save_state(&mut self) {
         self.save_cwnd();
-        self.undo = Undo {
-            state: None,
-            shortterm: self.shortterm,
-            longterm: self.longterm,
-            is_due: self.undo.is_due,
-        };
+        self.undo = Undo { state: None, shortterm: self.shortterm, longterm: self.longterm, ..self.undo };
     }
 
     /// `HandleLostPacket`.

@@ -25,6 +25,9 @@
 //! - The data in flight that ends a precautionary probe (`IsTimeToGoDown`) is that before the acknowledgement, as in
 //!   Linux, and reaches `inflight_longterm` if no further segment fits. Otherwise a window that `inflight_longterm` bounds
 //!   never permits so much data.
+//! - `StartProbeBW_DOWN` forgets the losses of the round, so that by the draft's `NoteLoss` the next loss of the same
+//!   recovery would overwrite the state saved for an undo. Here the first loss of a recovery that ends `ProbeBW_UP` or
+//!   `Startup` keeps the saved state until the recovery ends.
 //! - A spurious recovery is processed with the next acknowledgement of data.
 //! - The pacing rate is at least one segment per second, so that no sender stops.
 //! - Marks: the draft demands that marks count as congestion, without a rule. Here a marked byte counts as a lost byte: in
@@ -54,8 +57,8 @@ use aqm_net::{ConfigError, Rng, Streams, choices, parameters};
 
 use super::window::Window;
 use super::{
-    AckInfo, AnyControl, Build, Congestion, CongestionControl, CongestionSignal, ControlReport, DeliveredSegment,
-    LostSegment, RateSample, RecoveryPhase, SenderState, Transmit, WindowEvent,
+    AckInfo, AnyControl, Build, Congestion, CongestionControl, CongestionSignal, ControlReport,
+    DeliveredSegment, LostSegment, RateSample, RecoveryPhase, SenderState, Transmit, WindowEvent,
 };
 use ecn::LowEcn;
 use loss::{LossRound, ShortTerm, Undo};
@@ -230,6 +233,7 @@ impl CongestionControl for Bbr3 {
     fn reduce(&mut self, _window: &mut Window, congestion: &Congestion) {
         if congestion.signal != CongestionSignal::Timeout {
             self.save_state();
+            self.undo.is_in_episode = true;
         }
     }
 
@@ -265,8 +269,11 @@ impl CongestionControl for Bbr3 {
         if sample.newly_acked > 0 && std::mem::take(&mut self.undo.is_due) {
             self.handle_spurious_recovery(sample);
         }
-        if was_in_recovery && !is_recovery(sample.phase) {
-            self.restore_cwnd();
+        if !is_recovery(sample.phase) {
+            self.undo.is_in_episode = false;
+            if was_in_recovery {
+                self.restore_cwnd();
+            }
         }
         if let Some(segment) = sample.segment {
             self.update_model(&Ack::new(sample, segment));
@@ -361,7 +368,7 @@ impl Bbr3 {
         self.update_latest_delivery(ack);
         self.update_round_and_bandwidth(ack);
         self.update_marks(ack);
-        self.update_congestion(ack);
+        self.update_congestion();
         self.update_aggregation(ack);
         self.full.check(ack, self.rounds.is_start, self.profile);
         self.check_startup_done(ack);

@@ -23,7 +23,9 @@ const LINUX_MAX_EXTRA: f64 = 0.1;
 /// Packet-timed round trips.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rounds {
-    next_delivered: u64,
+    /// `next_round_delivered`
+    pub next_delivered: u64,
+    /// `round_count`
     pub count: u64,
     /// Whether the current acknowledgement starts a round.
     pub is_start: bool,
@@ -154,8 +156,7 @@ impl Bbr3 {
         if self.profile == Profile::Linux && ack.rate == 0.0 {
             return;
         }
-        let excess =
-            self.aggregation.interval.excess(ack.sample.now, ack.sample.newly_acked as f64, self.bw);
+        let excess = self.aggregation.interval.excess(ack.sample.now, ack.sample.newly_acked as f64, self.bw);
         let excess = excess.min(self.cwnd);
         let is_reached = self.full.is_reached;
         match self.profile {

@@ -34,7 +34,7 @@ pub(super) struct Cycle {
     /// `cycle_stamp`
     since: Instant,
     /// `bw_probe_wait`
-    wait: Span,
+    pub wait: Span,
     /// `rounds_since_probe_up`
     pub rounds_since_up: u64,
     /// `ack_phase`

@@ -27,7 +27,7 @@ pub(super) struct MinRtt {
     /// `probe_rtt_min_delay`
     probe_delay: Option<Span>,
     /// `probe_rtt_min_stamp`
-    probe_at: Instant,
+    pub probe_at: Instant,
     /// `probe_rtt_done_stamp`
     done_at: Option<Instant>,
     /// `probe_rtt_round_done`

@@ -37,7 +37,7 @@ use crate::config::rto::{BackOffEnd, RestartedBy, RttSamples, TimerRestart};
 use crate::config::rto::{MinRto, RtoArithmetic, TimerClock};
 use crate::config::sack::{Dsack, NextSeg, Pipe, SackBytes, SacksAtTimeout};
 use crate::congestion_control::{
-    Bbr3Config, Bbr3Profile, Control, CubicConfig, Decrease, Growth, HighSpeedConfig, HyStart,
+    Control, CubicConfig, Decrease, Growth, HighSpeedConfig, HyStart,
     LimitedSlowStart, LossRate, LowWindowReduction, RenoConfig, SlowStartEnd, SsthreshRounding,
 };
 
@@ -307,7 +307,7 @@ fn linux_6() -> Profile {
         ("congestion_control.hystart", "tcp_cubic.c: hystart 1, hystart_detect 3"),
         ("congestion_control.growth", "tcp_cubic.c, bictcp_update; tcp_cong.c, tcp_cong_avoid_ai"),
     ]);
-    linux.controls = vec![linux_reno(), Control::cubic(linux_cubic()), linux_bbr3()];
+    linux.controls = vec![linux_reno(), Control::cubic(linux_cubic())];
     linux
 }
 
@@ -319,11 +319,6 @@ fn linux_cubic() -> CubicConfig {
         growth: Growth::Segments,
         ..CubicConfig::default()
     }
-}
-
-/// Returns BBRv3 of Google's Linux, which is not part of Linux 6.1.
-fn linux_bbr3() -> Control {
-    Control::bbr3(Bbr3Config { profile: Bbr3Profile::Linux, ..Bbr3Config::default() })
 }
 
 /// Returns Linux' Reno (`tcp_cong.c`: `tcp_cong_avoid_ai`, `tcp_reno_ssthresh`).

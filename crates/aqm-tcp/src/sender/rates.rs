@@ -134,7 +134,11 @@ impl Sender {
     /// Updates the pacing rate.
     #[cold]
     pub(super) fn update_pacing(&mut self, tcp: &CheckedConfig) {
+        let is_acknowledged = self.is_acknowledged();
         let Some(pacer) = self.cold.as_mut().and_then(|cold| cold.pacer.as_mut()) else { return };
+        if is_acknowledged {
+            pacer.stop_waiting();
+        }
         let config = &tcp.config.pacing;
         let rate = self.congestion.pacing_rate().or_else(|| {
             let srtt = self.timer.estimator.srtt(&tcp.config.rto).filter(|srtt| !srtt.is_zero())?;

@@ -2,6 +2,7 @@
 
 mod asking;
 mod bad_input;
+mod bbr;
 mod calls;
 mod classes;
 mod common;

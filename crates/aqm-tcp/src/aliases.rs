@@ -37,6 +37,10 @@ const ALIASES: &[Alias] = &[
     alias("scalable", "Scalable TCP (T. Kelly 2003) with SACK.", "scalable", "sack"),
     alias("cubic", "CUBIC (RFC 9438) with SACK.", "cubic", "sack"),
     alias("ledbat", "LEDBAT (RFC 6817), a less-than-best-effort service, with SACK.", "ledbat", "sack"),
+    alias("bbr", "BBR version 3 (draft-ietf-ccwg-bbr) with RACK-TLP (RFC 8985).", "bbr3", "rack"),
+    alias("bbr1", "BBR version 1 (Linux) with RACK-TLP (RFC 8985).", "bbr1", "rack"),
+    alias("dctcp", "DCTCP (RFC 8257) with RACK-TLP (RFC 8985); sets `ecn.mode`.", "dctcp", "rack"),
+    alias("prague", "TCP Prague with RACK-TLP (RFC 8985); sets `ecn.mode`.", "prague", "rack"),
     alias("linux", "CUBIC with RACK-TLP (RFC 8985), as in current Linux.", "cubic", "rack"),
 ];
 
@@ -49,31 +53,45 @@ const fn alias(
     Alias { name, about, congestion_control, recovery }
 }
 
+/// Suffix of a name that sets `ecn.mode = "on"`.
+const WITH_ECN: &str = "+ecn";
+
 /// Converts `CONTROL/RECOVERY`, an alias, or the kind of a congestion control into a `[tcp]` table. The table sets the
 /// kinds of congestion control and recovery, and can be overlaid on another table. A congestion control without its own
-/// alias is paired with the recovery `sack`.
+/// alias is paired with the recovery of its first alias, or with `sack`. With the suffix `+ecn`, and for a congestion
+/// control that requires ECN, the table also sets `ecn.mode = "on"`.
 ///
 /// # Errors
 /// Returns an error if a name is unknown. The message contains the valid names.
 pub fn transport(text: &str) -> Result<Value, ConfigError> {
-    let (control, recovery) = match (text.split_once('/'), aliases().iter().find(|alias| alias.name == text))
+    let (name, has_suffix) = text.strip_suffix(WITH_ECN).map_or((text, false), |name| (name, true));
+    let (control, recovery) = match (name.split_once('/'), aliases().iter().find(|alias| alias.name == name))
     {
         (Some((control, recovery)), _) => (control, recovery),
         (None, Some(alias)) => (alias.congestion_control, alias.recovery),
-        (None, None) => (text, "sack"),
+        (None, None) => {
+            let alias = aliases().iter().find(|alias| alias.congestion_control == name);
+            (name, alias.map_or("sack", |alias| alias.recovery))
+        }
     };
     if !Control::NAMES.contains(&control) {
-        let problem = if text.contains('/') {
+        let problem = if name.contains('/') {
             unknown("congestion control", control, Control::NAMES)
         } else {
             let names: Vec<&str> = aliases().iter().map(|alias| alias.name).collect();
-            format!("{}, or CONTROL/RECOVERY", unknown("transport", text, &names))
+            format!("{}, or CONTROL/RECOVERY", unknown("transport", name, &names))
         };
         return Err(ConfigError::at("", problem));
     }
     RecoveryKind::read(recovery.into())
         .map_err(|errors| ConfigError::at("", format!("recovery: {}", errors.first().problem)))?;
-    Ok(json!({ "congestion_control": { "kind": control }, "recovery": { "kind": recovery } }))
+    let mut table = json!({ "congestion_control": { "kind": control }, "recovery": { "kind": recovery } });
+    let requires_ecn =
+        Control::read(json!({ "kind": control })).is_ok_and(|control| control.ecn().is_required);
+    if has_suffix || requires_ecn {
+        table["ecn"] = json!({ "mode": "on" });
+    }
+    Ok(table)
 }
 
 #[cfg(test)]
@@ -85,12 +103,8 @@ mod tests {
     fn every_alias_is_a_transport_that_builds() {
         for alias in aliases() {
             let table = transport(alias.name).unwrap();
-            assert_eq!(
-                table,
-                json!({
-                    "congestion_control": {"kind": alias.congestion_control}, "recovery": {"kind": alias.recovery},
-                })
-            );
+            assert_eq!(table["congestion_control"]["kind"], alias.congestion_control);
+            assert_eq!(table["recovery"]["kind"], alias.recovery);
             let config = read(table).unwrap();
             config.build().unwrap();
             assert_eq!(config.congestion_control.kind(), alias.congestion_control);
@@ -100,13 +114,32 @@ mod tests {
     #[test]
     fn every_congestion_control_builds_alone_and_with_every_recovery_except_tahoe() {
         for control in Control::NAMES {
-            assert_eq!(transport(control).unwrap()["congestion_control"]["kind"], *control);
+            let table = transport(control).unwrap();
+            assert_eq!(table["congestion_control"]["kind"], *control);
+            read(table).unwrap().build().unwrap();
             for recovery in ["reno", "newreno", "sack", "rack"] {
                 let table = transport(&format!("{control}/{recovery}")).unwrap();
                 assert_eq!(table["recovery"]["kind"], recovery);
-                read(table).unwrap().build().unwrap();
+                let built = read(table).unwrap().build();
+                let is_permitted = !(control.starts_with("bbr") || *control == "prague")
+                    || ["sack", "rack"].contains(&recovery);
+                assert_eq!(built.is_ok(), is_permitted, "{control}/{recovery}: a model needs delivery rates");
             }
         }
+    }
+
+    #[test]
+    fn bbr_is_bbr3_with_the_same_recovery() {
+        assert_eq!(transport("bbr").unwrap(), transport("bbr3").unwrap());
+        assert_eq!(transport("bbr1").unwrap()["recovery"]["kind"], "rack");
+    }
+
+    #[test]
+    fn the_suffix_and_a_scalable_congestion_control_set_ecn() {
+        let mode = |name: &str| transport(name).unwrap()["ecn"]["mode"].clone();
+        assert_eq!(["cubic+ecn", "reno/rack+ecn", "prague", "dctcp"].map(mode), ["on"; 4]);
+        assert_eq!(["cubic", "bbr"].map(mode), [Value::Null, Value::Null]);
+        assert!(transport("+ecn").is_err());
     }
 
     #[test]
@@ -126,9 +159,9 @@ mod tests {
     fn the_error_for_an_unknown_name_lists_the_valid_names() {
         let problem = |text| transport(text).unwrap_err().to_string();
         assert_eq!(
-            problem("vegas"),
-            "unknown transport `vegas`; allowed: `tahoe`, `reno`, `newreno`, `sack`, `highspeed`, \
-             `scalable`, `cubic`, `ledbat`, `linux`, or CONTROL/RECOVERY"
+            problem("copa"),
+            "unknown transport `copa`; allowed: `tahoe`, `reno`, `newreno`, `sack`, `highspeed`, \
+             `scalable`, `cubic`, `ledbat`, `bbr`, `bbr1`, `dctcp`, `prague`, `linux`, or CONTROL/RECOVERY"
         );
         assert!(
             problem("newreno/sack").starts_with("unknown congestion control `newreno`; allowed: `reno`, ")

@@ -11,6 +11,8 @@ use aqm_tcp::congestion_control::{
 };
 use serde_json::{Value, json};
 
+use crate::pair::without_model;
+
 /// A congestion control with its clock.
 struct Drive {
     controller: Controller,
@@ -456,8 +458,8 @@ fn with_slow_start(kind: &str, mut table: Value) -> Control {
 }
 
 #[test]
-fn every_congestion_control_opens_in_slow_start_and_caps() {
-    for kind in Control::NAMES {
+fn every_congestion_control_without_a_model_opens_in_slow_start_and_caps() {
+    for kind in without_model() {
         let control = with_slow_start(kind, json!({}));
         control.check().unwrap();
         let mut controller = Controller::new(&*control, 2.0, 64.0);
@@ -477,8 +479,8 @@ fn every_congestion_control_opens_in_slow_start_and_caps() {
 }
 
 #[test]
-fn every_congestion_control_applies_the_rounding_and_the_limits_of_its_window() {
-    for kind in Control::NAMES {
+fn every_congestion_control_without_a_model_applies_the_rounding_and_the_limits_of_its_window() {
+    for kind in without_model() {
         let table = json!({ "ssthresh_rounding": "segments", "slow_start_end": "past-threshold",
             "max_ssthresh": 100.0 });
         let control = with_slow_start(kind, table);

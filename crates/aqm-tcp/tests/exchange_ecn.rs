@@ -6,7 +6,6 @@
 use crate::pair::*;
 use aqm_net::Ecn;
 use aqm_tcp::Flags;
-use aqm_tcp::congestion_control::Control;
 use serde_json::{Value, json};
 
 const ALL: [&str; 5] = ["tahoe", "reno", "newreno", "sack", "rack"];
@@ -160,7 +159,7 @@ fn a_loss_and_a_mark_in_one_window_reduce_it_once() {
 
 #[test]
 fn a_loss_counts_where_no_router_marks() {
-    for control in Control::NAMES {
+    for control in without_model() {
         for recovery in ["reno", "newreno", "sack", "rack"] {
             let end = |ecn| {
                 let settings = json!({

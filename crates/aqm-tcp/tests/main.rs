@@ -5,6 +5,7 @@ mod exchange;
 mod exchange_application;
 mod exchange_connection;
 mod exchange_ecn;
+mod exchange_model;
 mod exchange_recovery;
 mod exchange_window;
 mod invariants;

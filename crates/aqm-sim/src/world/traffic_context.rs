@@ -146,7 +146,10 @@ impl<N: Network> World<'_, N> {
     fn ends(&self, position: u32) -> [Endpoint; 2] {
         let (streams, number) = (self.scenario.chance(), u64::from(self.next_flow));
         let tcp = &self.tcp[position as usize];
-        let sender = tcp.endpoint().with_random(|| streams.named("tcp/send-overhead", number));
+        let sender = tcp
+            .endpoint()
+            .with_random(|| streams.named("tcp/send-overhead", number))
+            .with_control_random(|| streams.named("tcp/congestion-control", number));
         [sender, tcp.endpoint()]
     }
 }

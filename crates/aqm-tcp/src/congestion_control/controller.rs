@@ -2,6 +2,8 @@
 //!
 //! M. Allman, V. Paxson, E. Blanton, RFC 5681, 2009, sections 3.1 and 4.1.
 
+use aqm_net::Rng;
+
 use super::reno::Reno;
 use super::{
     AckInfo, AckSample, Build, Congestion, CongestionControl, CongestionSignal, ControlReport, LostSegment,
@@ -131,6 +133,16 @@ impl Controller {
     /// Whether only the congestion control changes the window.
     pub fn is_model_based(&self) -> bool {
         self.is_model_based
+    }
+
+    /// Sets the random numbers of the congestion control.
+    pub fn set_random(&mut self, random: Rng) {
+        self.control.any().set_random(random);
+    }
+
+    /// Whether the congestion control itself limits the rate.
+    pub fn limits_rate(&mut self) -> bool {
+        self.control.any().limits_rate()
     }
 
     /// Processes a transmission of data.

@@ -6,6 +6,9 @@
 //! new algorithm needs one file next to `reno.rs` and its lines in the registry below. The smallest example is
 //! `fixed.rs`.
 
+mod ack_aggregation;
+mod bbr1;
+mod bbr3;
 mod controller;
 mod cubic;
 mod cubic_segments;
@@ -21,11 +24,14 @@ mod report;
 mod scalable;
 mod slow_start;
 mod window;
+mod windowed_max;
 
-use aqm_net::{ConfigError, Instant, Span, registry};
+use aqm_net::{ConfigError, Instant, Rng, Span, registry};
 
 use crate::config::ecn::EcnNeeds;
 
+pub use bbr1::Config as Bbr1Config;
+pub use bbr3::{Config as Bbr3Config, Ecn as Bbr3Ecn, Profile as Bbr3Profile};
 pub use controller::{AnyControl, Controller};
 pub use cubic::Config as CubicConfig;
 pub use dctcp::Config as DctcpConfig;
@@ -64,7 +70,7 @@ pub trait CongestionControl: Send {
     /// (Linux: `pkts_acked`).
     fn on_sample(&mut self, _window: &mut Window, _sample: &AckSample) {}
 
-    /// Processes a transmission of data; only with [`Build::uses_rates`].
+    /// Processes a transmission of data, before it is paced; only with [`Build::uses_rates`].
     fn on_transmit(&mut self, _window: &mut Window, _transmit: &Transmit) {}
 
     /// Processes a segment that is considered lost; only with [`Build::uses_rates`]. `on_rates` follows.
@@ -77,6 +83,15 @@ pub trait CongestionControl: Send {
     /// Processes a timeout after the data has been considered lost; `in_flight` bytes of segments of `mss` bytes remain in
     /// the network. Only with [`Build::uses_rates`], in place of [`WindowEvent::Timeout`].
     fn on_timeout(&mut self, _window: &mut Window, _in_flight: u64, _mss: u64) {}
+
+    /// Whether the algorithm itself limits the rate at present, so that delivery-rate samples count as limited by the
+    /// application (BBR: `PROBE_RTT`). Evaluated after `on_rates`.
+    fn limits_rate(&self) -> bool {
+        false
+    }
+
+    /// Sets the random numbers; only with [`Build::uses_random`].
+    fn set_random(&mut self, _random: Rng) {}
 
     /// Returns the pacing rate in bytes per second; `None` for a share of the window per round trip (`tcp.pacing`).
     fn pacing_rate(&self) -> Option<f64> {
@@ -113,13 +128,23 @@ pub struct Transmit {
     pub delivered: u64,
     /// Whether the application limits the rate.
     pub is_app_limited: bool,
+    /// Smoothed round-trip time; with a handshake, known from the first transmission on.
+    pub srtt: Option<Span>,
+    /// Payload of a full segment.
+    pub mss: u64,
 }
 
 /// A segment that is considered lost, with the state of the connection when the segment was last sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LostSegment {
+    /// Time of the detection.
+    pub now: Instant,
+    /// First byte.
+    pub begin: u64,
     /// Payload, in bytes.
     pub bytes: u64,
+    /// Bytes delivered since the connection was opened.
+    pub delivered: u64,
     /// Bytes lost since the connection was opened, including this segment.
     pub total_lost: u64,
     /// Bytes delivered when the segment was sent.
@@ -148,6 +173,8 @@ pub struct RateSample {
     pub delivered: u64,
     /// Lost since the connection was opened.
     pub lost: u64,
+    /// Reported as marked since the connection was opened.
+    pub marked: u64,
     /// Sample of the newest delivered segment; `None` if nothing was delivered.
     pub segment: Option<DeliveredSegment>,
     /// Round trip of the newest delivered segment that was sent once; `None` if there is no such segment.
@@ -158,7 +185,7 @@ pub struct RateSample {
     pub in_flight_before: u64,
     /// In the network now.
     pub in_flight: u64,
-    /// Whether the window limited the sender in the last round trip.
+    /// Whether the window limited the sender at any time in the last round trip.
     pub is_cwnd_limited: bool,
     /// Phase of the recovery after the acknowledgement.
     pub phase: RecoveryPhase,
@@ -175,6 +202,8 @@ pub struct DeliveredSegment {
     pub delivered_when_sent: u64,
     /// Lost when the segment was sent.
     pub lost_when_sent: u64,
+    /// Reported as marked when the segment was sent.
+    pub marked_when_sent: u64,
     /// In the network when the segment was sent, including the segment.
     pub in_flight_when_sent: u64,
     /// Whether the application limited the rate when the segment was sent.
@@ -305,6 +334,11 @@ pub trait Build {
         false
     }
 
+    /// Whether the algorithm uses random numbers.
+    fn uses_random(&self) -> bool {
+        false
+    }
+
     /// Creates the congestion control of one sender; the parameters have been checked.
     fn build(&self) -> AnyControl;
 }
@@ -319,6 +353,8 @@ registry! {
         "dctcp" => dctcp,
         "ledbat" => ledbat,
         "prague" => prague,
+        "bbr3" => bbr3,
+        "bbr1" => bbr1,
     }
 }
 

@@ -388,9 +388,11 @@ mod tests {
                 newly_marked: if is_marked { MSS } else { 0 },
                 delivered: self.delivered,
                 lost: 0,
+                marked: 0,
                 segment: Some(DeliveredSegment {
                     delivered_when_sent,
                     lost_when_sent: 0,
+                    marked_when_sent: 0,
                     in_flight_when_sent: in_flight * MSS,
                     is_app_limited: false,
                     delivered: self.delivered - delivered_when_sent,

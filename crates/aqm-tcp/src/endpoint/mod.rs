@@ -99,6 +99,15 @@ impl Endpoint {
         self
     }
 
+    /// Sets the random numbers of the congestion control, if it uses any; without them, all endpoints use the same ones.
+    #[must_use]
+    pub fn with_control_random(mut self, random: impl FnOnce() -> Rng) -> Self {
+        if self.tcp.config.congestion_control.uses_random() {
+            self.sender_mut().0.set_control_random(random());
+        }
+        self
+    }
+
     /// Opens the connection.
     pub fn open(&mut self, now: Instant) {
         if self.phase != Phase::Closed {

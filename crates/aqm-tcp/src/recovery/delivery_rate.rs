@@ -21,6 +21,8 @@ pub(crate) struct Snapshot {
     pub first_sent_at: Instant,
     /// Bytes lost.
     pub lost: u64,
+    /// Bytes reported as marked.
+    pub marked: u64,
     /// Bytes in the network, including the segment.
     pub in_flight: u64,
     /// Whether the application limited the rate.
@@ -30,13 +32,16 @@ pub(crate) struct Snapshot {
 /// Delivery-rate sample of an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Sample {
-    /// Bytes newly delivered and newly lost.
+    /// Bytes newly delivered, newly lost and newly reported as marked.
     pub acked: u64,
     pub lost: u64,
+    pub marked: u64,
     /// State of the connection when the newest delivered segment was sent; `None` if no segment was delivered.
     pub prior: Option<Snapshot>,
     /// Interval of the sample; `None` if it is shorter than the smallest round trip, or no segment was delivered.
     pub interval: Option<Span>,
+    /// Whether the congestion window was full at any time since the newest delivered segment was sent.
+    pub is_cwnd_limited: bool,
 }
 
 /// Delivery rate of one sender: the state of the connection, and a snapshot of it for each sent segment.
@@ -50,6 +55,10 @@ pub(crate) struct DeliveryRate {
     first_sent_at: Instant,
     /// Bytes considered lost since the connection was opened.
     lost: u64,
+    /// Bytes reported as marked since the connection was opened.
+    marked: u64,
+    /// Value of `delivered` when the congestion window was last full.
+    full_at: Option<u64>,
     /// Value of `delivered` up to which the application limits the rate; 0 if it does not.
     app_limited_until: u64,
     min_rtt: Option<Span>,
@@ -57,6 +66,7 @@ pub(crate) struct DeliveryRate {
     newest: Option<(Stamp, Snapshot)>,
     acked: u64,
     newly_lost: u64,
+    newly_marked: u64,
     /// Segments that the current event considers lost.
     lost_segments: Vec<LostSegment>,
 }
@@ -70,6 +80,22 @@ impl DeliveryRate {
     /// Returns the bytes considered lost since the connection was opened.
     pub fn lost(&self) -> u64 {
         self.lost
+    }
+
+    /// Returns the bytes reported as marked since the connection was opened.
+    pub fn marked(&self) -> u64 {
+        self.marked
+    }
+
+    /// Records that the receiver reported `bytes` bytes as marked.
+    pub fn on_marked(&mut self, bytes: u64) {
+        self.marked += bytes;
+        self.newly_marked += bytes;
+    }
+
+    /// Records that the congestion window is full.
+    pub fn on_full(&mut self) {
+        self.full_at = Some(self.delivered);
     }
 
     /// Returns the smallest round trip of the connection.
@@ -103,6 +129,7 @@ impl DeliveryRate {
             delivered_at: self.delivered_at,
             first_sent_at: self.first_sent_at,
             lost: self.lost,
+            marked: self.marked,
             in_flight,
             is_app_limited: self.app_limited_until > 0,
         }
@@ -126,13 +153,16 @@ impl DeliveryRate {
         self.snapshots.pop_front();
     }
 
-    /// Records that the segment with the given index is considered lost.
-    pub fn on_lost(&mut self, index: usize, len: u64) {
+    /// Records that the segment with the given index, which begins at `begin`, is considered lost.
+    pub fn on_lost(&mut self, index: usize, begin: u64, len: u64) {
         self.lost += len;
         self.newly_lost += len;
         let Snapshot { delivered, lost, in_flight, is_app_limited, .. } = self.snapshots[index];
         self.lost_segments.push(LostSegment {
+            now: Instant::START,
+            begin,
             bytes: len,
+            delivered: self.delivered,
             total_lost: self.lost,
             delivered_when_sent: delivered,
             lost_when_sent: lost,
@@ -141,9 +171,14 @@ impl DeliveryRate {
         });
     }
 
-    /// Returns the segments considered lost since the last call.
-    pub fn take_lost(&mut self) -> Vec<LostSegment> {
-        std::mem::take(&mut self.lost_segments)
+    /// Returns the segments considered lost since the last call, with the current time and the bytes delivered by the
+    /// current acknowledgement.
+    pub fn take_lost(&mut self, now: Instant) -> Vec<LostSegment> {
+        let mut lost = std::mem::take(&mut self.lost_segments);
+        for segment in &mut lost {
+            (segment.now, segment.delivered) = (now, self.delivered + self.acked);
+        }
+        lost
     }
 
     /// Whether the application limits the rate.
@@ -159,12 +194,13 @@ impl DeliveryRate {
     /// Ends the processing of an acknowledgement. Returns the sample.
     pub fn sample(&mut self, now: Instant) -> Sample {
         let (acked, lost) = (std::mem::take(&mut self.acked), std::mem::take(&mut self.newly_lost));
+        let marked = std::mem::take(&mut self.newly_marked);
         if acked > 0 {
             self.delivered += acked;
             self.delivered_at = now;
         }
         let Some((stamp, prior)) = self.newest.take() else {
-            return Sample { acked, lost, prior: None, interval: None };
+            return Sample { acked, lost, marked, prior: None, interval: None, is_cwnd_limited: false };
         };
         self.first_sent_at = stamp.sent;
         if self.app_limited_until > 0 && self.delivered > self.app_limited_until {
@@ -173,7 +209,8 @@ impl DeliveryRate {
         let send_elapsed = stamp.sent.since(prior.first_sent_at);
         let interval = send_elapsed.max(now.since(prior.delivered_at));
         let interval = Some(interval).filter(|&it| it >= self.min_rtt.unwrap_or(it) && !it.is_zero());
-        Sample { acked, lost, prior: Some(prior), interval }
+        let is_cwnd_limited = self.full_at.is_some_and(|full_at| full_at >= prior.delivered);
+        Sample { acked, lost, marked, prior: Some(prior), interval, is_cwnd_limited }
     }
 }
 
@@ -252,13 +289,46 @@ mod tests {
         for k in 0..3 {
             rate.on_new(MSS, (k + 1) * MSS, at(0));
         }
-        rate.on_lost(1, MSS);
-        rate.on_lost(2, MSS);
-        let lost = rate.take_lost();
+        rate.on_lost(1, MSS, MSS);
+        rate.on_lost(2, 2 * MSS, MSS);
+        let lost = rate.take_lost(at(7));
+        assert!(lost.iter().all(|it| it.now == at(7) && it.delivered == 0));
         assert_eq!(lost.iter().map(|it| it.in_flight_when_sent).collect::<Vec<_>>(), [2000, 3000]);
         assert_eq!(lost.iter().map(|it| it.total_lost).collect::<Vec<_>>(), [1000, 2000]);
         assert_eq!(rate.lost(), 2000);
-        assert!(rate.take_lost().is_empty());
+        assert!(rate.take_lost(at(8)).is_empty());
         assert_eq!(rate.sample(at(10)).lost, 2000);
+    }
+
+    #[test]
+    fn the_window_limits_the_rate_if_it_was_full_after_the_delivered_segment_was_sent() {
+        let mut rate = DeliveryRate::default();
+        let mut limited = Vec::new();
+        for k in 0..4 {
+            rate.on_new(MSS, MSS, at(k * 1000));
+            if k == 1 {
+                rate.on_full();
+            }
+            rate.on_delivered(0, MSS, stamp(k * 1000, k));
+            rate.pop_front();
+            limited.push(rate.sample(at(k * 1000 + 500)).is_cwnd_limited);
+        }
+        assert_eq!(limited, [false, true, false, false]);
+    }
+
+    #[test]
+    fn a_mark_is_counted_once_and_known_to_segments_sent_later() {
+        let mut rate = DeliveryRate::default();
+        rate.on_new(MSS, MSS, at(0));
+        rate.on_marked(MSS);
+        rate.on_delivered(0, MSS, stamp(0, 0));
+        rate.pop_front();
+        let sample = rate.sample(at(500));
+        assert_eq!((sample.marked, sample.prior.unwrap().marked, rate.marked()), (MSS, 0, MSS));
+        rate.on_new(MSS, MSS, at(1000));
+        rate.on_delivered(0, MSS, stamp(1000, 1));
+        rate.pop_front();
+        let sample = rate.sample(at(1500));
+        assert_eq!((sample.marked, sample.prior.unwrap().marked), (0, MSS));
     }
 }

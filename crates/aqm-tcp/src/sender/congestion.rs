@@ -101,6 +101,9 @@ impl Sender {
     /// Processes the expiry of the retransmission timer. The caller has checked the maximum number of retries.
     pub fn on_timeout(&mut self, now: Instant, tcp: &CheckedConfig) {
         let config = &tcp.config;
+        if self.uses_rates {
+            self.check_app_limited(tcp);
+        }
         let repeated = match config.cwnd.repeated_timeout {
             RepeatedTimeout::Holds => self.timer.retries > 0,
             RepeatedTimeout::HoldsInRecovery => {
@@ -128,14 +131,14 @@ impl Sender {
         }
         let at = self.timer.context(now, &tcp.config.rto);
         self.recovery.on_timeout(at, config);
-        if config.recovery.timeout_loses == TimeoutLoses::Late {
+        if config.recovery.timeout_loses == TimeoutLoses::Late && !self.uses_rates {
             let left = self.recovery.outstanding() / tcp.mss;
             self.congestion.restore((left + 1) as f64, 0.0);
         }
         self.in_recovery = false;
         self.note_reduction();
         if self.uses_rates {
-            self.report_timeout(tcp);
+            self.report_timeout(now, tcp);
         }
         if let Some(pacer) = self.cold.as_mut().and_then(|cold| cold.pacer.as_mut()) {
             pacer.release(now);
@@ -180,6 +183,10 @@ impl Sender {
         }
         ecn.on_mark(self.recovery.sent());
         if self.uses_rates {
+            // Classic feedback does not tell how many segments were marked.
+            if let Some(rate) = self.recovery.rate() {
+                rate.on_marked(tcp.mss);
+            }
             return;
         }
         self.recovery.on_mark(outcome.delivered, reduces_gradually);

@@ -16,7 +16,7 @@ mod pacer;
 mod rates;
 mod rto_restart;
 
-use aqm_net::{Ecn, Instant};
+use aqm_net::{Ecn, Instant, Rng};
 
 use crate::config::CheckedConfig;
 use crate::config::connection::Nagle;
@@ -128,6 +128,11 @@ impl Sender {
         self.cold.get_or_insert_default().overhead = Some(overhead);
     }
 
+    /// Sets the random numbers of the congestion control.
+    pub fn set_control_random(&mut self, random: Rng) {
+        self.congestion.set_random(random);
+    }
+
     /// Makes packets ECN-capable, after both endpoints have agreed on `feedback`.
     pub fn set_ecn(&mut self, feedback: Feedback, tcp: &CheckedConfig) {
         self.ecn = Some(Box::new(EcnResponse::new(tcp.config.ecn.response, feedback, &tcp.ecn)));
@@ -203,6 +208,9 @@ impl Sender {
             overhead.on_timer(now);
         }
         if now >= self.recovery.timer() {
+            if self.uses_rates {
+                self.check_app_limited(tcp);
+            }
             let at = self.timer.context(now, &tcp.config.rto);
             let in_flight_before = self.recovery.outstanding();
             let outcome = self.recovery.on_timer(at, &tcp.config);

@@ -80,6 +80,11 @@ impl Pacer {
         self.next = self.next.min(now);
     }
 
+    /// Ends the wait of a segment whose data is acknowledged, for example because the original of a retransmission arrived.
+    pub fn stop_waiting(&mut self) {
+        self.is_waiting = false;
+    }
+
     /// Returns the departure time of the waiting segment; `NEVER` if no segment waits.
     pub fn until(&self) -> Instant {
         if self.is_waiting { self.next } else { Instant::NEVER }

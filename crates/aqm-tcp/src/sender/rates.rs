@@ -40,25 +40,27 @@ impl Sender {
     ) {
         let in_flight_before = context.in_flight_before;
         let (in_flight, phase) = (self.recovery.outstanding(), self.recovery.phase());
-        let is_cwnd_limited = in_flight_before + tcp.mss > self.whole_window().saturating_mul(tcp.mss);
         let rtt = (outcome.newest != Instant::NEVER).then(|| now.since(outcome.newest));
         let Some(rate) = self.recovery.rate() else { return };
+        rate.on_marked(context.marked);
         if let Some(rtt) = rtt {
             rate.on_round_trip(rtt);
         }
-        let lost_segments = rate.take_lost();
+        let lost_segments = rate.take_lost(now);
         let sample = rate.sample(now);
         let delivered = rate.delivered();
         let sample = RateSample {
             now,
             newly_acked: sample.acked,
             newly_lost: sample.lost,
-            newly_marked: context.marked,
+            newly_marked: sample.marked,
             delivered,
             lost: rate.lost(),
+            marked: rate.marked(),
             segment: sample.prior.map(|prior| DeliveredSegment {
                 delivered_when_sent: prior.delivered,
                 lost_when_sent: prior.lost,
+                marked_when_sent: prior.marked,
                 in_flight_when_sent: prior.in_flight,
                 is_app_limited: prior.is_app_limited,
                 delivered: delivered - prior.delivered,
@@ -68,7 +70,7 @@ impl Sender {
             srtt: self.timer.estimator.srtt(&tcp.config.rto),
             in_flight_before,
             in_flight,
-            is_cwnd_limited,
+            is_cwnd_limited: sample.is_cwnd_limited,
             phase,
             pacing_delay: self.pacing_delay(now),
             mss: tcp.mss,
@@ -77,12 +79,17 @@ impl Sender {
             self.congestion.on_lost(lost);
         }
         self.congestion.on_rates(&sample);
+        if self.congestion.limits_rate()
+            && let Some(rate) = self.recovery.rate()
+        {
+            rate.limit(in_flight);
+        }
         self.refresh(tcp);
     }
 
     /// Reports a timeout and the segments that the timeout considers lost to the congestion control.
-    pub(super) fn report_timeout(&mut self, tcp: &CheckedConfig) {
-        let lost_segments = self.recovery.rate().map(|rate| rate.take_lost()).unwrap_or_default();
+    pub(super) fn report_timeout(&mut self, now: Instant, tcp: &CheckedConfig) {
+        let lost_segments = self.recovery.rate().map(|rate| rate.take_lost(now)).unwrap_or_default();
         for lost in &lost_segments {
             self.congestion.on_lost(lost);
         }
@@ -92,22 +99,34 @@ impl Sender {
     /// Records a transmission of `len` sequence numbers for pacing and for the congestion control.
     #[cold]
     pub(super) fn on_cold_sent(&mut self, len: u64, now: Instant, tcp: &CheckedConfig) {
-        let in_flight = self.recovery.outstanding().saturating_sub(len);
+        let outstanding = self.recovery.outstanding();
+        let is_full = outstanding + tcp.mss > self.whole_window().saturating_mul(tcp.mss);
+        let in_flight = outstanding.saturating_sub(len);
+        let srtt = self.timer.estimator.srtt(&tcp.config.rto);
         let mut min_rtt = None;
         if let Some(rate) = self.recovery.rate() {
+            if is_full {
+                rate.on_full();
+            }
             min_rtt = rate.min_rtt();
             let transmit = Transmit {
                 now,
                 in_flight,
                 delivered: rate.delivered(),
                 is_app_limited: rate.is_app_limited(),
+                srtt,
+                mss: tcp.mss,
             };
             self.congestion.on_transmit(&transmit);
         }
         if self.uses_rates {
+            if in_flight == 0 {
+                // The congestion control may have opened the window after an idle period.
+                self.refresh(tcp);
+            }
             self.update_pacing(tcp);
         }
-        let min_rtt = min_rtt.or(self.timer.estimator.srtt(&tcp.config.rto));
+        let min_rtt = min_rtt.or(srtt);
         let number = self.counts.segments_sent;
         if let Some(pacer) = self.cold.as_mut().and_then(|cold| cold.pacer.as_mut()) {
             let departure = Departure { payload: len.min(tcp.mss), number, mss: tcp.mss, min_rtt, now };
@@ -118,7 +137,11 @@ impl Sender {
     /// Updates the pacing rate.
     #[cold]
     pub(super) fn update_pacing(&mut self, tcp: &CheckedConfig) {
+        let is_acknowledged = self.is_acknowledged();
         let Some(pacer) = self.cold.as_mut().and_then(|cold| cold.pacer.as_mut()) else { return };
+        if is_acknowledged {
+            pacer.stop_waiting();
+        }
         let config = &tcp.config.pacing;
         let rate = self.congestion.pacing_rate().or_else(|| {
             let srtt = self.timer.estimator.srtt(&tcp.config.rto).filter(|srtt| !srtt.is_zero())?;

@@ -1,5 +1,6 @@
 //! Settings of exchanges, one-way transfers, and comparisons of logs with tables.
 
+use aqm_tcp::congestion_control::Control;
 use serde_json::{Value, json};
 
 use super::{MSS, Pair, Path};
@@ -20,6 +21,11 @@ pub fn full_tcp(more: Value) -> Value {
         json!({"profile": "ns-2.35-full", "connection": {"mss": "1000B"}, "receiver": {"window": 1000}}),
         more,
     )
+}
+
+/// Returns the congestion controls without a model of the path, whose windows follow acknowledgements and losses.
+pub fn without_model() -> impl Iterator<Item = &'static str> {
+    Control::every().into_iter().filter(|control| !control.uses_rates()).map(|control| control.kind())
 }
 
 /// Overlays `more` on `table`.

@@ -70,7 +70,7 @@ impl Sent {
         segment.state |= LOST;
         self.lost += segment.len();
         if let Some(rate) = &mut self.rate {
-            rate.on_lost((number - self.first) as usize, segment.len());
+            rate.on_lost((number - self.first) as usize, segment.seq, segment.len());
         }
         if !segment.is(RESENT) {
             self.due.push(Reverse(number));
@@ -88,7 +88,7 @@ impl Sent {
         segment.state &= !RESENT;
         if segment.is(LOST) {
             if let Some(rate) = &mut self.rate {
-                rate.on_lost((number - self.first) as usize, segment.len());
+                rate.on_lost((number - self.first) as usize, segment.seq, segment.len());
             }
             self.due.push(Reverse(number));
             self.losses += 1;
@@ -129,7 +129,7 @@ impl Sent {
             if let Some(rate) = &mut self.rate
                 && (segment.is(RESENT) || !segment.is(LOST))
             {
-                rate.on_lost((number - self.first) as usize, segment.len());
+                rate.on_lost((number - self.first) as usize, segment.seq, segment.len());
             }
             segment.state = segment.state & EVER_RESENT | LOST;
             self.lost += segment.len();

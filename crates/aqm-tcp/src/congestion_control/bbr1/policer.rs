@@ -1,0 +1,187 @@
+//! Detection of a token-bucket policer, and of the rate that the policer permits.
+//!
+//! Linux 6.1: `bbr_lt_bw_sampling`; T. Flach et al., "An Internet-Wide Analysis of Traffic Policing", SIGCOMM 2016. Two
+//! successive intervals that end with a loss, have a high loss rate and deliver at similar rates show a policer.
+
+use aqm_net::Instant;
+
+/// Minimum length of an interval, in rounds (`bbr_lt_intvl_min_rtts`); the maximum is four times as long.
+const MIN_ROUNDS: u32 = 4;
+/// Lost data per delivered data that shows a policer (`bbr_lt_loss_thresh`).
+const LOSS_SHARE: f64 = 50.0 / 256.0;
+/// Relative and absolute difference of the rates of two intervals that are similar (`bbr_lt_bw_ratio`, `bbr_lt_bw_diff`);
+/// the latter in bytes per second.
+const SIMILAR_SHARE: f64 = 1.0 / 8.0;
+const SIMILAR_RATE: f64 = 500.0;
+/// Share of a rate that is paced, which the absolute difference includes (`bbr_rate_bytes_per_sec`).
+const PACED_SHARE: f64 = 0.99;
+/// Rounds for which the rate of the policer is used (`bbr_lt_bw_max_rtts`).
+const MAX_ROUNDS: u32 = 48;
+/// Minimum duration of an interval, in seconds.
+const MIN_DURATION: f64 = 1e-3;
+
+/// State of the connection, with which an interval begins.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Interval {
+    /// Time of the last delivery.
+    pub at: Instant,
+    /// Bytes delivered since the connection was opened.
+    pub delivered: u64,
+    /// Bytes lost since the connection was opened.
+    pub lost: u64,
+}
+
+/// Result of a sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Unchanged,
+    /// A policer was detected.
+    Detected,
+    /// The rate of the policer was used for long enough.
+    Expired,
+}
+
+/// Detector.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Policer {
+    /// Rate of the last interval, or of the policer; 0 if there is none (`lt_bw`).
+    rate: f64,
+    is_detected: bool,
+    is_sampling: bool,
+    rounds: u32,
+    start: Interval,
+}
+
+impl Policer {
+    /// Returns the rate of the policer in bytes per second, if one was detected.
+    pub fn rate(&self) -> Option<f64> {
+        self.is_detected.then_some(self.rate)
+    }
+
+    /// Discards everything (`bbr_reset_lt_bw_sampling`).
+    pub fn restart(&mut self, now: Interval) {
+        *self = Self { start: now, ..Self::default() };
+    }
+
+    /// Processes an acknowledgement, or a timeout, after which the state of the connection is `now`.
+    pub fn sample(
+        &mut self,
+        now: Interval,
+        has_losses: bool,
+        is_app_limited: bool,
+        is_round_start: bool,
+        is_probing: bool,
+    ) -> Verdict {
+        if self.is_detected {
+            if is_probing && is_round_start {
+                self.rounds += 1;
+                if self.rounds >= MAX_ROUNDS {
+                    self.restart(now);
+                    return Verdict::Expired;
+                }
+            }
+            return Verdict::Unchanged;
+        }
+        if !self.is_sampling {
+            if !has_losses {
+                return Verdict::Unchanged;
+            }
+            (self.start, self.rounds, self.is_sampling) = (now, 0, true);
+        }
+        if is_app_limited {
+            self.restart(now);
+            return Verdict::Unchanged;
+        }
+        self.rounds += u32::from(is_round_start);
+        if self.rounds > 4 * MIN_ROUNDS {
+            self.restart(now);
+        } else if self.rounds >= MIN_ROUNDS && has_losses {
+            return self.end_interval(now);
+        }
+        Verdict::Unchanged
+    }
+
+    /// Ends an interval with a loss, unless the interval has too few losses (`bbr_lt_bw_interval_done`).
+    fn end_interval(&mut self, now: Interval) -> Verdict {
+        let lost = (now.lost - self.start.lost) as f64;
+        let delivered = (now.delivered - self.start.delivered) as f64;
+        let duration = now.at.since(self.start.at).seconds();
+        if delivered == 0.0 || lost < LOSS_SHARE * delivered || duration < MIN_DURATION {
+            return Verdict::Unchanged;
+        }
+        let rate = delivered / duration;
+        let difference = (rate - self.rate).abs();
+        let is_similar = difference <= SIMILAR_SHARE * self.rate || PACED_SHARE * difference <= SIMILAR_RATE;
+        if self.rate > 0.0 && is_similar {
+            self.rate = (rate + self.rate) / 2.0;
+            (self.is_detected, self.rounds) = (true, 0);
+            return Verdict::Detected;
+        }
+        (self.rate, self.start, self.rounds) = (rate, now, 0);
+        Verdict::Unchanged
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Delivers 100 kB per second in rounds of 100 ms, of which every `loss_every`th loses a share of the delivered data.
+    fn detect(rounds: u64, share: f64, rate: impl Fn(u64) -> u64) -> Option<u64> {
+        let mut policer = Policer::default();
+        let mut now = Interval::default();
+        for round in 1..rounds {
+            let delivered = rate(round) / 10;
+            now = Interval {
+                at: Instant::from_nanos(round * 100_000_000),
+                delivered: now.delivered + delivered,
+                lost: now.lost + (share * delivered as f64) as u64,
+            };
+            if policer.sample(now, share > 0.0, false, true, true) == Verdict::Detected {
+                let expected = (rate(round) + rate(round - 4)) as f64 / 2.0;
+                assert!((policer.rate().unwrap() / expected - 1.0).abs() < 0.07, "{:?}", policer.rate());
+                return Some(round);
+            }
+        }
+        None
+    }
+
+    #[test]
+    fn two_lossy_intervals_of_similar_rates_show_a_policer() {
+        // The first interval begins and counts with the first loss: 1 to 4, the second: 5 to 8.
+        assert_eq!(detect(30, 0.25, |_| 100_000), Some(8));
+        assert_eq!(detect(30, 0.19, |_| 100_000), None, "19 % are fewer than 50/256");
+        assert_eq!(detect(30, 0.25, |round| if round / 4 % 2 == 0 { 100_000 } else { 200_000 }), None);
+        assert_eq!(detect(30, 0.0, |_| 100_000), None);
+    }
+
+    #[test]
+    fn the_rate_is_used_for_48_rounds_of_probe_bw() {
+        let mut policer = Policer { rate: 1e5, is_detected: true, ..Policer::default() };
+        let now = Interval::default();
+        for _ in 0..100 {
+            assert_eq!(policer.sample(now, true, false, true, false), Verdict::Unchanged);
+        }
+        for _ in 0..47 {
+            assert_eq!(policer.sample(now, true, false, true, true), Verdict::Unchanged);
+        }
+        assert_eq!(policer.sample(now, true, false, true, true), Verdict::Expired);
+        assert_eq!(policer.rate(), None);
+    }
+
+    #[test]
+    fn an_application_limited_sample_or_a_long_interval_discards_the_samples() {
+        let mut policer = Policer::default();
+        policer.sample(Interval::default(), true, false, true, true);
+        assert!(policer.is_sampling);
+        policer.sample(Interval::default(), false, true, true, true);
+        assert!(!policer.is_sampling);
+        policer.sample(Interval::default(), true, false, true, true);
+        for _ in 0..15 {
+            policer.sample(Interval::default(), false, false, true, true);
+            assert!(policer.is_sampling);
+        }
+        policer.sample(Interval::default(), false, false, true, true);
+        assert!(!policer.is_sampling, "17 rounds without a loss");
+    }
+}

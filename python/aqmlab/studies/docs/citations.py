@@ -4,7 +4,7 @@ A citation is a Markdown link to a page of results. Its title identifies the num
 reading and, after a colon, words that occur in only one of the claim's parts, separated by semicolons.
 Without a colon, the citation is the number that decides the verdict.
 
-    [0.51 [0.40, 0.61]](shred-today.md "T-SH-1, FQ-CoDel: median; /Drop Tail")
+    [0.51 [0.40, 0.61]](shred-today.md "T-SH-1, FQ-CoDel: median; to Drop Tail")
 """
 
 from __future__ import annotations

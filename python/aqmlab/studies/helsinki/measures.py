@@ -179,7 +179,13 @@ def _ratio_of(
         return replace(found, value=float(ratios(np.arange(count)[np.newaxis], 1)[0])) if count else found
 
     first, second = (variable.at(queue=one).along("start") for one in queues)
-    return statistic(f"{how} {variable.name}, {'/'.join(queues)}", finds, first, second)
+    return statistic(
+        f"{how} {variable.name}, {'/'.join(queues)}",
+        finds,
+        first,
+        second,
+        title=f"{variable.name}, {how.rstrip(',')}, ratio of {' to '.join(queues)}",
+    )
 
 
 def spread_ratio(variable: Variable, queues: tuple[str, str]) -> Estimate:

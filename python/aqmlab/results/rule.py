@@ -352,18 +352,21 @@ def _joined(name: str, labels: str) -> str:
 
 
 def _side(one: Variable, other: Variable, common: Labels) -> str:
-    """How one side of a comparison differs from the other: `SHRED`, `each load`, `RIO-PS with ITO = 3 s`.
+    """How one side of a comparison differs from the other: `SHRED`, `each load`, `RIO-PS with ITO = 3 s`,
+    `the value with load = 0.7`.
 
-    A value that begins with a letter stands for itself; other values are printed with their label.
+    A value that begins with a letter is printed without its label, because the value is a name.
     """
     own = {label: value for label, value in one.chosen.items() if label not in common}
     named = [value for value in own.values() if isinstance(value, str) and value[:1].isalpha()]
     named += [f"each {label}" for label in other.chosen if label in one.axes]
     numbers = format_labels({label: value for label, value in own.items() if value not in named})
-    if named or numbers or one.name != other.name:
+    if numbers and not named:
+        return f"the value with {numbers}" if one.name == other.name else numbers
+    if named or one.name != other.name:
         return " with ".join(words for words in (" ".join(named), numbers) if words)
     titles = [experiment.title for experiment in one.experiments]
-    return " and ".join(f"“{title}”" if " " in title else title for title in titles)
+    return " and ".join(f"“{title}”" if "," in title else title for title in titles)
 
 
 def _exists(variable: Variable, results: RunsByName, labels: Labels) -> bool:

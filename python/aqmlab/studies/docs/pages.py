@@ -266,14 +266,17 @@ def _capitalized(text: str) -> str:
 
 
 def _at(part: Record) -> str:
-    """A number with its verdict and its point: `1.151 [1.138, 1.165] ✗ with flows = 10`."""
+    """A number with its verdict, notes and labels: `1.151 [1.138, 1.165] ✗ (median) with flows = 10`."""
     sign = f" {stats.SIGNS['fails']}" if part["verdict"] == "fails" else ""
-    undecided = ", undecided" if part["verdict"] == "undecided" else ""
-    level = f" at the {100 * part['level']:.4g} % level" if "level" in part else ""
+    level = f"at the {100 * part['level']:.4g} % level" if "level" in part else ""
+    if part["verdict"] == "undecided":
+        level = f"undecided {level}".rstrip()
     known_to = part["known_to"]
-    close = "" if known_to is None else f" (near the limit, known to ±{known_to:.2g})"
+    close = "" if known_to is None else f"near the limit, known to ±{known_to:.2g}"
+    notes = ", ".join(note for note in ("median" if part.get("median") else "", level, close) if note)
     where = f" with {format_labels(part['where'])}" if part["where"] else ""
-    return f"{_number(part)}{sign}{undecided}{level}{close}{where}"
+    number = _number({**part, "median": False})
+    return f"{number}{sign}{f' ({notes})' if notes else ''}{where}"
 
 
 def _floors(results: Record) -> str:
@@ -353,7 +356,7 @@ def _retired(retired: Mapping[str, Mapping[str, str]]) -> str:
 def _changed(changes: Sequence[Record]) -> str:
     if not changes:
         return ""
-    lines = ["In these plans the rules and ids of the claims stayed, but other details changed:", ""]
+    lines = ["The following changes of the plan left the rules and ids of the claims unchanged:", ""]
     for one in changes:
         which = f" of {', '.join(one['claims'])}" if one["claims"] else ""
         text = (

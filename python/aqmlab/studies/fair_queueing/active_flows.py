@@ -76,7 +76,7 @@ def _scaled(times: int) -> dict[str, Any]:
 
 scale = Experiment(
     "scale",
-    "Link and traffic so many times as large, FQ",
+    "Link and traffic scaled together, FQ",
     net.link(net.POISSON_FLOWS, duration="120s", queue_every="0.01s")
     | {"access": {"rate": "10Gbps", "delay": "1ms"}},
     {
@@ -95,7 +95,7 @@ TRACE_LOADS = (0.16, 0.5, 0.8, 0.85, 0.9)
 
 trace = Experiment(
     "trace",
-    "Made-up trace with the published properties of one of an OC-48 link",
+    "Made-up trace with the published properties of an OC-48 trace",
     {"level": "trace", "queue": {"kind": "drr"}, "source": {"kind": "generated", "duration": "60s"}},
     {"load": Changes({load: {"rate": f"{2488.32 * TRACE_LOADS[0] / load:.2f}Mbps"} for load in TRACE_LOADS})},
     (*m.TRACE_SUMMARY, m.TRACE_TAIL),
@@ -136,7 +136,7 @@ _BEHIND = {"streaming, 1 Mb/s": _STREAMING, "elastic, at most 1 Mb/s": _ELASTIC,
 
 example = Experiment(
     "example",
-    "Fluid link, background 0.5, in all 0.6",
+    "Fluid link, background load 0.5, total load 0.6",
     fluid(20000, load=0.1),
     {"traffic.background": _BEHIND},
     m.NUMBER,

@@ -61,7 +61,7 @@ baseline = _long(
 )
 windows = _long(
     "windows",
-    "One flow or four, 625 packets, from 20 s to 100 s",
+    "One or four flows, buffer of 625 packets, from 20 s to 100 s",
     net.link(net.POISSON_PACKETS, duration=f"{m.SHOWN_S}s"),
     net.flows("1 HighSpeed", "4 Reno", "4 HighSpeed") | {"bottleneck.queue": net.queues(625)} | _RECOVERY,
     seeds=20,

@@ -120,7 +120,7 @@ _red_and_rio = Changes({name: queues(BDP_2)[name] for name in ("RED", RIO_PS)})
 exp_2_laws = replace(
     exp_2,
     name="exp-2-laws",
-    title="Exp 2 by the law of L_t",
+    title="Exp 2 by rule of L_t",
     axes={**exp_2.axes, "queue": _red_and_rio, "law": Changes(LAWS)},
     quick=Form(seeds=2, changes=lasting(QUICK_S)),
     varied=None,

@@ -448,7 +448,7 @@ _lost = {
 _object = {"kind": "ftp", "flows": 1, "stagger": "0s", "sizes": constant(9340)}
 lost_packet = Experiment(
     "lost-packet",
-    "One object of ten segments alone on the line",
+    "One object of ten segments alone on the link",
     dumbbell(drops=True, object=_object) | {"duration": "60s", "warm_up": "0s", "host": {"jitter": "0s"}},
     {"lost": Changes({"none": {}, **_lost})},
     ["object.mean-time", m.LOST_TIMEOUTS],

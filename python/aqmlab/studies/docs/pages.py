@@ -177,7 +177,7 @@ def _number(found: Record) -> str:
 
 
 def _numbers(results: Record) -> str:
-    """The numbers of the main reading; those of other readings are in the file only."""
+    """The numbers of the main reading. The numbers of other readings are only in the JSON file."""
     main, *others = _readings(results)
     file = f"results/{page_of(results)}.json"
     which = (
@@ -211,7 +211,8 @@ def _numbers(results: Record) -> str:
 
 
 def _combinations(parts: Sequence[Record]) -> tuple[str, list[str]]:
-    """Alternatives that each need several numbers: a sentence, and tables with a row for each alternative."""
+    """Alternatives that each have several numbers, as a sentence and tables with a row for each
+    alternative."""
     contexts = [part["context"].split(", ") for part in parts]
     shared = [words for words in contexts[0] if all(words in context for context in contexts)]
     tables: dict[tuple[str, ...], list[str]] = {}
@@ -334,8 +335,8 @@ def _letter(found: Record | None, main: str) -> str:
 
 
 def _reversals(results: Record) -> list[tuple[str, str, str, list[str]]]:
-    """The claims, in any reading, that hold in the main verdict and fail under a variant, or vice versa: the
-    id, both verdicts, and the variants."""
+    """The claims, in any reading, that hold in the main verdict and fail with a variant, or vice versa. A
+    tuple contains the id, the main verdict, the verdict with the variants, and the variants."""
     reversed_: dict[tuple[str, str, str], list[str]] = {}
     for one in results["claims"]:
         for name, found in results["variants"].items():

@@ -20,8 +20,9 @@ from aqmlab.study.queues import counted, readings
 
 
 def with_queues(others: Queues) -> Study:
-    """Tests whether other queues make the transport protocol harmless, as fair queueing does, and whether
-    their AQM has disadvantages. FIFO and FQ have 625 packets, the others their own limits."""
+    """Tests whether the choice of transport protocol is harmless with other queues, as with fair queueing,
+    and whether the AQM of these queues has disadvantages. FIFO and FQ have a limit of 625 packets; the other
+    queues have their own limits."""
     queue = {"bottleneck.queue": {**queues(625), **others}}
     form: dict[str, Any] = {
         "seeds": 10,

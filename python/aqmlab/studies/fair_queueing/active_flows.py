@@ -1,4 +1,5 @@
-"""Number of flows that a fair queue must handle: rate-limited flows, larger links, a trace, fluid flows."""
+"""Tests how many flows a fair queue must handle, with rate-limited flows, larger links, a trace and fluid
+flows."""
 
 from __future__ import annotations
 
@@ -28,10 +29,8 @@ from aqmlab.sweep import Changes
 
 
 def _half_streaming(table: dict[str, Any]) -> dict[str, Any]:
-    """Replaces half of the load by streaming flows with the rate of a codec: packets of 25 ms, for 30 s on
-    average.
-
-    These flows last long, so the warm-up must be long enough for as many flows to end as begin."""
+    """Replaces half of the load by streaming flows with the rate of a codec, which send a packet every 25 ms
+    for 30 s on average. The warm-up must be so long that as many of these long flows end as start."""
     table["warm_up"] = f"{min(120, metrics.seconds(table['duration']) / 2):g}s"
     traffic = table["traffic"]
     traffic["background"]["load"] /= 2
@@ -57,7 +56,8 @@ alone = Experiment(
 
 
 def _with_tcp(table: dict[str, Any]) -> dict[str, Any]:
-    """Replaces all load above 0.5 by transfers of 1 MB on average that only the network limits."""
+    """Replaces all load above 0.5 by transfers with a mean size of 1 MB that are limited only by the
+    network."""
     traffic = table["traffic"]
     traffic["elastic"] = {
         "kind": "web",
@@ -183,7 +183,8 @@ def limited(measure: Measure) -> Variable:
 
 
 def grown(mix: str) -> Estimate:
-    """Active flows divided by those of the unscaled link; arrivals differ, so the ratio is unpaired."""
+    """The number of active flows divided by the number on the unscaled link. The ratio is unpaired, because
+    arrivals differ."""
     active = scale[m.ACTIVE].at(mix=mix, load=0.85)
     return unpaired_ratio(active.among(scale=(4, 16)), active.at(scale=1))
 
@@ -192,8 +193,8 @@ def most(what: str, tail: Variable) -> Estimate:
     """The maximum number in 99.9 % of the time of all runs together.
 
     The quantile of a single run has such a heavy tail that a t interval of its mean extends below zero, and
-    its mean is not the claimed number. The quantile of all runs together is; the bootstrap over runs yields
-    counts as ends.
+    its mean is not the claimed number. The claimed number is the quantile of all runs together. The bootstrap
+    over runs yields counts as ends of the interval.
     """
     return statistic(
         f"most {what} in 99.9 % of the time",
@@ -204,7 +205,7 @@ def most(what: str, tail: Variable) -> Estimate:
 
 
 def _likely(of: Variable, chance: float) -> Rule:
-    """The rule that a variable equals a probability, within 20 %."""
+    """The rule that a variable differs from a probability by at most 20 %."""
     return mean_of(of).within(0.8 * chance, 1.2 * chance)
 
 

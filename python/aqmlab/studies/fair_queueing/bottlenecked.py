@@ -71,7 +71,7 @@ windows = _long(
 
 
 def _of_plot(plot: Plot) -> dict[str, Any]:
-    """The changes of one of the talk's plots, except for its queue, which is set before."""
+    """The changes for one of the talk's plots, except for its queue, which is set earlier."""
     background = {"traffic.background": net.BACKGROUNDS[plot.background]}
     return {**background, "bottleneck.queue.limit": f"{plot.buffer}p", **net.BOTTLENECKED[plot.flows]}
 
@@ -343,7 +343,7 @@ _PLOTTED: Mapping[str, tuple[Callable[[str], Shown], Mapping[str, Any]]] = {
 
 
 def _waits(measure: Measure) -> Query:
-    """Waits of the background's packets, with one Reno flow or none."""
+    """Waiting times of the background's packets, with one Reno flow and without it."""
     wait = delay[measure].at(recovery="NewReno", background=FLOWS)
     undisturbed = query(wait.at(flows="none", queue="FIFO"))
     return joined(wait.at(flows="1 Reno"), undisturbed.tagged(queue="no bottlenecked flow"))

@@ -86,8 +86,8 @@ def link(
 
 
 def beside(**counts: int) -> dict[str, Any]:
-    """These numbers of permanent flows of each congestion control in addition to the background, started at
-    random within the first second."""
+    """A change that adds the given number of permanent flows of each congestion control to the background.
+    The flows start at random within the first second."""
 
     def senders(law: str) -> dict[str, Any]:
         if law == UNRESPONSIVE:

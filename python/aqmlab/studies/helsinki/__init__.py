@@ -73,7 +73,7 @@ _BOXES = ("boxes-linux-2.4", "boxes-linux-6")
 
 
 def _plotted(third: Experiment, *measures: Measure) -> list[Variable]:
-    """Measures at the starts that the talk shows."""
+    """Measures at the starting times that the talk shows."""
     plotted = tuple(start for start in PLOTTED_STARTS if start in third.values("start"))
     return [third[one].among(start=plotted) for one in measures]
 
@@ -484,8 +484,9 @@ _LINK_PARAMETERS: Mapping[str, Mapping[str, str]] = {
 
 
 def with_queues(queues: Queues) -> Study:
-    """Tests other queues on a last hop of 140 kbit/s, where the transmission time of a packet exceeds their
-    default targets: modern queues with parameters for the link, and with their defaults."""
+    """Tests other queues on a last hop of 140 kbit/s, where the transmission time of a packet exceeds the
+    queues' default targets. The modern queues are tested with parameters for this link, and with their
+    defaults."""
     tuned = {name: {**_LINK_PARAMETERS.get(name, {}), **table} for name, table in queues.items()}
     untuned = {f"{name} as it comes": table for name, table in queues.items() if name in _LINK_PARAMETERS}
     added: dict[Value, Change] = {name: bed.with_queue(table) for name, table in {**tuned, **untuned}.items()}

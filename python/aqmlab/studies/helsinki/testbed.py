@@ -64,8 +64,8 @@ def each_class(change: Callable[[dict[str, Any]], Any]) -> TableChange:
 
 
 def _tail_drop(table: dict[str, Any]) -> dict[str, Any]:
-    """Kernels since 2.6 reject a packet that does not fit. Linux 2.4 accepted packets until more than the
-    limit was queued, and then none."""
+    """Kernels since 2.6 reject a packet that does not fit. Linux 2.4 accepted packets until the backlog
+    exceeded the limit, and then no packets."""
     admits = each_class(lambda one: one["queue"].update(admits="until-beyond"))
     return admits(table) if is_old(table) else table
 
@@ -148,7 +148,8 @@ def starts(*times_s: float) -> dict[float, str]:
 
 
 def readings(name: str, suffix: str, labels: Labels, **fields: Any) -> tuple[Reading, ...]:
-    """Two readings of a system or source: Tail Drop's limit in bytes, and in packets."""
+    """Two readings of a system or source, one with Tail Drop's limit in bytes, and one with the limit in
+    packets."""
     return tuple(
         Reading(name=f"{name}, {unit}", labels={**labels, "unit": unit}, suffix=letter + suffix, **fields)
         for unit, letter in ((BYTES, ""), (PACKETS, "p"))

@@ -1,4 +1,4 @@
-"""Queues, edges and TCP of the study `mice-elephants`, with the alternative readings that it tries."""
+"""Queues, edges and TCP of the study `mice-elephants`, with the alternative readings that the study tries."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ TCP: dict[str, Any] = {
 
 
 def queues(bdp: int, links: Sequence[str] = ("bottleneck",), nodes: Sequence[str] = ("left",)) -> Changes:
-    """The queue at these links, with its requirements: senders that use ECN, nodes whose edges mark
-    packets."""
+    """The queue at these links, with the requirements of the queue: senders that use ECN, and nodes whose
+    edges mark packets."""
     return Changes(
         {
             name: {

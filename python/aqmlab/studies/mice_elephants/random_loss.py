@@ -117,7 +117,7 @@ random_loss = Experiment(
 
 
 def _growth(size: int, losses: Sequence[float]) -> Variable:
-    """The growth of the mean time of flows of a size per percent of loss, within these losses."""
+    """The growth of the mean time of flows of a size per percent of loss, within this range of loss rates."""
     measure = TRANSFER_TIME[size]
     slope = random_loss[measure].among(loss=losses).slope("loss", 0.01)
     span = f"from {100 * losses[0]:g} to {100 * losses[-1]:g} % of loss"

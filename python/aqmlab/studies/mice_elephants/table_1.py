@@ -71,8 +71,8 @@ def _delay(rtt_ms: int) -> str:
 
 
 def _sized(buffer: float, rate: str | None = None) -> TableChange:
-    """Sizes the queue at the bottleneck for a Drop Tail buffer of `buffer` bandwidth-delay products, of the
-    scenario's path or of this path at another rate."""
+    """A change that sizes the queue at the bottleneck for a Drop Tail buffer of `buffer` bandwidth-delay
+    products. The product is that of the scenario's path, at the rate `rate` if given."""
 
     def change(table: dict[str, Any]) -> dict[str, Any]:
         bottleneck = table["bottleneck"]

@@ -32,7 +32,7 @@ BDP_1, BDP_2 = 200, 120
 
 
 def lasting(seconds: int) -> dict[str, str]:
-    """A run of this length, whose first half is the warm-up."""
+    """The duration and warm-up of a run of this length; the first half is the warm-up."""
     return {"duration": f"{seconds}s", "warm_up": f"{seconds // 2}s"}
 
 
@@ -294,7 +294,7 @@ def _by_size(bins: Variable, column: str, over: str) -> Variable:
 
 
 def relative_times(bins: Variable, reference: str) -> Estimate:
-    """Mean response times by file size divided by those under the reference, paired by seed."""
+    """Mean response times by file size, divided by those with the reference queue and paired by seed."""
     times = _by_size(bins, "time_s", over="files")
     return ratio(times, times.at(queue=reference))
 

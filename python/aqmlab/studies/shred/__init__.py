@@ -1,8 +1,9 @@
 """Active Queue Management for Web Traffic (Claypool, Kinicki and Hartling, IPCCC 2004, and its talk).
 
 The talk reports that SHRED shortens transmission times compared with RED and Drop Tail, and does not harm
-FTP. The talk's sentences are listed in their order; its curves are not available as numbers. `network.py` has
-the alternative readings of details that the talk leaves open; the study's page has the other decisions.
+FTP. The claims follow the order of the talk's sentences. The talk's curves are not available as numbers.
+`network.py` has the alternative readings of details that the talk leaves open; the study's page has the other
+decisions.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def web_traffic(
 
 
 def normalised(time: Variable) -> Variable:
-    """A time divided by that of the same arrivals without congestion."""
+    """A time divided by the time of the same arrivals without congestion."""
     name = f"{time.name} over uncongested"
     return per_seed(name, metrics.normalised_time, time, time.at(queue=UNCONGESTED))
 
@@ -117,8 +118,8 @@ def _overview(experiment: Experiment, *more: Measure | str, **labels: float) -> 
 
 
 def compared(only: Experiment, mixed: Experiment) -> tuple[Sequence[Variable], ...]:
-    """Variables that shall be smaller: times of Web traffic only, tails of mixed traffic, and timeouts of
-    short flows in both."""
+    """Variables that claims require to be smaller: times of Web traffic only, tails of mixed traffic, and
+    time-outs of short flows in both cases."""
     times = [only[one] for one in (m.MEDIAN, m.P90, m.MEAN_TIME)]
     tails = [mixed[share].at(load=0.7) for share in m.BEYOND]
     return times, tails, [only[m.SHORT_TIMEOUTS], mixed[m.SHORT_TIMEOUTS].at(load=0.7)]
@@ -256,7 +257,7 @@ _by_loads = web_traffic(
 
 
 def _gain(time: Variable) -> Variable:
-    """The share of the time under RED that SHRED saves."""
+    """The share of RED's time that SHRED saves."""
 
     def gain(ours: float, theirs: float) -> float | None:
         return 100 * (1 - ours / theirs) if theirs > 0 else None
@@ -265,7 +266,8 @@ def _gain(time: Variable) -> Variable:
 
 
 def _page_times(one: Measured, several: Experiment) -> Query:
-    """Times of pages with one object and with several, divided by those of pages without congestion."""
+    """Times of pages with one object and with several objects, divided by the times of the same pages without
+    congestion."""
     single, more = (query(normalised(time).among(queue=QUEUES)) for time in (one, several[m.RESPONSE]))
     return joined(single.tagged(objects="1"), more.relabelled(objects=lambda most: f"1-{most}"))
 

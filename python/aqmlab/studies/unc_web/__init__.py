@@ -72,7 +72,8 @@ full_load = statistic(
 
 
 def calibrated(results: ExperimentResults) -> Iterator[tuple[str, float, stats.Interval, bool]]:
-    """The traffic, its rate in the grid, the rate measured, and whether its interval contains the grid's."""
+    """A table of the traffic, its rate in the grid, the measured rate, and whether the interval of the
+    measured rate contains the rate of the grid."""
     for traffic, rate in net.FULL_LOAD.items():
         found = full_load.interval(results, {"traffic": traffic})
         yield traffic, rate, found, found.low <= rate <= found.high
@@ -141,8 +142,8 @@ def _others_choose(what: str, finds: Finds, ours: str, theirs: str, title: str =
 
 
 def _trade_off(ours: str) -> AnyRule:
-    """The rule that a queue serves more fast requests and fewer slow ones than Drop Tail, with one
-    crossing."""
+    """The rule that a queue is ahead of Drop Tail for quick requests and behind Drop Tail for slow requests,
+    with one crossing."""
     return every(
         _others_choose(f"lead of {ours}", leads, ours, "Drop Tail") >= LEAST,
         _others_choose(
@@ -384,7 +385,7 @@ BY_LOAD = (
 
 
 def _configurations(of: Callable[[Experiment], Variable], *others: Experiment) -> Query:
-    """A variable under Drop Tail and in other experiments: by queue, unit, and further axes."""
+    """A variable with Drop Tail and in other experiments, by queue, unit and further axes."""
     plain = query(of(drop_tail)).tagged(queue="Drop Tail", unit="")
     return joined(plain, *map(of, others)).relabelled(load="{} %".format)
 
@@ -544,8 +545,8 @@ def with_queues(queues: Queues) -> Study:
 
 
 def _checks(results: ExperimentResults) -> list[str]:
-    """Warnings if rates no longer offer the loads, equal systems cannot meet claims, or the warm-up is
-    short."""
+    """Warnings if rates no longer offer the loads, if equal systems could not satisfy claims, or if the
+    warm-up is too short."""
     found = [
         f"Calibration, {traffic}: the grid uses {rate:g} connections/s for 100 % load; measured: {now}."
         for traffic, rate, now, unchanged in calibrated(results)

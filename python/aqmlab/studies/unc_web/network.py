@@ -77,7 +77,7 @@ TCPS = Changes({"Reno": {"tcp.recovery.kind": "reno"}, "SACK": {"tcp.recovery.ki
 
 
 def lasting(pairs: float) -> str:
-    """The duration in which this number of requests is made on average at full load, after the warm-up."""
+    """The duration after the warm-up in which this number of requests is made on average at full load."""
     return f"{WARM_UP_S + pairs / FULL_RATE:.9f}s"
 
 
@@ -196,7 +196,7 @@ GRID = (drop_tail, adaptive_red, tuning, drop_tails, six_areds, two_areds)
 
 
 def _same_load(table: dict[str, Any], traffic: str) -> dict[str, Any]:
-    """Other traffic, with as many connections as offer the same load."""
+    """A change to other traffic, with the number of connections that offers the same load."""
     for web in table["traffic"].values():
         rate = web["connections_per_second"] * FULL_LOAD[traffic] / FULL_RATE
         web["connections_per_second"] = round(rate, 3)

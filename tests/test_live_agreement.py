@@ -113,10 +113,11 @@ def test_without_a_name_the_scenario_itself_is_run() -> None:
 def test_each_measure_is_a_claim_that_the_ratio_is_near_1() -> None:
     found = study()
     assert [one.rule.text for one in found.claims] == [
-        "live and simulated, at each queue: packets dropped, live/simulated in [0.9, 1.1]",
-        "live and simulated, at each queue: mean queue, live/simulated in [0.9, 1.1]",
-        "live and simulated, at each queue: ftp goodput, live/simulated in [0.95, 1.05]",
-        "live and simulated, at each queue: web time, mean, live/simulated in [0.9, 1.1]",
+        "live and simulated, at each queue: packets dropped, ratio of live to simulated must be in "
+        "[0.9, 1.1]",
+        "live and simulated, at each queue: mean queue, ratio of live to simulated must be in [0.9, 1.1]",
+        "live and simulated, at each queue: ftp goodput, ratio of live to simulated must be in [0.95, 1.05]",
+        "live and simulated, at each queue: web time, mean, ratio of live to simulated must be in [0.9, 1.1]",
     ]
     assert [one.live for one in found.experiments] == [False, True]
     assert {(one.seeds, one.first_seed) for one in found.experiments} == {(REPLICATIONS, 1)}

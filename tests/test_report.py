@@ -87,7 +87,7 @@ def test_the_page_holds_claims_figures_numbers_and_provenance(page: str) -> None
         "Is one smaller than two?",
         "C-1 holds.",
         "Web alone, averaged over load",
-        "time, SHRED/RED, <b>claimed below 1</b>",
+        "time, ratio of SHRED to RED, <b>claimed below 1</b>",
         "0.500 [0.500, 0.500]",
         "could not be judged: ZeroDivisionError",
         "could not be drawn: ZeroDivisionError",

@@ -253,7 +253,7 @@ def test_a_measure_is_a_variable_of_rules_and_the_table_judges_them() -> None:
     rule = ratio(found["time"], queue=("red", "drop-tail")) < 1
     evidence = found.judge(rule)
     assert (evidence.verdict, evidence.count) == ("holds", 4)
-    assert rule.text == "tried: time, red/drop-tail below 1"
+    assert rule.text == "tried: time, ratio of red to drop-tail must be below 1"
     assert found.judge(mean_of(found["time"]) < 1.5).verdict == "fails"
     slower = shifted(by=0.5, name="slower")
     assert found.judge(difference(slower["time"], found["time"]).within(0.4, 0.6)).verdict == "holds"

@@ -155,7 +155,7 @@ def test_evidence_of_an_average_tells_each_point_of_it_which_decides_nothing() -
     found = averaged.judge(slower_with_one)
     assert found.verdict == "holds"
     assert (found.what, found.context, found.count) == (
-        "time, red/drop-tail",
+        "time, ratio of red to drop-tail",
         "Tried, averaged over flows",
         4,
     )
@@ -176,9 +176,12 @@ def test_evidence_of_an_average_tells_each_point_of_it_which_decides_nothing() -
 def test_a_rule_says_of_which_values_it_is_judged_and_against_what_each() -> None:
     time = tried[TIME].at(queue="red")
     some = mean_of(time.among(flows=(1, 3))) < 5
-    assert some.text == "Tried, queue = red, at each flows of 1, 3: time (s) below 5"
+    assert some.text == "Tried, queue = red, at each flows of 1, 3: time (s) must be below 5"
     beside_first = ratio(time.among(flows=(2, 3)), time.at(flows=1)) <= 2
-    assert beside_first.text == ("Tried, queue = red, at each flows of 2, 3: time, each flows/1 at most 2")
+    assert beside_first.text == (
+        "Tried, queue = red, at each flows of 2, 3: time, ratio of each flows to the value with flows = 1 "
+        "must be at most 2"
+    )
     found = beside_first.judge(made(lambda flows, _: flows))
     assert [(dict(part.where), part.verdict) for part in found.parts] == [
         ({"flows": 2}, "holds"),
@@ -330,7 +333,10 @@ def test_an_alternative_without_a_point_decides_nothing() -> None:
 
 def test_growth_is_judged_from_each_value_to_the_next() -> None:
     red = tried[TIME].at(queue="red")
-    assert grows(red, flows=LOADS).text == ("Tried, queue = red: time, 2/1 above 1; time, 3/2 above 1")
+    assert grows(red, flows=LOADS).text == (
+        "Tried, queue = red: time, ratio of the value with flows = 2 to the value with flows = 1 must be "
+        "above 1; time, ratio of the value with flows = 3 to the value with flows = 2 must be above 1"
+    )
     upwards = made(lambda flows, _: flows)
     assert grows(red, flows=LOADS).judge(upwards).verdict == "holds"
     assert falls(red, flows=LOADS).judge(upwards).verdict == "fails"
@@ -359,5 +365,5 @@ def test_a_printed_claim_says_why_it_has_no_number() -> None:
     found = (ratio(tried[TIME], other[TIME]).at(queue="red", flows=1) < 1).judge(with_other_seeds())
     assert study_text.decides(found) == (
         "the compared points share no seed; available seeds: 1 to 4 and 11 to 14  "
-        "time, Tried/Other, claimed below 1"
+        "time, ratio of Tried to Other, claimed below 1"
     )

@@ -201,7 +201,7 @@ def test_an_end_without_bound_is_shown() -> None:
 
 def test_evidence_says_what_was_measured_and_claimed() -> None:
     said = stats.judge("ratio", interval(0.8, 0.9), stats.within(0.7, 1.0)).measured
-    assert said == "ratio 0.850 [0.800, 0.900], claimed in [0.7, 1]"
+    assert said == "ratio: 0.850 [0.800, 0.900], claimed in [0.7, 1]"
 
 
 def test_the_slope_is_that_of_least_squares() -> None:

@@ -58,7 +58,7 @@ def test_claims_are_told_with_verdict_measure_and_interval(tmp_path: Path) -> No
     assert (written["study"], written["quick"]) == ("small", True)
     first, second = written["claims"]
     found = {"verdict": "holds", "value": 0.5, "interval": [0.5, 0.5]}
-    measured = "time, SHRED/RED 0.500 [0.500, 0.500], claimed below 1"
+    measured = "time, ratio of SHRED to RED: 0.500 [0.500, 0.500], claimed below 1"
     assert first == {
         "id": "C-1",
         "claim": "C-1",
@@ -66,13 +66,13 @@ def test_claims_are_told_with_verdict_measure_and_interval(tmp_path: Path) -> No
         "statement": "SHRED is faster.",
         "source": "page 1",
         "origin": "paper",
-        "rule": "Web alone, averaged over load: time, SHRED/RED below 1",
+        "rule": "Web alone, averaged over load: time, ratio of SHRED to RED must be below 1",
         "digest": digest(STUDY.claims[0].rule.definition),
         **found,
         "one_is_enough": False,
         "parts": [
             {
-                "what": "time, SHRED/RED",
+                "what": "time, ratio of SHRED to RED",
                 "context": "Web alone, averaged over load",
                 "where": {},
                 "claimed": "below 1",

@@ -85,7 +85,8 @@ def test_a_file_becomes_the_objects_that_python_makes(written: Callable[[str], P
     assert experiment.values("queue") == ("20p", "100p", "FQ-CoDel")
     assert {one.name for one in experiment.wanted} == {"web.mean-time", "bulk.goodput"}
     assert experiment.sweep("quick").replications == 2
-    assert "web time, mean, 100p/20p above 1" in study.claims[0].rule.text
+    sides = "the value with queue = 100p to the value with queue = 20p"
+    assert f"web time, mean, ratio of {sides} must be above 1" in study.claims[0].rule.text
 
 
 def test_a_run_judges_draws_and_tabulates(written: Callable[[str], Path], tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ FOLDER = Path(__file__).parent.parent / "docs/studies"
 RESULTS = sorted((FOLDER / "results").glob("*.json"))
 
 PART = {
-    "what": "time, SHRED/RED",
+    "what": "time, ratio of SHRED to RED",
     "context": "Web alone",
     "where": {"load": 0.5},
     "claimed": "below 1",
@@ -75,7 +75,8 @@ def test_a_page_has_the_results_of_its_full_run(path: Path) -> None:
     name, form = study_pages.study_of(path.stem)
     retired, changes = ({}, []) if form else (rules.retired(name), rules.changes(name))
     found = results(path)
-    made = study_pages.page(text, found, retired, changes, study_pages.awaiting_run(found))
+    newer, titles = study_pages.awaiting_run(found), study_pages.variant_titles(found)
+    made = study_pages.page(text, found, retired, changes, newer, titles)
     assert text == made, "python -m aqmlab.studies.docs.pages docs/studies"
 
 
@@ -103,24 +104,27 @@ def test_no_figure_in_the_prose_after_the_results_is_without_its_source(path: Pa
 
 
 def test_a_page_tells_verdicts_by_reading_numbers_by_point_and_what_turns_round() -> None:
-    page = study_pages.page(TEXT, MADE_UP, {"C-0": {"retired": "It was two-sided."}})
+    titles = {"slow": "slow start"}
+    page = study_pages.page(TEXT, MADE_UP, {"C-0": {"retired": "It was two-sided."}}, titles=titles)
     assert "stale" not in page
     assert "| Claim | Origin | Reno | SACK |" in page
     assert "| C-1 | source | **holds** 0.500 [0.450, 0.550] | **fails** 0.500" in page
-    assert "load 0.5: 0.500 [0.450, 0.550], load 1.0: 0.750 [0.450, 0.550] ✗, claimed below 1" in " ".join(
-        page.split()
+    assert (
+        "time, ratio of SHRED to RED: 0.500 [0.450, 0.550] with load = 0.5; "
+        "0.750 [0.450, 0.550] ✗ with load = 1.0; claimed: below 1." in " ".join(page.split())
     )
     assert "| main verdict | H |" in page
     assert "| quick | H |" in page
-    assert "| slow | **F** |" in page
+    assert "| slow start | **F** |" in page
     flat = " ".join(page.split())
     assert (
-        "Reversed: C-1 (holds in the main verdict) fails under slow, slower; C-1-sack (fails in the main "
-        "verdict) holds under quicker." in flat
+        "Reversed verdicts: C-1 (holds in the main verdict) fails with *slow start* and *slower*; C-1-sack "
+        "(fails in the main verdict) holds with *quicker*." in flat
     )
     assert "- **C-0**: It was two-sided." in page
     assert "1 234 runs" in page
-    assert study_pages.page(page, MADE_UP, {"C-0": {"retired": "It was two-sided."}}) == page
+    again = study_pages.page(page, MADE_UP, {"C-0": {"retired": "It was two-sided."}}, titles=titles)
+    assert again == page
 
 
 def test_a_page_names_the_claims_that_are_newer_than_its_run() -> None:
@@ -130,8 +134,11 @@ def test_a_page_names_the_claims_that_are_newer_than_its_run() -> None:
 
 def test_a_page_says_how_many_verdicts_chance_alone_would_turn() -> None:
     page = " ".join(study_pages.page(TEXT, MADE_UP, {}).split())
-    assert "each of the 2 verdicts" in page
-    assert "of the 2 verdicts *holds* or *fails* here, at most 0.1 are expected to be wrong" in page
+    assert "Each of the 2 verdicts" in page
+    assert (
+        "Of the 2 verdicts *holds* or *fails* on this page, at most 0.1 are therefore expected to be wrong"
+        in page
+    )
 
 
 def test_an_interval_without_end_one_at_another_level_and_a_median_are_told() -> None:
@@ -142,9 +149,10 @@ def test_an_interval_without_end_one_at_another_level_and_a_median_are_told() ->
     )
     claims = [{**MADE_UP["claims"][0], "parts": [open_, wider, median]}]
     page = " ".join(study_pages.page(TEXT, {**MADE_UP, "claims": claims}, {}).split())
-    assert "load 0.5: 0.500 [0.450, ∞] ✗" in page
-    assert "load 0.5: 0.500 [0.450, 0.550] at 99.83 % (near the limit, known to ±0.05) ?" in page
-    assert "load 0.5: 0.500 [0.450, 0.550], median" in page
+    assert "0.500 [0.450, ∞] ✗ with load = 0.5" in page
+    undecided = "(undecided at the 99.83 % level, near the limit, known to ±0.05)"
+    assert f"0.500 [0.450, 0.550] {undecided} with load = 0.5" in page
+    assert "0.500 [0.450, 0.550] (median) with load = 0.5" in page
 
 
 def test_a_page_has_what_equal_systems_show_and_what_was_changed_under_an_id() -> None:
@@ -166,19 +174,20 @@ def test_a_page_has_what_equal_systems_show_and_what_was_changed_under_an_id() -
         "why": "To spare runs.",
     }
     page = study_pages.page(TEXT, {**MADE_UP, "floors": [floor]}, {}, [change])
-    row = "| C-1 | load 80 | 0.00100 [0.00050, 0.00150] | 0.0020 [-0.0010, 0.0050] | at most 0.005 |"
+    row = "| C-1 | load = 80 | 0.00100 [0.00050, 0.00150] | 0.0020 [-0.0010, 0.0050] | at most 0.005 |"
     assert row in page
-    assert "- **seeds** of C-1: from *40* to *20* (2026-11-23, d17c584). To spare runs." in page
+    seeds = "- **seeds** of C-1: changed from *40* to *20* (2026-11-23, commit d17c584). To spare runs."
+    assert seeds in page
 
 
 def test_parts_that_are_enough_one_by_one_are_told_from_those_that_must_hold_together() -> None:
     both = [{**PART, "what": what} for what in ("time", "loss")]
     claim, _ = MADE_UP["claims"]
-    for key, begins, word in (("one_of", "One of", "or"), ("all_of", "All of", "and")):
+    for key, begins, word in (("one_of", "One of these", "or"), ("all_of", "All of these", "and")):
         several = {**claim, "parts": [{**PART, key: both}]}
         page = " ".join(study_pages.page(TEXT, {**MADE_UP, "claims": [several]}, {}).split())
-        assert f"{begins}: Web alone: time load 0.5" in page
-        assert f"claimed below 1 {word} loss load 0.5" in page
+        assert f"{begins} must hold: Web alone: time: 0.500" in page
+        assert f"claimed: below 1, {word} loss: 0.500" in page
 
 
 def test_the_page_of_a_form_tells_the_command_that_made_it() -> None:
@@ -202,7 +211,7 @@ def test_a_page_tells_when_one_part_is_enough_and_why_there_is_no_number() -> No
     claims = [{**MADE_UP["claims"][0], "one_is_enough": True, "parts": [PART, none]}]
     page = study_pages.page(TEXT, {**MADE_UP, "claims": claims}, {})
     sentence = (
-        "- **C-1** holds: *It is faster* (page 1). One is sufficient: they never cross; Web alone: time"
+        "- **C-1** holds: *It is faster* (page 1). One part is sufficient. They never cross. Web alone: time"
     )
     assert sentence in page
 

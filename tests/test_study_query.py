@@ -28,7 +28,7 @@ def test_an_estimate_is_drawn_as_a_variable_is() -> None:
     assert table["value"].to_list() == pytest.approx([2.0] * 3, rel=0.01)
     assert listed({"slower": slower}, "flows")(RESULTS)["slower"][0].startswith("1.99")
     with pytest.raises(
-        ValueError, match=r"time, drop-tail/red: has the axes flows, but the axes shown are queue"
+        ValueError, match=r"time, ratio of drop-tail to red: has the axes flows, but the axes shown are queue"
     ):
         line(slower, x="queue", by="queue", x_label="queue")
 

@@ -45,7 +45,10 @@ def test_a_single_reading_is_told_with_the_number_that_decides_and_cut_on_a_term
         sensitivity=(),
     )
     (line, *_) = lines(one)
-    what = "time, 20ms/10ms, load = 0.1, claimed in [0.9, 1.1] (3 of 3 parts hold)"
+    what = (
+        "time, ratio of the value with delay = 20ms to the value with delay = 10ms, load = 0.1, "
+        "claimed in [0.9, 1.1] (3 of 3 parts hold)"
+    )
     assert line == f"C  holds      1.000 [1.000, 1.000]  {what}"
     (cut, *_) = lines(one, 40)
     assert len(cut) == 40

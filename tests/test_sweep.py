@@ -456,7 +456,7 @@ def test_values_are_those_of_single_runs_and_differences_are_paired(file: Path, 
         (0.95, {"load": 0.2}),
         (0.95, {"load": 0.4}),
     ]
-    assert judged.claim.rule.text == "sweep, at each load: utilisation, short/red below 1"
+    assert judged.claim.rule.text == "sweep, at each load: utilisation, ratio of short to red must be below 1"
 
 
 def test_a_measure_of_ones_own_is_made_by_python_or_sql_and_only_when_it_is_new(

@@ -59,7 +59,7 @@ class Estimate:
     of: tuple[Variable, ...]
     finds: Finds
     words: str
-    """The quantity in words, without its labels: `median object time, SHRED/RED`."""
+    """The quantity in words, without its labels: `median object time, ratio of SHRED to RED`."""
     tolerance: float = 0.0
     """Half-width of an interval at which further runs are not useful."""
     raw: bool = False
@@ -221,7 +221,7 @@ def ratio(ours: Variable, theirs: Variable | None = None, **pair: tuple[Value, V
         how="ratio",
         of=(ours, theirs),
         finds=lambda values, level: modality.paired_ratio(values[0], values[1], level),
-        words=_compared(ours, theirs, "/", ""),
+        words=_ratio_words(ours, theirs),
         tolerance=RATIO_TOLERANCE,
     )
 
@@ -234,7 +234,7 @@ def unpaired_ratio(ours: Variable, theirs: Variable) -> Estimate:
         how=UNPAIRED,
         of=(ours, theirs),
         finds=lambda values, level: modality.unpaired_ratio(values[0], values[1], level),
-        words=_compared(ours, theirs, "/", ""),
+        words=_ratio_words(ours, theirs),
         tolerance=RATIO_TOLERANCE,
     )
 
@@ -247,7 +247,7 @@ def difference(ours: Variable, theirs: Variable | None = None, **pair: tuple[Val
         how="difference",
         of=(ours, theirs),
         finds=lambda values, level: modality.paired_difference(values[0], values[1], level),
-        words=_compared(ours, theirs, " - ", ours.unit),
+        words=_difference_words(ours, theirs),
     )
 
 
@@ -287,13 +287,16 @@ def _unit(variable: Variable) -> str:
     return f"in {variable.unit}" if variable.unit else "a plain number"
 
 
-def statistic(how: str, finds: Finds, *of: Variable, version: int = 1, unit: str = "") -> Estimate:
-    """Any other estimate. `finds` receives for each variable the original values of all seeds."""
+def statistic(
+    how: str, finds: Finds, *of: Variable, version: int = 1, unit: str = "", title: str = ""
+) -> Estimate:
+    """Any other estimate. `finds` receives for each variable the original values of all seeds. `how` is part
+    of the rule's digest; texts print `title` instead, if it is given."""
     return Estimate(
         how=how,
         of=of,
         finds=finds,
-        words=with_unit(how, unit),
+        words=with_unit(title or how, unit),
         raw=True,
         version=version,
     )
@@ -319,25 +322,51 @@ def _context(of: Sequence[Variable], common: Labels) -> str:
     return ", ".join([*parts, *(f"averaged over {label}" for label in averages)])
 
 
-def _compared(ours: Variable, theirs: Variable, sign: str, unit: str) -> str:
-    """A comparison of two variables in words, by their differences: `mean object time, SHRED/RED`."""
-    common = _common([ours, theirs])
-    sides = [_difference_words(one, other, common) for one, other in ((ours, theirs), (theirs, ours))]
+def _ratio_words(ours: Variable, theirs: Variable) -> str:
+    """A ratio in words: `mean object time, ratio of SHRED to RED`."""
+    first, second = _sides(ours, theirs)
     if ours.name == theirs.name:
-        return with_unit(f"{ours.name}, {sign.join(sides)}", unit)
-    named = [
-        f"{one.name}, {apart}" if apart else one.name
-        for one, apart in zip((ours, theirs), sides, strict=True)
-    ]
-    return with_unit(sign.join(named), unit)
+        return f"{ours.name}, ratio of {first} to {second}"
+    return f"{first} divided by {second}"
 
 
-def _difference_words(one: Variable, other: Variable, common: Labels) -> str:
-    words = [str(value) for label, value in one.chosen.items() if label not in common]
-    words += [f"each {label}" for label in other.chosen if label in one.axes]
-    if words or one.name != other.name:
-        return " ".join(words)
-    return " and ".join(experiment.title for experiment in one.experiments)
+def _difference_words(ours: Variable, theirs: Variable) -> str:
+    """A difference in words: `mean object time, SHRED minus RED (s)`."""
+    first, second = _sides(ours, theirs)
+    difference = f"{first} minus {second}"
+    return with_unit(f"{ours.name}, {difference}" if ours.name == theirs.name else difference, ours.unit)
+
+
+def _sides(ours: Variable, theirs: Variable) -> tuple[str, str]:
+    """The two sides of a comparison in words: how they differ, with the names of the variables if these
+    differ, too."""
+    common = _common([ours, theirs])
+    first, second = (_side(one, other, common) for one, other in ((ours, theirs), (theirs, ours)))
+    if ours.name == theirs.name:
+        return first, second
+    return _joined(ours.name, first), _joined(theirs.name, second)
+
+
+def _joined(name: str, labels: str) -> str:
+    return f"{name}, {labels}" if labels else name
+
+
+def _side(one: Variable, other: Variable, common: Labels) -> str:
+    """How one side of a comparison differs from the other: `SHRED`, `each load`, `RIO-PS with ITO = 3 s`,
+    `the value with load = 0.7`.
+
+    A value that begins with a letter is printed without its label, because the value is a name.
+    """
+    own = {label: value for label, value in one.chosen.items() if label not in common}
+    named = [value for value in own.values() if isinstance(value, str) and value[:1].isalpha()]
+    named += [f"each {label}" for label in other.chosen if label in one.axes]
+    numbers = format_labels({label: value for label, value in own.items() if value not in named})
+    if numbers and not named:
+        return f"the value with {numbers}" if one.name == other.name else numbers
+    if named or one.name != other.name:
+        return " with ".join(words for words in (" ".join(named), numbers) if words)
+    titles = [experiment.title for experiment in one.experiments]
+    return " and ".join(f"“{title}”" if "," in title else title for title in titles)
 
 
 def _exists(variable: Variable, results: RunsByName, labels: Labels) -> bool:
@@ -407,7 +436,7 @@ class Rule:
     @property
     def phrase(self) -> str:
         """The claim in words, without its labels."""
-        return f"{self.estimate.words} {self.band}"
+        return f"{self.estimate.words} must be {self.band}"
 
     @property
     def groups(self) -> Mapping[str, Sequence[str]]:
@@ -436,7 +465,8 @@ class Rule:
         return [self._judged(results, labels, level) for labels in self.estimate.points(results)]
 
     def _judged(self, results: RunsByName, labels: Labels, level: float) -> Evidence:
-        what = ", ".join([self.estimate.words, *([format_labels(labels)] if labels else [])])
+        words = self.estimate.words
+        what = f"{words}, with {format_labels(labels)}" if labels else words
         interval = self.estimate.interval(results, labels, level)
         found = stats.judge(what, interval, self.band, self.estimate.tolerance)
         apart = "" if interval.count else self.estimate.apart(results, labels)

@@ -146,6 +146,7 @@ class _Operations:
             label=label,
             how=f"growth per {step:g} of {label}",
             reduce=lambda x, y: step * _slope(x, y),
+            name=f"{self.name}, growth when {label} increases by {step:g}",
         )
 
     def along(self: Any, label: str) -> Variable:
@@ -230,11 +231,15 @@ class Derived(_Operations):
     """
 
     name: str
+    """Name in texts."""
     compute: Callable[..., Any]
     of: tuple[Variable, ...]
     unit: str = ""
     version: int = 1
     chosen: Labels = field(default_factory=dict)
+    key: str = ""
+    """Name in the definition of rules, by default `name`. With a key, the name in texts can change without a
+    new digest."""
 
     @property
     def experiments(self) -> tuple[Experiment, ...]:
@@ -250,7 +255,7 @@ class Derived(_Operations):
 
     @property
     def definition(self) -> Any:
-        definition = {"derived": self.name, "version": self.version, "at": dict(self.chosen)}
+        definition = {"derived": self.key or self.name, "version": self.version, "at": dict(self.chosen)}
         return {**definition, "of": [variable.definition for variable in self.of]}
 
     def values(self, results: RunsByName, labels: Labels, seeds: Sequence[int]) -> list[Any]:
@@ -426,10 +431,11 @@ def _lists_of(
 
 
 def per_seed(
-    name: str, compute: Callable[..., Any], *of: Variable, unit: str = "", version: int = 1
+    name: str, compute: Callable[..., Any], *of: Variable, unit: str = "", version: int = 1, key: str = ""
 ) -> Derived:
-    """A variable that a function computes from other variables, point by point and seed by seed."""
-    return Derived(name=name, compute=compute, of=of, unit=unit, version=version)
+    """A variable that a function computes from other variables, point by point and seed by seed. `key` is the
+    name in the definition of rules, by default `name`."""
+    return Derived(name=name, compute=compute, of=of, unit=unit, version=version, key=key)
 
 
 def open_in(variable: Variable, labels: Mapping[str, T]) -> dict[str, T]:

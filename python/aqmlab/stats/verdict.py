@@ -95,7 +95,7 @@ class Evidence:
     median: bool = False
     """Whether the number is a median over replications, because these have several modes."""
     what: str = ""
-    """Description of the number without its context: `mean object time, SHRED/RED`."""
+    """Description of the number without its context: `mean object time, ratio of SHRED to RED`."""
     context: str = ""
     """Context of the measurement: `Web beside 10 FTP flows, averaged over load`."""
     where: Mapping[str, Any] = field(default_factory=dict)
@@ -154,7 +154,7 @@ def judge(what: str, interval: Interval, band: Band, tolerance: float = 0.0) -> 
     An undecided number that is known to the `tolerance`, in the unit of the number, is close to the limit.
     """
     found = verdict(interval, band)
-    measured = f"{what} {interval}{' (median over replications)' if interval.median else ''}, claimed {band}"
+    measured = f"{what}: {interval}{' (median over replications)' if interval.median else ''}, claimed {band}"
     known_to = math.nan
     if found == "undecided" and is_known(interval, tolerance):
         known_to = interval.half_width

@@ -1,4 +1,4 @@
-"""Studies by name; the module of a study is imported only when the study is loaded."""
+"""Loads studies by name; the module of a study is imported only when the study is loaded."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ LIVE: Mapping[str, str] = {"helsinki": "aqmlab.studies.helsinki.live"}
 
 
 def load(name: str, *, live: bool = False, today: bool = False) -> Study:
-    """Loads a study by name, its `live` form, or the study with the modern queues (`today`) in addition to
-    its own; or the study of a file, in TOML or in Python with the variable `STUDY`.
+    """Loads a study by name: the study itself, its `live` form, or its form with modern queues in addition to
+    its own queues (`today`). A path loads the study in a TOML file, or the variable `STUDY` of a Python file.
 
     Raises `KeyError` with the nearest names if the study does not exist, and `ValueError` if a file does not
     contain a study.

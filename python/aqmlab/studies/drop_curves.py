@@ -16,7 +16,8 @@ from aqmlab.study.charts import Draws
 def drop_functions(
     lines: Mapping[str, tuple[Mapping[str, Any], Sequence[Any]]], longest: int, **options: Any
 ) -> Draws:
-    """Drop probability at each average queue of up to `longest` packets, computed by the disciplines' code.
+    """A chart of the drop probability against the average queue, from zero to `longest` packets, computed by
+    the disciplines' code.
 
     Each line consists of a discipline and the properties of the packet that `drop_curve` needs: its window
     divided by the average window, and its class. `options` are those of `Chart`.

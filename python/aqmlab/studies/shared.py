@@ -66,15 +66,16 @@ def forms(
     variants: Mapping[str, Sequence[Value]] | None = None,
     seeds: int = 3,
 ) -> dict[str, Any]:
-    """Fields of an experiment: a quick form with three seeds and the values of axes in `quick`. With
-    `variants`, variants are run, whose quick form has these values of axes and this number of `seeds`."""
+    """Fields of an experiment: a quick form with three seeds and the values of axes in `quick`. If `variants`
+    is given, the experiment is also run with variants, whose quick form has these values of axes and this
+    number of `seeds`."""
     tried = {} if variants is None else {"varied": Form(), "varied_quick": Form(seeds=seeds, axes=variants)}
     return {"quick": Form(seeds=3, axes=quick or {}), **tried}
 
 
 def less(*variables: Variable, than: Sequence[str], queue: str | None = None) -> AnyRule:
-    """The rule that each variable is smaller under a queue than under each of the others; without `queue`,
-    under each queue that the axis `queue` leaves open."""
+    """The rule that each variable is smaller with a queue than with each of the queues `than`. Without
+    `queue`, the rule is judged for each queue of the free axis `queue`."""
     return every(
         *(
             ratio(one if queue is None else one.at(queue=queue), one.at(queue=other)) < 1

@@ -138,8 +138,16 @@ class Variant:
     """An alternative answer to a question that the source leaves open; claims are judged again under it."""
 
     name: str
+    """Key of the variant in results."""
     what: str
+    """Description, in a sentence."""
     change: Change
+    title: str = ""
+    """Name in texts, by default `name`."""
+
+    def __post_init__(self) -> None:
+        if not self.title:
+            object.__setattr__(self, "title", self.name)
 
 
 @dataclass(frozen=True)

@@ -145,7 +145,7 @@ class VerdictMatrix:
 
     def _by_variants(self, claim: Claim) -> Iterator[Dependence]:
         for judged in self.judged(claim):
-            turned = [variant.name for variant, one in self.under(judged.id) if self.effect(one) == "turned"]
+            turned = [variant.title for variant, one in self.under(judged.id) if self.effect(one) == "turned"]
             if turned:
                 before = judged.evidence.verdict
                 after = "fails" if before == "holds" else "holds"

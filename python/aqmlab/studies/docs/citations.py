@@ -1,10 +1,10 @@
-"""Numbers in prose: renews cited intervals from full runs, and finds figures without a source.
+"""Updates intervals that texts cite from full runs, and finds numbers without a source.
 
-A citation is a Markdown link to a page of results. Its title identifies the number: the claim with its
-reading and, after a colon, words that occur in only one of the claim's parts, separated by semicolons.
-Without a colon, the citation is the number that decides the verdict.
+A citation is a Markdown link to a page of results. The link's title identifies the number. The title contains
+the claim with its reading and, after a colon, words that occur in only one of the claim's parts, separated by
+semicolons. A title without a colon refers to the number that decides the verdict.
 
-    [0.51 [0.40, 0.61]](shred-today.md "T-SH-1, FQ-CoDel: median; /Drop Tail")
+    [0.51 [0.40, 0.61]](shred-today.md "T-SH-1, FQ-CoDel: median; to Drop Tail")
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CITATION = re.compile(r"\[([^\[\]]*\[[^\[\]]*\])\]\(([\w-]+)\.md\s+\"([^\"]+)\"\
 
 
 def renewed(text: str, results: Path) -> str:
-    """The page with each citation renewed from `results/PAGE.json`. Raises `ValueError` if a citation does
+    """The page with each citation updated from `results/PAGE.json`. Raises `ValueError` if a citation does
     not identify exactly one number."""
     read: dict[str, Mapping[str, Any]] = {}
 
@@ -75,8 +75,8 @@ def _parts(parts: list[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
 
 
 def unfounded(prose: str, results: Record) -> list[str]:
-    """The figures in the prose of a page that do not occur in its results. Only figures with at least two
-    decimal places, and percentages with one, are checked."""
+    """The numbers in the prose of a page that do not occur in its results. Only numbers with at least two
+    decimal places, and percentages with at least one, are checked."""
     known = [
         number
         for one in [

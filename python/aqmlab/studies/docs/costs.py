@@ -1,4 +1,4 @@
-"""Cost of reproducing the studies: counts CPU time of runs, and writes it to the table of a page.
+"""Measures the CPU time of reproducing the studies, and writes it to the table of a page.
 
     python -m aqmlab.studies.docs.costs docs/studies/repeating.md --take out
 
@@ -77,7 +77,7 @@ def processor() -> str:
 
 
 def renewed(text: str, rows: Mapping[str, str]) -> str:
-    """The page with its rows replaced by these. Raises `ValueError` if the marks are missing."""
+    """The page with these rows in place of its old rows. Raises `ValueError` if the marks are missing."""
     before, begin, rest = text.partition(BEGIN)
     old, end, after = rest.partition(END)
     if not begin or not end:

@@ -1,4 +1,4 @@
-"""Figures on the pages of studies, copied from the figures of runs.
+"""Copies the figures of runs to the pages of studies.
 
     python -m aqmlab.studies.docs.images docs/studies --take out --commit HASH
 

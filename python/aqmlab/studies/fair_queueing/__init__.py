@@ -20,8 +20,9 @@ from aqmlab.study.queues import counted, readings
 
 
 def with_queues(others: Queues) -> Study:
-    """Tests whether other queues make the transport protocol harmless, as fair queueing does, and whether
-    their AQM has disadvantages. FIFO and FQ have 625 packets, the others their own limits."""
+    """Tests whether the choice of transport protocol is harmless with other queues, as with fair queueing,
+    and whether the AQM of these queues has disadvantages. FIFO and FQ have a limit of 625 packets; the other
+    queues have their own limits."""
     queue = {"bottleneck.queue": {**queues(625), **others}}
     form: dict[str, Any] = {
         "seeds": 10,
@@ -45,33 +46,34 @@ def with_queues(others: Queues) -> Study:
         several,
         our_claim(
             "T-R6",
-            "HighSpeed TCP and Reno get the same.",
+            "HighSpeed TCP and Reno get equal rates.",
             bottlenecked.over_reno(several).within(1 / 1.1, 1.1),
-            "block G, of fair queueing; a tenth for the same is ours",
+            "block G, about fair queueing; a difference of a tenth is allowed, which is aqmlab's choice",
         ),
         our_claim(
             "T-R11",
-            "Flows of one TCP share fairly.",
+            "Flows with the same TCP share the link fairly.",
             every(*(mean_of(several[m.JAIN].at(flows=count)) >= 0.99 for count in alike)),
-            "block K, of fair queueing; Jain's index of 0.99 is ours",
+            "block K, about fair queueing; the limit of 0.99 for Jain's index is aqmlab's choice",
         ),
         our_claim(
             "T-R4",
-            "Packets of the background, whose flows ask for little, are not lost.",
+            "Background flows, which have low rates, lose no packets.",
             mean_of(one[m.BACKGROUND_LOSS]) < 1e-4,
-            "block C, of fair queueing; one in 10 000 for none is ours",
+            "block C, about fair queueing; a loss of one packet in 10 000 is allowed, which is aqmlab's "
+            "choice",
         ),
         our_claim(
             "T-R2",
-            "One flow gets as much of what is left as behind fair queueing without an AQM.",
+            "One flow gets as much of the available capacity as with fair queueing without an AQM.",
             difference(rate, rate.at(queue="FQ")) >= -0.05,
-            "blocks A and C; a twentieth for as much is ours",
+            "blocks A and C; a shortfall of a twentieth is allowed, which is aqmlab's choice",
         ),
         our_claim(
             "T-R14",
-            "Packets of all flows wait less than behind fair queueing without an AQM.",
+            "On average, packets wait for a shorter time than with fair queueing without an AQM.",
             every(*(ratio(runs[m.WAIT], runs[m.WAIT].at(queue="FQ")) < 1 for runs in (one, several))),
-            "ours, beyond the talk",
+            "aqmlab's own claim, beyond the talk",
         ),
         *(
             Table(id, title, overview([runs[measure].at(flows=count) for measure in measures], by="queue"))

@@ -1,4 +1,5 @@
-"""Number of flows that a fair queue must handle: rate-limited flows, larger links, a trace, fluid flows."""
+"""Tests how many flows a fair queue must handle, with rate-limited flows, larger links, a trace and fluid
+flows."""
 
 from __future__ import annotations
 
@@ -28,10 +29,8 @@ from aqmlab.sweep import Changes
 
 
 def _half_streaming(table: dict[str, Any]) -> dict[str, Any]:
-    """Replaces half of the load by streaming flows with the rate of a codec: packets of 25 ms, for 30 s on
-    average.
-
-    These flows last long, so the warm-up must be long enough for as many flows to end as begin."""
+    """Replaces half of the load by streaming flows with the rate of a codec, which send a packet every 25 ms
+    for 30 s on average. The warm-up must be so long that as many of these long flows end as start."""
     table["warm_up"] = f"{min(120, metrics.seconds(table['duration']) / 2):g}s"
     traffic = table["traffic"]
     traffic["background"]["load"] /= 2
@@ -57,7 +56,8 @@ alone = Experiment(
 
 
 def _with_tcp(table: dict[str, Any]) -> dict[str, Any]:
-    """Replaces all load above 0.5 by transfers of 1 MB on average that only the network limits."""
+    """Replaces all load above 0.5 by transfers with a mean size of 1 MB that are limited only by the
+    network."""
     traffic = table["traffic"]
     traffic["elastic"] = {
         "kind": "web",
@@ -76,7 +76,7 @@ def _scaled(times: int) -> dict[str, Any]:
 
 scale = Experiment(
     "scale",
-    "Link and traffic so many times as large, FQ",
+    "Link and traffic scaled together, FQ",
     net.link(net.POISSON_FLOWS, duration="120s", queue_every="0.01s")
     | {"access": {"rate": "10Gbps", "delay": "1ms"}},
     {
@@ -95,7 +95,7 @@ TRACE_LOADS = (0.16, 0.5, 0.8, 0.85, 0.9)
 
 trace = Experiment(
     "trace",
-    "Made-up trace with the published properties of one of an OC-48 link",
+    "Made-up trace with the published properties of an OC-48 trace",
     {"level": "trace", "queue": {"kind": "drr"}, "source": {"kind": "generated", "duration": "60s"}},
     {"load": Changes({load: {"rate": f"{2488.32 * TRACE_LOADS[0] / load:.2f}Mbps"} for load in TRACE_LOADS})},
     (*m.TRACE_SUMMARY, m.TRACE_TAIL),
@@ -136,7 +136,7 @@ _BEHIND = {"streaming, 1 Mb/s": _STREAMING, "elastic, at most 1 Mb/s": _ELASTIC,
 
 example = Experiment(
     "example",
-    "Fluid link, background 0.5, in all 0.6",
+    "Fluid link, background load 0.5, total load 0.6",
     fluid(20000, load=0.1),
     {"traffic.background": _BEHIND},
     m.NUMBER,
@@ -183,7 +183,8 @@ def limited(measure: Measure) -> Variable:
 
 
 def grown(mix: str) -> Estimate:
-    """Active flows divided by those of the unscaled link; arrivals differ, so the ratio is unpaired."""
+    """The number of active flows divided by the number on the unscaled link. The ratio is unpaired, because
+    arrivals differ."""
     active = scale[m.ACTIVE].at(mix=mix, load=0.85)
     return unpaired_ratio(active.among(scale=(4, 16)), active.at(scale=1))
 
@@ -192,18 +193,19 @@ def most(what: str, tail: Variable) -> Estimate:
     """The maximum number in 99.9 % of the time of all runs together.
 
     The quantile of a single run has such a heavy tail that a t interval of its mean extends below zero, and
-    its mean is not the claimed number. The quantile of all runs together is; the bootstrap over runs yields
-    counts as ends.
+    its mean is not the claimed number. The claimed number is the quantile of all runs together. The bootstrap
+    over runs yields counts as ends of the interval.
     """
     return statistic(
         f"most {what} in 99.9 % of the time",
         lambda values, level: tail_quantile([one for one in values[0] if one], 0.999, level),
         tail,
+        title=f"largest number of {what} during 99.9 % of the time",
     )
 
 
 def _likely(of: Variable, chance: float) -> Rule:
-    """The rule that a variable equals a probability, within 20 %."""
+    """The rule that a variable differs from a probability by at most 20 %."""
     return mean_of(of).within(0.8 * chance, 1.2 * chance)
 
 
@@ -214,24 +216,25 @@ _OF_EXAMPLE = ("example", "five-flows")
 CLAIMS = (
     our_claim(
         "R14",
-        "The number of bottlenecked flows is geometric, whatever the sizes.",
+        "The number of bottlenecked flows is geometric for any distribution of flow sizes.",
         every(
             mean_of(number[m.MEAN_OVER_LAW]).within(0.98, 1.02),
             mean_of(number[m.FIVE_OVER_LAW]).within(0.95, 1.05),
         ),
-        "the flow level: a theorem, so that this checks the simulator",
+        "the flow level; because the statement is a theorem, the claim checks the simulator",
     ),
     Claim(
         "R15.3",
         "Scalable since number does not increase with link rate.",
         grown(mix="1 Mb/s flows") <= 1.2,
-        "slide 16; 1.2 for an increase is ours",
+        "slide 16; a ratio above 1.2 counts as an increase, which is aqmlab's choice",
     ),
     our_claim(
         "R15t.2",
-        "The same where TCP flows that only the network limits are part of the traffic.",
+        "The number of active flows also does not increase with the link rate if some TCP flows are limited"
+        " only by the network.",
         grown(mix="and TCP flows") <= 1.2,
-        "scalability",
+        "the talk's statement on scalability",
     ),
     Claim(
         "R16.4",
@@ -242,50 +245,51 @@ CLAIMS = (
             most("packets waiting", scale[m.WAITING_TAIL].at(mix="1 Mb/s flows", load=0.85)) <= 500,
             most("active flows", scale[m.ACTIVE_TAIL].at(load=0.85)) <= 500,
         ),
-        "slide 16; that 99.9 % of the time count, and 500 for O(100), is ours",
+        "slide 16; it is aqmlab's choice to judge 99.9 % of the time, and to read O(100) as 500",
         ("active-flows", "scale", "number"),
     ),
     our_claim(
         "R16t.2",
-        "At most 500 active flows of a made-up trace with the published properties of one of an OC-48 link, "
-        "at the rates of slower lines.",
+        "A made-up trace with the published properties of an OC-48 trace has at most 500 active flows at "
+        "the rates of slower links.",
         most("active flows", trace[m.TRACE_TAIL].among(load=TRACE_LOADS[:-1])) <= 500,
-        "the trace was not at hand: made up by us",
+        "the talk's trace was not available; aqmlab made up a trace",
     ),
     our_reading(
         "R20",
-        "Where all flows are rate-limited, FIFO suffices.",
+        "If all flows are rate-limited, FIFO suffices.",
         every(
             mean_of(limited(m.LOSS).at(queue="FIFO")) <= 1e-4,
             mean_of(limited(m.SERVICES).at(queue="FIFO")) <= 1.5,
             ratio(limited(m.ALONE_WAIT), queue=("FIFO", "FQ")).within(0.9, 1.1),
         ),
-        "our reading of the transparent regime",
+        "aqmlab's reading of the transparent regime",
     ),
     our_claim(
         "R20b",
-        "Delay is then that of a modulated M/G/1 queue.",
+        "If all flows are rate-limited, the delay is that of a modulated M/G/1 queue.",
         mean_of(limited(m.WAIT_OVER_LAW).at(mix="1 Mb/s flows", queue="FIFO")).within(0.8, 1.25),
-        "three regimes",
+        "the talk's three regimes",
         ("alone", "rate-limited"),
     ),
     Claim(
         "R21.2",
         "Background 0.5, total load 0.6: five bottlenecked flows or more with probability 0.003.",
         anywhere(_likely(five, laws.PRINTED)),
-        "the example, as printed; within a fifth",
+        "the example, as printed; a deviation of a fifth is allowed",
         _OF_EXAMPLE,
     ),
     our_reading(
         "R21b",
-        "The same by the deck's own formula, 0.2^5 = 0.00032, where the background hardly varies.",
+        "If the background hardly varies, the probability is that of the talk's own formula, 0.2^5 = "
+        "0.00032.",
         _likely(five.at(background="streaming, 10 kb/s"), laws.FORMULA),
         "the example",
         _OF_EXAMPLE,
     ),
     our_claim(
         "R21c",
-        "The formula holds with background flows of 1 Mb/s, too.",
+        "The formula also holds with background flows of 1 Mb/s.",
         _likely(five.among(background=_ABOUT_1_MBPS), laws.FORMULA),
         "the example",
         _OF_EXAMPLE,

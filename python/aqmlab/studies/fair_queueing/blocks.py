@@ -9,7 +9,7 @@ FIFO, BOTH = ("FIFO",), ("FIFO", "FQ")
 
 
 class Plot(NamedTuple):
-    """A run that the talk plots: the background, bottlenecked flows, the queue and its buffer (packets)."""
+    """A run that the talk plots, with its background, bottlenecked flows, queue and buffer (in packets)."""
 
     background: str
     flows: str
@@ -23,7 +23,7 @@ class Plot(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of the plot among those of all blocks."""
+        """The name of the plot, which is unique among all blocks."""
         return f"{self.short}, {self.background}"
 
 

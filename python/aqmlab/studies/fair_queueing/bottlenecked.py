@@ -61,7 +61,7 @@ baseline = _long(
 )
 windows = _long(
     "windows",
-    "One flow or four, 625 packets, from 20 s to 100 s",
+    "One or four flows, buffer of 625 packets, from 20 s to 100 s",
     net.link(net.POISSON_PACKETS, duration=f"{m.SHOWN_S}s"),
     net.flows("1 HighSpeed", "4 Reno", "4 HighSpeed") | {"bottleneck.queue": net.queues(625)} | _RECOVERY,
     seeds=20,
@@ -71,7 +71,7 @@ windows = _long(
 
 
 def _of_plot(plot: Plot) -> dict[str, Any]:
-    """The changes of one of the talk's plots, except for its queue, which is set before."""
+    """The changes for one of the talk's plots, except for its queue, which is set earlier."""
     background = {"traffic.background": net.BACKGROUNDS[plot.background]}
     return {**background, "bottleneck.queue.limit": f"{plot.buffer}p", **net.BOTTLENECKED[plot.flows]}
 
@@ -152,11 +152,12 @@ highspeed_over_reno = over_reno(several)
 four_to_one = ratio(several[m.AVAILABLE].at(flows="4 Reno", queue="FIFO", buffer=20), beside_packets)
 waits = delay[m.MEAN_DELAY].at(background=FLOWS)
 added_wait = per_seed(
-    "mean wait beyond that without the flow",
+    "increase of the mean wait that the flow causes",
     lambda ours, alone: ours - alone,
     waits.at(flows="1 Reno"),
     waits.at(flows="none"),
     unit="ms",
+    key="mean wait beyond that without the flow",
 )
 others = tuple(order for order in net.ORDERS if order != "DRR")
 by_order = orders[m.AVAILABLE]
@@ -171,22 +172,22 @@ CLAIMS = (
         "R1.2",
         "A severe loss of throughput with a small buffer: only 40 % of the available capacity.",
         mean_of(reno_in_fifo.at(buffer=20)).within(0.35, 0.45),
-        "block A; how near 40 % is, is ours",
+        "block A; the band of 35 to 45 % is aqmlab's choice",
     ),
     our_reading(
         "R1p.2",
-        "The same 40 % beside Poisson packets.",
+        "Beside Poisson packets, too, one flow gets only 40 % of the available capacity.",
         mean_of(beside_packets).within(0.35, 0.45),
-        "our reading of block H",
+        "aqmlab's reading of block H",
     ),
     our_reading(
         "R2",
-        "The larger the buffer, the more the flow gets.",
+        "The larger the buffer, the higher the flow's rate.",
         every(
             *(difference(reno_in_fifo, buffer=two) > 0 for two in ((100, 20), (625, 100))),
             mean_of(reno_in_fifo.at(buffer=625)) >= 0.9,
         ),
-        "our reading of block A",
+        "aqmlab's reading of block A",
     ),
     Claim(
         "R3.2",
@@ -196,9 +197,10 @@ CLAIMS = (
     ),
     our_reading(
         "R3b",
-        "It gains a twentieth of the available capacity, and the background loses twice as much.",
+        "HighSpeed TCP gains a twentieth of the available capacity, and the background loses twice as many "
+        "packets.",
         every(rate_gained >= 0.05, loss_grown >= 2),
-        "our numbers for block B",
+        "aqmlab's numbers for block B",
     ),
     Claim(
         "R4",
@@ -208,37 +210,37 @@ CLAIMS = (
             ratio(lost.at(flows="1 Reno", buffer=20), queue=("FQ", "FIFO")) <= 0.01,
             ratio(rate.at(flows="1 Reno", buffer=20), queue=("FQ", "FIFO")).within(0.8, 1.2),
         ),
-        "block C; how little is none and little is ours",
+        "block C; the limits of “removes” and “little” are aqmlab's choice",
     ),
     Claim(
         "R5",
         "Reno flows share FIFO approximately fairly.",
         every(*(mean_of(several[m.JAIN].at(flows=n, queue="FIFO")) >= 0.95 for n in ("2 Reno", "4 Reno"))),
-        "blocks D, H and I; Jain's index of 0.95 is ours",
+        "blocks D, H and I; the limit of 0.95 for Jain's index is aqmlab's choice",
     ),
     Claim(
         "R6",
         "HighSpeed is very unfair to Reno, 625 packets.",
         highspeed_over_reno.at(queue="FIFO", buffer=625) >= VERY_UNFAIR,
-        "block F; 1.6 for very unfair is ours",
+        "block F; “very unfair” means a ratio of at least 1.6, which is aqmlab's choice",
     ),
     our_reading(
         "R7",
-        "HighSpeed gets more than Reno with 20 packets, too.",
+        "With a buffer of 20 packets, too, HighSpeed TCP gets a higher rate than Reno.",
         highspeed_over_reno.at(queue="FIFO", buffer=20) >= 1.2,
-        "our lenient reading of block F: the slide says very unfair",
+        "aqmlab's lenient reading of block F; the slide says “very unfair”",
     ),
     Claim(
         "R7b",
         "HighSpeed is very unfair to Reno, 20 packets.",
         highspeed_over_reno.at(queue="FIFO", buffer=20) >= VERY_UNFAIR,
-        "block F; the number is that of R6, as the word is",
+        "block F; the limit is that of R6, because the slide uses the same words",
     ),
     our_reading(
         "R8",
-        "Fair queueing gives HighSpeed and Reno the same, 625 packets.",
+        "With a buffer of 625 packets, fair queueing gives HighSpeed TCP and Reno equal rates.",
         highspeed_over_reno.at(queue="FQ", buffer=625).within(0.97, 1.03),
-        "our reading of block G, which says that fair queueing is effective",
+        "aqmlab's reading of block G, which says that fair queueing is effective",
     ),
     Claim(
         "R8b.2",
@@ -248,18 +250,19 @@ CLAIMS = (
     ),
     our_reading(
         "R9",
-        "Under fair queueing HighSpeed is ahead by a twentieth, 20 packets.",
+        "With fair queueing and a buffer of 20 packets, the rate of HighSpeed TCP is higher than Reno's by "
+        "a twentieth.",
         highspeed_over_reno.at(queue="FQ", buffer=20) >= 1.05,
-        "our number for block G",
+        "aqmlab's number for block G",
     ),
     Claim(
         "R10.2", "Better utilisation with four flows than with one, 20 packets.", four_to_one > 1, "block H"
     ),
     our_reading(
         "R10b",
-        "Four flows get 1.4 times as much as one, 20 packets.",
+        "With a buffer of 20 packets, four flows together get 1.4 times the rate of one flow.",
         four_to_one >= 1.4,
-        "our number for block H",
+        "aqmlab's number for block H",
     ),
     Claim(
         "R11",
@@ -283,7 +286,7 @@ CLAIMS = (
                 for measure, least in ((m.JAIN, 0.99), (m.AVAILABLE, 0.97))
             )
         ),
-        "block K; 0.99 and 0.97 are ours",
+        "block K; the limits of 0.99 and 0.97 are aqmlab's choice",
     ),
     our_reading(
         "R17",
@@ -293,14 +296,14 @@ CLAIMS = (
             mean_of(orders[m.BACKGROUND_LOSS].among(queue=others)) < 1e-5,
             difference(fairness.among(queue=others), fairness.at(queue="DRR")).within(-0.01, 0.01),
         ),
-        "our reading of the slide that allows DRR, self-clocked fair queueing or just round robin",
+        "aqmlab's reading of the slide that allows DRR, self-clocked fair queueing or just round robin",
     ),
     *(
         Claim(
             id,
             f"FQ avoids [...] delay for background packets: {packets} packets of buffer.",
             ratio(added_wait.at(buffer=packets), queue=("FQ", "FIFO")) <= 0.1,
-            "slide 35; that a tenth of FIFO's delay is none is ours",
+            "slide 35; at most a tenth of FIFO's delay counts as none, which is aqmlab's choice",
         )
         for id, packets in (("R18.2", 20), ("R18b.2", 625))
     ),
@@ -308,8 +311,8 @@ CLAIMS = (
         "R19.2",
         "FQ ensures fairness for any transport protocol.",
         ratio(pairs[m.FIRST], pairs[m.SECOND]).within(0.95, 1.05),
-        "slide 35; that any two of Reno, HighSpeed, CUBIC, Scalable and an unresponsive flow get the same "
-        "within 5 % is ours",
+        "slide 35; aqmlab tests whether any two of Reno, HighSpeed, CUBIC, Scalable and an unresponsive "
+        "flow get rates within 5 % of each other",
     ),
 )
 
@@ -340,7 +343,7 @@ _PLOTTED: Mapping[str, tuple[Callable[[str], Shown], Mapping[str, Any]]] = {
 
 
 def _waits(measure: Measure) -> Query:
-    """Waits of the background's packets, with one Reno flow or none."""
+    """Waiting times of the background's packets, with one Reno flow and without it."""
     wait = delay[measure].at(recovery="NewReno", background=FLOWS)
     undisturbed = query(wait.at(flows="none", queue="FIFO"))
     return joined(wait.at(flows="1 Reno"), undisturbed.tagged(queue="no bottlenecked flow"))

@@ -40,7 +40,8 @@ def full_share(load: float) -> float:
 
 
 def modulated_wait_ms(load: float, *, periodic: bool) -> float:
-    """The mean wait of a packet of 1 Mb/s flows that arrive and depart, with a slowly changing number.
+    """The mean waiting time of a packet of 1 Mb/s flows that arrive and depart, so that their number changes
+    slowly.
 
     For each number of flows that does not fill the link, the wait is that of M/G/1 with equal packets
     (Pollaczek and Khinchine), or that of the same number of periodic sources (J. Roberts and J. Virtamo, "The

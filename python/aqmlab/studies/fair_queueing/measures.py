@@ -31,7 +31,7 @@ _BACKGROUND = pl.col("traffic") == "background"
 
 
 def _link(run: Run) -> Mapping[str, Any]:
-    """Rates on the wire in Mb/s, fairness, loss of the background, and waits of packets."""
+    """Rates on the wire in Mb/s, fairness, packet loss of the background, and waiting times of packets."""
     flows = run.tables["flows"].with_columns(pl.col("traffic").cast(pl.String))
     behind, ours = flows.filter(_BACKGROUND), flows.filter(~_BACKGROUND)
     wire = pl.when(pl.col("traffic") == UNRESPONSIVE).then(1.0).otherwise(WIRE)
@@ -100,7 +100,7 @@ PATH = (
 
 
 def _delay(run: Run) -> Mapping[str, Any]:
-    """Waits of the background's packets for the link; dropped packets are left out."""
+    """Waiting times of the background's packets; dropped packets are left out."""
     warm_up_s, _ = metrics.window(run.manifest)
     flows = run.tables["flows"].filter(_BACKGROUND)
     events = run.tables["packets"].filter(
@@ -130,8 +130,8 @@ DELAY = (
 
 
 def _alone(run: Run) -> Mapping[str, Any]:
-    """Loss of a link without bottlenecked flows, and waits of packets, also relative to the theoretical wait
-    with 1 Mb/s flows."""
+    """Packet loss on a link without bottlenecked flows, and waiting times of packets, also relative to the
+    theoretical waiting time with 1 Mb/s flows."""
     line = metrics.link(run.tables["links"], "bottleneck")
     wait_ms = 1000 * float(line["mean_queue_delay_s"])
     traffic = run.manifest["scenario"]["traffic"]
@@ -159,7 +159,8 @@ MOST_COUNTED_ACTIVE = 1001
 
 
 def _active(run: Run) -> Mapping[str, Any]:
-    """Numbers of flows with queued packets, and of queued packets, from samples after the warm-up."""
+    """The number of flows that have queued packets, and the number of queued packets, from samples after the
+    warm-up."""
     warm_up_s, _ = metrics.window(run.manifest)
     samples = run.tables["queue"].filter((pl.col("link") == "bottleneck") & (pl.col("time_s") >= warm_up_s))
     shown = gauges.at(run.tables["gauges"], link="bottleneck").filter(pl.col("time_s") >= warm_up_s)
@@ -203,7 +204,7 @@ def _shares(distribution: pl.DataFrame, share: str) -> metrics.Floats:
 
 
 def _trace(run: Run) -> Mapping[str, Any]:
-    """The share of the time with at least i flows of a trace active, for each i."""
+    """The share of the time during which at least i flows of a trace are active, for each i."""
     shares = _shares(run.tables["distribution"], "active_share")
     return {"active_tail": _at_least(shares, MOST_COUNTED_ACTIVE)}
 
@@ -218,8 +219,8 @@ MOST_COUNTED = 101
 
 
 def _number(run: Run) -> Mapping[str, Any]:
-    """The number of bottlenecked flows in progress: mean, and share of the time with at least i flows; both
-    also relative to the geometric distribution for their load."""
+    """The mean number of bottlenecked flows in progress, and the share of the time with at least i of these
+    flows. Both are also given relative to the geometric distribution for the load."""
     classes = run.tables["classes"].filter(pl.col("traffic") == "flows")
     rows = run.tables["distribution"].filter(pl.col("traffic") == "flows")
     mean = float(classes["mean_in_progress"].item())

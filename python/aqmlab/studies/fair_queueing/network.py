@@ -86,8 +86,8 @@ def link(
 
 
 def beside(**counts: int) -> dict[str, Any]:
-    """These numbers of permanent flows of each congestion control in addition to the background, started at
-    random within the first second."""
+    """A change that adds the given number of permanent flows of each congestion control to the background.
+    The flows start at random within the first second."""
 
     def senders(law: str) -> dict[str, Any]:
         if law == UNRESPONSIVE:
@@ -153,9 +153,17 @@ DECISIONS = (
         "The talk states the peak rate, but neither sizes nor the transport protocol.",
         (
             Variant(
-                "Pareto", "Background flows have Pareto sizes, shape 1.5.", partial(_sized, name="Pareto")
+                "Pareto",
+                "Background flows have Pareto sizes, shape 1.5.",
+                partial(_sized, name="Pareto"),
+                title="Pareto sizes",
             ),
-            Variant("fixed", "All background flows have 100 kB.", partial(_sized, name="fixed")),
+            Variant(
+                "fixed",
+                "All background flows have 100 kB.",
+                partial(_sized, name="fixed"),
+                title="fixed sizes",
+            ),
         ),
     ),
     Decision(
@@ -169,16 +177,31 @@ DECISIONS = (
                 "Hosts without jitter, senders without overhead, and a receiver window of 20: all changes of "
                 "the main reading from ns-2's defaults are undone.",
                 {**_AT_ONCE, "tcp.receiver.window": 20},
+                title="ns-2's defaults of September 2005",
             ),
-            Variant("TCP of today", "Delayed ACKs, initial window 10, minimum RTO 1 s (RFCs).", _of_today),
+            Variant(
+                "TCP of today",
+                "Delayed ACKs, initial window 10, minimum RTO 1 s (RFCs).",
+                _of_today,
+                title="today's TCP defaults",
+            ),
             Variant("limited slow start", "Slow start limited above 100 segments (RFC 3742).", _slow_start),
-            Variant("least RTO 1 s", "The minimum RTO is 1 s.", {"tcp.rto.min": "1s"}),
+            Variant(
+                "least RTO 1 s", "The minimum RTO is 1 s.", {"tcp.rto.min": "1s"}, title="minimum RTO 1 s"
+            ),
         ),
     ),
     Decision(
         "Hosts",
         "Each host spends up to one packet's transmission time on each packet.",
         "With equal round trips, packets arrive as others depart, and one flow always gets the free place.",
-        (Variant("hosts at once", "Hosts without jitter; ties are possible.", _AT_ONCE),),
+        (
+            Variant(
+                "hosts at once",
+                "Hosts without jitter; ties are possible.",
+                _AT_ONCE,
+                title="hosts without jitter",
+            ),
+        ),
     ),
 )

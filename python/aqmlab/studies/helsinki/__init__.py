@@ -73,7 +73,7 @@ _BOXES = ("boxes-linux-2.4", "boxes-linux-6")
 
 
 def _plotted(third: Experiment, *measures: Measure) -> list[Variable]:
-    """Measures at the starts that the talk shows."""
+    """Measures at the starting times that the talk shows."""
     plotted = tuple(start for start in PLOTTED_STARTS if start in third.values("start"))
     return [third[one].among(start=plotted) for one in measures]
 
@@ -86,7 +86,14 @@ def claims_of_third(third: Experiment, boxes: tuple[str, ...] = _BOXES) -> tuple
     again = (one.averaged("start") for one in _plotted(third, *reversed(m.SENT_AGAIN.values())))
     share = per_seed("share of retransmissions over share of data", _share_over_data, *again)
     initial = per_seed("initial flows' elapsed time", lambda a, b: (a + b) / 2, fast, slow, unit="s")
-    apart = per_seed("slowest - fastest initial flow", lambda a, b: b - a, fast, slow, unit="s")
+    apart = per_seed(
+        "slowest minus fastest initial flow's elapsed time",
+        lambda a, b: b - a,
+        fast,
+        slow,
+        unit="s",
+        key="slowest - fastest initial flow",
+    )
     takes = {queue: mean_of(handshake.at(queue=queue)) for queue in _TAIL_DROP_TO_RED}
     doubled = ratio(elapsed, queue=_TAIL_DROP_TO_RED) >= 1.5
     locked_out = every(ratio(lost, others_lost) >= 1.5, mean_of(taken) <= 1 / 6)
@@ -102,45 +109,45 @@ def claims_of_third(third: Experiment, boxes: tuple[str, ...] = _BOXES) -> tuple
     return (
         Claim(
             "RI-1.2",
-            "“Stable results and improved performance when RED is employed”: the third flow's mean elapsed "
-            "time hardly depends on its start, with Tail Drop it does.",
+            "“Stable results and improved performance when RED is employed”: with RED, the third flow's "
+            "mean elapsed time hardly depends on the flow's start; with Tail Drop, it does.",
             m.spread_ratio(elapsed, _RED_TO_TAIL_DROP) <= 0.5,
-            "slide 11; that hardly is at most half as much is ours",
+            "slide 11; “hardly” means at most half as much as with Tail Drop, which is aqmlab's choice",
         ),
         Claim(
             "RI-2",
             "“Tail Drop, scenario after 2 seconds: the elapsed time doubles the RED's one!”",
             doubled.at({"start": 2}),
-            "slide 11; that 1.5 times is nearer to twice than to once is ours",
+            "slide 11; a ratio of at least 1.5 counts as double, which is aqmlab's choice",
         ),
         our_claim(
             "RI-2d.2",
-            "Tail Drop's elapsed time doubles RED's at some start: which one depends on the delay, which is "
-            "not told.",
+            "At some start, the elapsed time with Tail Drop is twice that with RED. Which start this is "
+            "depends on the delay, which the talk does not state.",
             anywhere(doubled),
             "slide 11",
         ),
         our_claim(
             "RI-3",
-            "Over replications the third flow's elapsed time has a “wide variation range” with Tail Drop, "
-            "and a “limited variation range” with RED: here between starts within 100 ms, which are our "
-            "decision, as the talk does not say what its replications differ in.",
+            "Over replications, the third flow's elapsed time has a “wide variation range” with Tail Drop, "
+            "and a “limited variation range” with RED. Here, the starts of replications differ by up to 100"
+            " ms; this is aqmlab's choice, because the talk does not say how its replications differ.",
             varies("at each start, mean of the starts", pooled=False),
             "slide 12",
             boxes,
         ),
         our_claim(
             "RI-3d",
-            "Over replications and starts together the third flow's elapsed time varies more with Tail Drop "
-            "than with RED.",
+            "Over all replications and starts together, the third flow's elapsed time varies more with Tail"
+            " Drop than with RED.",
             varies("of the runs of all starts", pooled=True),
             "slide 12",
             boxes,
         ),
         our_reading(
             "RI-4.2",
-            "With Tail Drop the third flow's handshake takes seconds, as its SYN is lost; with RED it is "
-            "short.",
+            "With Tail Drop, the third flow's handshake takes seconds, because the SYN is lost; with RED, "
+            "the handshake is short.",
             every(anywhere(takes[TAIL_DROP] >= 2), takes[RED] <= 2),
             "slide 11, axis of the handshake",
         ),
@@ -149,11 +156,12 @@ def claims_of_third(third: Experiment, boxes: tuple[str, ...] = _BOXES) -> tuple
             "Tail Drop, example from the scenario after 2 seconds: “the initial flows monopolize most of the "
             "bandwidth (phenomenon of Lock-Out)”.",
             locked_out.at({"start": 2}),
-            "slide 13; that the third loses 1.5 times their share and gets half of its own is ours",
+            "slide 13; it is aqmlab's choice to count as lock-out that the third flow loses 1.5 times the "
+            "others' share of data and gets at most half of its fair share",
         ),
         our_claim(
             "RI-5d.2",
-            "With Tail Drop the initial flows lock the third out at some start.",
+            "With Tail Drop, the initial flows lock the third flow out at some start.",
             anywhere(locked_out),
             "slide 13",
         ),
@@ -162,16 +170,16 @@ def claims_of_third(third: Experiment, boxes: tuple[str, ...] = _BOXES) -> tuple
             "“RED drops packets in proportion to the amount of bandwidth the flow uses on the output link”; "
             "Tail Drop does not.",
             every(mean_of(share.at(queue=RED)).within(0.5, 2), ratio(share, queue=_RED_TO_TAIL_DROP) < 1),
-            "slide 14; the band is ours",
+            "slide 14; the band is aqmlab's choice",
         ),
         our_reading(
             "RI-7",
-            "With RED the initial flows pay a little, and are closer together.",
+            "With RED, the initial flows take slightly longer, and their times are closer together.",
             every(
                 ratio(initial, queue=_RED_TO_TAIL_DROP).within(1, 1.1),
                 difference(apart, queue=_RED_TO_TAIL_DROP) < 0,
             ),
-            "slide 14, both figures of elapsed times; the band is ours",
+            "slide 14, both figures of elapsed times; the band is aqmlab's choice",
         ),
     )
 
@@ -227,22 +235,23 @@ def claims_of_burst(burst: Experiment) -> tuple[Claim, ...]:
     return (
         Claim(
             "RI-8.2",
-            "One service class, “Tail Drop: unstable results for both TCP and UDP traffic”; with RED what "
-            "they get hardly depends on the start of UDP.",
+            "One service class, “Tail Drop: unstable results for both TCP and UDP traffic”; with RED, the "
+            "results of TCP and UDP hardly depend on the start of UDP.",
             every(*(m.spread_ratio(one, _RED_TO_TAIL_DROP) <= 0.5 for one in one_class)),
-            "slides 15 and 16; that hardly is at most half as much is ours",
+            "slides 15 and 16; “hardly” means at most half as much as with Tail Drop, which is aqmlab's "
+            "choice",
         ),
         Claim(
             "RI-9",
             "One service class, “RED: performance close to the results with 2 service classes”.",
             alike({"queue": RED, "unit": BYTES}, service=(ONE_CLASS, TWO_CLASSES)),
-            "slide 15; the bands are ours",
+            "slide 15; the bands are aqmlab's choice",
         ),
         Claim(
             "RI-10",
             "Two service classes: “Tail Drop and RED achieve the same performance”.",
             alike({"service": TWO_CLASSES}, queue=_TAIL_DROP_TO_RED),
-            "slide 15; the bands are ours",
+            "slide 15; the bands are aqmlab's choice",
         ),
     )
 
@@ -273,48 +282,51 @@ NUMBERS = (
             f"“TCP El. Time={tcp_s}s, UDP Rec Pkts={datagrams}”: an example with Tail Drop and equal "
             "priority, whose start of UDP is not told.",
             anywhere(every(_near(_tcp, tcp_s), _near(_received, datagrams))),
-            "slide 16; that means at one of our starts are within a tenth of both is ours",
+            "slide 16; it is aqmlab's choice to judge whether both means are within a tenth of these "
+            "numbers at one of its starts",
         )
         for id, (tcp_s, datagrams) in PRINTED.items()
     ),
     our_reading(
         "RI-14",
-        "The third flow's mean elapsed times lie inside the axis, 7 to 25 s, with Tail Drop and with RED.",
+        "With Tail Drop and with RED, the third flow's mean elapsed times are within the range of the axis,"
+        " 7 to 25 s.",
         mean_of(_elapsed).within(7, 25),
         "slide 11, axis of the elapsed time",
     ),
     our_reading(
         "RI-15",
-        "The third flow's mean handshakes lie inside the axis, at most 5 s, with Tail Drop and with RED.",
+        "With Tail Drop and with RED, the third flow's mean handshake times are within the range of the "
+        "axis, at most 5 s.",
         mean_of(_handshake) <= 5,
         "slide 11, axis of the handshake",
     ),
     our_reading(
         "RI-16",
-        "The third flow's elapsed times lie inside the axis of the boxes, at most 45 s, with Tail Drop and "
-        "with RED: hardly one replication in twenty takes longer.",
+        "With Tail Drop and with RED, the third flow's elapsed times are within the range of the box plot's"
+        " axis, at most 45 s: at most one replication in twenty takes longer.",
         mean_of(_beyond.averaged("start")) <= 1 / 20,
-        "slide 12, axis of the boxes; the talk has 20 replications at each start",
+        "slide 12, axis of the box plot; the talk has 20 replications at each start",
         _BOXES,
     ),
     our_reading(
         "RI-17",
-        "The mean elapsed times of the fastest and slowest initial flow lie inside the axis, at most 40 s, "
-        "with Tail Drop and with RED.",
+        "With Tail Drop and with RED, the mean elapsed times of the fastest and the slowest initial flow "
+        "are within the range of the axis, at most 40 s.",
         _inside((m.FASTEST, m.SLOWEST), 40),
         "slide 14, axes of the elapsed times",
     ),
     our_reading(
         "RI-18",
-        "The mean numbers of packets that each flow sends again lie inside the axis, at most 15, with Tail "
-        "Drop and with RED.",
+        "With Tail Drop and with RED, the mean number of packets that each flow retransmits is within the "
+        "range of the axis, at most 15.",
         _inside(m.SENT_AGAIN.values(), 15),
         "slide 14, axes of the retransmitted packets",
     ),
     our_reading(
         "RI-19",
-        "Means beside UDP lie inside the axes, 23 to 26 s and 50 to 300 datagrams, with Tail Drop and with "
-        "RED, with one class and with two.",
+        "With Tail Drop and RED, and with one class and two, the means with UDP traffic are within the "
+        "ranges of the axes, 23 to 26 s and 50 to 300 datagrams.",
         every(mean_of(_tcp).within(23, 26), mean_of(_received).within(50, 300)),
         "slide 15, both axes",
     ),
@@ -324,9 +336,10 @@ NUMBERS = (
 CLAIMS = (*claims_of_third(third), *claims_of_burst(burst), *NUMBERS)
 
 NOT_OF_THE_KERNEL = {
-    "RI-5": "of lock-out the kernel's means are known, without their replications",
+    "RI-5": "for the lock-out, only means of the kernel are known, without single replications",
     **dict.fromkeys(
-        ("RI-2d.2", "RI-3d", "RI-5d.2"), "written when it was known at which starts the kernel shows it"
+        ("RI-2d.2", "RI-3d", "RI-5d.2"),
+        "the claim was written when the kernel's results at each start were known",
     ),
 }
 """Claims that are not judged from recorded runs, with the reason."""
@@ -471,8 +484,9 @@ _LINK_PARAMETERS: Mapping[str, Mapping[str, str]] = {
 
 
 def with_queues(queues: Queues) -> Study:
-    """Tests other queues on a last hop of 140 kbit/s, where the transmission time of a packet exceeds their
-    default targets: modern queues with parameters for the link, and with their defaults."""
+    """Tests other queues on a last hop of 140 kbit/s, where the transmission time of a packet exceeds the
+    queues' default targets. The modern queues are tested with parameters for this link, and with their
+    defaults."""
     tuned = {name: {**_LINK_PARAMETERS.get(name, {}), **table} for name, table in queues.items()}
     untuned = {f"{name} as it comes": table for name, table in queues.items() if name in _LINK_PARAMETERS}
     added: dict[Value, Change] = {name: bed.with_queue(table) for name, table in {**tuned, **untuned}.items()}
@@ -510,36 +524,37 @@ def with_queues(queues: Queues) -> Study:
         *(of_third, of_burst),
         our_claim(
             "T-RI-1.2",
-            "Whenever it starts, the third flow is done sooner than with Tail Drop and with RED.",
+            "At every start, the third flow finishes sooner than with Tail Drop and with RED.",
             every(to(elapsed) < 1, to(elapsed, RED) < 1),
-            "slide 11, of RED",
+            "slide 11, about RED",
         ),
         our_claim(
             "T-RI-4.2",
-            "Whenever it starts behind the others, the third flow opens its connection sooner than with Tail "
-            "Drop.",
+            "At every start after the other flows, the third flow opens its connection sooner than with "
+            "Tail Drop.",
             every(to(handshake.among(start=(2, 4, 5.5))) < 1),
-            "slide 11, of RED",
+            "slide 11, about RED",
         ),
         our_claim(
             "T-RI-7.2",
-            "Whenever the third starts, the initial flows pay little: the slower is done no more than a "
-            "tenth later than with Tail Drop.",
+            "At every start of the third flow, the slower initial flow finishes at most a tenth later than "
+            "with Tail Drop.",
             to(slowest) <= 1.1,
-            "slide 14, of RED; the tenth is ours",
+            "slide 14, about RED; the limit of a tenth is aqmlab's choice",
         ),
         our_claim(
             "T-RI-8.2",
-            "Whenever they start, as many datagrams arrive beside a transfer as with Tail Drop, or more.",
+            "At every start of the datagrams, at least as many of them arrive beside a transfer as with "
+            "Tail Drop.",
             to(datagrams) >= 1,
-            "slides 15 and 16, of RED",
+            "slides 15 and 16, about RED",
         ),
         our_claim(
             "T-RI-9.2",
-            "Whenever the datagrams start, the transfer beside them is done no more than a twentieth later "
+            "At every start of the datagrams, the transfer beside them finishes at most a twentieth later "
             "than with Tail Drop.",
             to(file) <= 1.05,
-            "slides 15 and 16, of RED; the twentieth is ours",
+            "slides 15 and 16, about RED; the limit of a twentieth is aqmlab's choice",
         ),
         *tables,
         paper=STUDY.paper,

@@ -61,7 +61,7 @@ class Comparison:
 
     @property
     def systems(self) -> Sequence[Any]:
-        """The systems that have figures of their own."""
+        """The systems that have separate figures."""
         return self.third.values("system") if "system" in self.third.labels else tuple(self.sources)
 
     def of(self, variable: Variable) -> Query:
@@ -73,13 +73,13 @@ class Comparison:
     # Figures
 
     def figure(self, id: str, title: str, lines: Query, *panels: str, **options: Any) -> Figure:
-        """Lines against the start, and marks in the colours of their lines."""
+        """A chart of lines against the starting time, with marks in the colours of the lines."""
         beside = {f"{name}{after}": name for after in self.marks for name in (*QUEUES, *m.TIMES, *CLASSES)}
         chart = line(lines, x="start", by="line", panel=panels, beside=beside, **options)
         return Figure(id, title, chart, self.caption)
 
     def lines(self, lines: Mapping[str, Variable]) -> Query:
-        """A line for each variable, and its marks."""
+        """A line and marks for each variable."""
         marks = {
             f"{name}{after}": recorded_in(one, find)
             for after, find in self.marks.items()

@@ -1,8 +1,9 @@
-"""The study `helsinki`, live: the kernel's TCP of this machine through aqmlab's queues, in real time.
+"""The live form of the study `helsinki`: the TCP of this machine's kernel sends through aqmlab's queues in
+real time.
 
-Question: do the results of the study hold in reality? Each live replication is compared with two others whose
-flows start at the same times: a simulated replication, and one that was recorded on the Linux 6.1 kernel,
-with the kernel's own HTB, FIFO and RED, in virtual time.
+Question: do the results of the study hold in reality? Each live replication is compared with two other
+replications whose flows start at the same times: a simulated replication, and one that was recorded on the
+Linux 6.1 kernel, with the kernel's own HTB, FIFO and RED, in virtual time.
 
 Claims, rules, measures and bands are those of the study. Only the system `linux-6` is available live.
 """
@@ -24,7 +25,7 @@ LIVE, SIMULATED, RECORDED = "live", "simulated", "recorded"
 
 
 def _with_recorded_starts(table: dict[str, Any], labels: Labels, seed: int) -> dict[str, Any]:
-    """Starts the flows of a replication at the times of the recorded one; each flow is a workload."""
+    """Starts the flows of a replication at the times of the recorded replication; each flow is a workload."""
     workloads, case = table["traffic"], "burst"
     if "initial" in workloads:
         initial = workloads["initial"] | {"flows": 1}
@@ -39,7 +40,8 @@ def _with_recorded_starts(table: dict[str, Any], labels: Labels, seed: int) -> d
 
 def _twice(model: Experiment, axes: Mapping[str, Any], *, seeds: int, quick: int) -> list[Experiment]:
     """An experiment of the study with other axes, live and simulated. A replication may take 60 s; the
-    longest recorded one took 38 s. The kernel's queues include the 14 bytes of the link-layer header."""
+    longest recorded replication took 38 s. The kernel's queues include the 14 bytes of the link-layer
+    header."""
     host = {**model.given["host"], "link_header": "14B"}
     return [
         Experiment(

@@ -24,15 +24,16 @@ def _elapsed(row: Mapping[str, Any], otherwise: float = math.nan) -> float:
 
 
 def arrivals(run: Run, flow: int) -> pl.DataFrame:
-    """The packets that arrived at the bottleneck, with columns `data`, `dropped`, and `its` (of the flow)."""
+    """The packets that arrived at the bottleneck. The columns `data`, `dropped` and `its` say whether a
+    packet has data, was dropped, and belongs to the flow."""
     arrived = run.tables["packets"].filter(pl.col("event").is_in(["enqueue", "drop"]))
     marks = {"data": pl.col("payload_bytes") > 0, "dropped": pl.col("event") == "drop"}
     return arrived.with_columns(**marks, its=pl.col("flow") == flow)
 
 
 def _shares(arrived: pl.DataFrame, since_s: float, until_s: float) -> tuple[list[float], list[float]]:
-    """For the flow and for all others in a period: the share of data packets dropped, and the bytes
-    accepted."""
+    """The share of data packets that were dropped, and the bytes that were accepted, for the flow and for all
+    other flows during a period."""
     data = arrived.filter("data", pl.col("time_s").is_between(since_s, until_s))
     of_both = [data.filter(pl.col("its") == its) for its in (True, False)]
     taken = [float(one.filter(~pl.col("dropped"))["size_bytes"].sum()) for one in of_both]
@@ -171,7 +172,7 @@ def _ratio_of(
         count = both.shape[-1]
 
         def ratios(picked: npt.NDArray[np.int64], noises: int = 2) -> Values:
-            """A resample contains the noise twice: that of the sample, and that of resampling."""
+            """A resample contains the noise twice: once from the sample, and once from the resampling."""
             above, below = (of(one[:, picked], noises) for one in both)
             return np.asarray(np.divide(above, below, out=np.full(above.shape, np.inf), where=below > 0))
 
@@ -179,7 +180,13 @@ def _ratio_of(
         return replace(found, value=float(ratios(np.arange(count)[np.newaxis], 1)[0])) if count else found
 
     first, second = (variable.at(queue=one).along("start") for one in queues)
-    return statistic(f"{how} {variable.name}, {'/'.join(queues)}", finds, first, second)
+    return statistic(
+        f"{how} {variable.name}, {'/'.join(queues)}",
+        finds,
+        first,
+        second,
+        title=f"{variable.name}, {how.rstrip(',')}, ratio of {' to '.join(queues)}",
+    )
 
 
 def spread_ratio(variable: Variable, queues: tuple[str, str]) -> Estimate:

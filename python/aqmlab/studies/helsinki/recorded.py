@@ -41,7 +41,7 @@ def results() -> ExperimentResults:
 
 
 def in_place(_: ExperimentResults) -> ExperimentResults:
-    """The recorded runs, as the function of a reading."""
+    """The recorded runs. This function has the type of `Reading.runs`."""
     return results()
 
 
@@ -62,7 +62,7 @@ def _runs(case: str, start: str, wanted: Iterable[Measure]) -> Results:
 
 
 def starts(case: str, labels: Labels, seed: int) -> Mapping[str, float]:
-    """The start of each workload of a replication, in seconds of the replication."""
+    """The starting time of each workload of a replication, in seconds from the start of the replication."""
     runs = results()[case]
     values = runs.by_point[tuple(labels[label] for label in runs.axes)][seed].values
     return {name.removesuffix(_START): value for name, value in values.items() if name.endswith(_START)}

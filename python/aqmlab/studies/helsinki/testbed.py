@@ -64,8 +64,8 @@ def each_class(change: Callable[[dict[str, Any]], Any]) -> TableChange:
 
 
 def _tail_drop(table: dict[str, Any]) -> dict[str, Any]:
-    """Kernels since 2.6 reject a packet that does not fit. Linux 2.4 accepted packets until more than the
-    limit was queued, and then none."""
+    """Kernels since 2.6 reject a packet that does not fit. Linux 2.4 accepted packets until the backlog
+    exceeded the limit, and then no packets."""
     admits = each_class(lambda one: one["queue"].update(admits="until-beyond"))
     return admits(table) if is_old(table) else table
 
@@ -148,7 +148,8 @@ def starts(*times_s: float) -> dict[float, str]:
 
 
 def readings(name: str, suffix: str, labels: Labels, **fields: Any) -> tuple[Reading, ...]:
-    """Two readings of a system or source: Tail Drop's limit in bytes, and in packets."""
+    """Two readings of a system or source, one with Tail Drop's limit in bytes, and one with the limit in
+    packets."""
     return tuple(
         Reading(name=f"{name}, {unit}", labels={**labels, "unit": unit}, suffix=letter + suffix, **fields)
         for unit, letter in ((BYTES, ""), (PACKETS, "p"))
@@ -237,7 +238,10 @@ DECISIONS = (
         "of the source code.",
         (
             Variant(
-                "Tail Drop of Linux 2.6", "The queue accepts packets that fit, with both systems.", _of_2_6
+                "Tail Drop of Linux 2.6",
+                "The queue accepts packets that fit, with both systems.",
+                _of_2_6,
+                title="Tail Drop as in Linux 2.6",
             ),
         ),
     ),
@@ -262,15 +266,24 @@ DECISIONS = (
         "window 2 and without timestamps.",
         "The first is the talk's system; the second is that of the recorded kernel runs.",
         (
-            Variant("initial RTO swapped", "1 s with linux-2.4, 3 s with linux-6.", _swapped),
+            Variant(
+                "initial RTO swapped",
+                "1 s with linux-2.4, 3 s with linux-6.",
+                _swapped,
+                title="initial RTOs exchanged",
+            ),
             Variant(
                 "the kernel's `old`",
                 "Replaces linux-2.4 by the system of the recorded kernel runs: 6.1 without RACK, probes and "
                 "F-RTO, and with its queues.",
                 _kernels_old,
+                title="system of the recorded kernel runs",
             ),
             Variant(
-                "linux-6 as it is", "CUBIC, initial window 10, timestamps; linux-2.4 unchanged.", _as_it_is
+                "linux-6 as it is",
+                "CUBIC, initial window 10, timestamps; linux-2.4 unchanged.",
+                _as_it_is,
+                title="Linux 6 with its defaults",
             ),
         ),
     ),
@@ -278,7 +291,14 @@ DECISIONS = (
         "Packet lengths",
         "1514, 66 and 54 bytes for full segments, SYNs and acknowledgements; 264 bytes for datagrams.",
         "As counted by the kernel on an Ethernet link.",
-        (Variant("IP lengths", "Packets without 14 bytes of Ethernet.", _without_ethernet),),
+        (
+            Variant(
+                "IP lengths",
+                "Packets without 14 bytes of Ethernet.",
+                _without_ethernet,
+                title="IP packet lengths",
+            ),
+        ),
     ),
     Decision(
         "Replications",
@@ -286,8 +306,15 @@ DECISIONS = (
         "to 1 ms for each packet.",
         "The talk has 20 replications; Tail Drop itself is not random.",
         (
-            Variant("starts in 0.5 s", "Starts at random within 0.5 s.", _half_a_second),
-            Variant("hosts at once", "Hosts without jitter.", {"host.jitter": "0s"}),
+            Variant(
+                "starts in 0.5 s",
+                "Starts at random within 0.5 s.",
+                _half_a_second,
+                title="starts within 0.5 s",
+            ),
+            Variant(
+                "hosts at once", "Hosts without jitter.", {"host.jitter": "0s"}, title="hosts without jitter"
+            ),
         ),
     ),
     Decision(
@@ -295,14 +322,28 @@ DECISIONS = (
         "250 datagrams of 250 B, one every 20 ms: 100 kb/s.",
         "Only the numbers of arrived datagrams are stated: 127 to 224 in 5 s. 100 kb/s is the class's limit.",
         (
-            Variant("UDP 70 kb/s", "Datagrams of 175 B without Ethernet.", _voice(189)),
-            Variant("UDP of 500 B", "25 datagrams per second of 500 B, 100 kb/s.", _voice(514, 2 * GAP_S)),
+            Variant(
+                "UDP 70 kb/s", "Datagrams of 175 B without Ethernet.", _voice(189), title="UDP at 70 kb/s"
+            ),
+            Variant(
+                "UDP of 500 B",
+                "25 datagrams per second of 500 B, 100 kb/s.",
+                _voice(514, 2 * GAP_S),
+                title="UDP datagrams of 500 B",
+            ),
         ),
     ),
     Decision(
         "70/140 and 70/100 kbit/s",
         "HTB: rate 70, ceil 140 for TCP and 100 for UDP, which has priority; each class has its own queue.",
         "The meaning of the pairs of numbers is not stated.",
-        (Variant("HTB reading B", "Two classes of 70 kb/s that do not borrow.", _lending_nothing),),
+        (
+            Variant(
+                "HTB reading B",
+                "Two classes of 70 kb/s that do not borrow.",
+                _lending_nothing,
+                title="two HTB classes that do not borrow",
+            ),
+        ),
     ),
 )

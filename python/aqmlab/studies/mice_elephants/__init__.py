@@ -1,7 +1,7 @@
 """The War Between Mice and Elephants (Guo and Matta, ICNP 2001, and its talk).
 
-Details that the talk leaves open are aqmlab's choice. They are listed on the study's page and, if
-alternatives are tried, in `network.py`. Of the results only Table I is available as numbers.
+Details that the talk leaves open are aqmlab's choice. These choices are listed on the study's page, and in
+`network.py` if alternatives are tried. Table I is the only result that is available as numbers.
 """
 
 from __future__ import annotations
@@ -59,43 +59,43 @@ def with_queues(queues: Queues) -> Study:
             "T-MI-5",
             "Short files are served sooner than with RED and Drop Tail.",
             less(exp_1[m.SHORT_FILES], than=OTHERS),
-            "the talk's conclusions, of RIO-PS",
+            "the talk's conclusions, about RIO-PS",
         ),
         ours(
             "T-MI-5r",
             "Short files are served sooner than with RIO-PS.",
             less(exp_1[m.SHORT_FILES], than=[RIO_PS]),
-            "ours, beyond the talk",
+            "aqmlab's own claim, beyond the talk",
         ),
         ours(
             "T-MI-6",
             "Long files are not worse than with RED and Drop Tail.",
             every(*(one <= 1.05 for one in of_long)),
-            "the abstract, of RIO-PS; how little is no harm, 5 %, is ours",
+            "the abstract, about RIO-PS; times up to 5 % longer are allowed, which is aqmlab's choice",
         ),
         ours(
             "T-MI-8",
-            "Flows of a batch fare at least as alike as with RIO-PS.",
+            "The flows of a batch have rates at least as equal as with RIO-PS.",
             every(*(one >= -0.02 for one in jain)),
-            "figures 8a and 8b, of RIO-PS; the margin of 0.02 is ours",
+            "figures 8a and 8b, about RIO-PS; the margin of 0.02 is aqmlab's choice",
         ),
         ours(
             "T-MI-9",
             "Short foreground flows are faster and less variable than with RED and Drop Tail.",
             less(exp_1[m.SHORT_FLOWS], exp_1[m.SHORT_SPREAD], than=OTHERS),
-            "figure 9a, of RIO-PS",
+            "figure 9a, about RIO-PS",
         ),
         ours(
             "T-MI-10",
-            "Goodput is at least Drop Tail's.",
+            "Goodput is at least that of Drop Tail.",
             goodput >= 0.995,
-            "Table IV, of RIO-PS; how little is no loss, half a percent, is ours",
+            "Table IV, about RIO-PS; a shortfall of half a percent is allowed, which is aqmlab's choice",
         ),
         ours(
             "T-MI-12",
-            "Where all files are of one class it works as well as plain RED.",
+            "If all files are of one class, the queue works as well as plain RED.",
             web.as_good_as_red(exp_2, queue=None),
-            "the abstract, of RIO-PS; the margins are ours",
+            "the abstract, about RIO-PS; the margins are aqmlab's choice",
         ),
         Table("exp-1", "Exp 1, initial time-out of 3 s", overview(exp_1.variables(*of_exp_1), by="queue")),
         *(

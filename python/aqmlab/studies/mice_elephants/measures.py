@@ -90,7 +90,7 @@ def _by_size(ours: pl.DataFrame) -> list[list[float]]:
 
 
 def _foreground(view: View, size: str) -> dict[str, Any]:
-    """The foreground flows of a size: their times, and each batch. Exp 2 has only one size."""
+    """The times of the foreground flows of a size, and the results of each batch. Exp 2 has only one size."""
     times, batches = view.times(size), _batches(view.transfers(size), EVERY_S[size], *view.window)
     return {
         f"{size}_probe_s": mean(times),
@@ -104,8 +104,8 @@ def _foreground(view: View, size: str) -> dict[str, Any]:
 def _batches(transfers: pl.DataFrame, every_s: float, warm_up_s: float, end_s: float) -> list[list[float]]:
     """The start, mean time, and Jain's index of rates of each batch that began after warm-up.
 
-    A flow still open at the end counts with its time so far. A batch that began less than half a period
-    before the end is left out.
+    A flow that is unfinished at the end of the run counts with its time so far. A batch that began less than
+    half a period before the end is left out.
     """
     start_s, time_s = pl.col("start_s"), pl.col("duration_s").fill_null(end_s - pl.col("start_s"))
     jain = metrics.jain(pl.col("size_bytes") / time_s)
@@ -123,8 +123,8 @@ def _settling(everything: pl.DataFrame) -> list[list[float]]:
 
 
 def _queue(run: Run, warm_up_s: float) -> dict[str, Any]:
-    """The standard deviation of the queue after warm-up, and for the first minutes the queue and the fraction
-    of arrivals that were dropped or marked in each step."""
+    """The standard deviation of the queue after the warm-up. For the first minutes after the warm-up, also
+    the queue at each step and the fraction of arriving packets that were dropped or marked."""
     samples = run.tables["queue"].filter((pl.col("link") == "bottleneck") & (pl.col("time_s") >= warm_up_s))
     lengths = samples["length_packets"].to_numpy().astype(np.float64)
     shown = samples.filter(pl.col("time_s") <= warm_up_s + SHOWN_S)

@@ -1,4 +1,4 @@
-"""Queues, edges and TCP of the study `mice-elephants`, with the alternative readings that it tries."""
+"""Queues, edges and TCP of the study `mice-elephants`, with the alternative readings that the study tries."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ TCP: dict[str, Any] = {
 
 
 def queues(bdp: int, links: Sequence[str] = ("bottleneck",), nodes: Sequence[str] = ("left",)) -> Changes:
-    """The queue at these links, with its requirements: senders that use ECN, nodes whose edges mark
-    packets."""
+    """The queue at these links, with the requirements of the queue: senders that use ECN, and nodes whose
+    edges mark packets."""
     return Changes(
         {
             name: {
@@ -114,22 +114,58 @@ _in_arrivals = queue_with("rio-ps", total_average="in-arrivals")
 _one_packet_less = _drop_tail(lambda packets: packets - 1)
 _as_the_others = _drop_tail(lambda packets: packets * 5 // 3)
 _closed = {"traffic.web.think_from": "page-end"}
-_RTTS = Variant("round trips differ", "Web flows have 40 to 120 ms, others 80 ms.", _rtts)
-_THINKING = Variant("thinking after the page", "Congestion delays requests (closed loop).", _closed)
-_FOR_GOOD = Variant("L_t = 20 for good", "The threshold is constant.", LAWS["static, 20 packets"])
-_QUANTILE = Variant("L_t by quantile", "The quantile that yields the intended ratio.", LAWS["quantile"])
-_AT_AGE = Variant(
-    "flows forgotten at age", "Flows that were silent for 1 s.", LAWS["steered, flows forgotten at age"]
+_RTTS = Variant(
+    "round trips differ",
+    "Web flows have 40 to 120 ms, others 80 ms.",
+    _rtts,
+    title="different round-trip times",
 )
-_AVERAGE = Variant("ns-2's average", "It changes only when a short packet arrives.", _in_arrivals)
+_THINKING = Variant(
+    "thinking after the page",
+    "Congestion delays requests (closed loop).",
+    _closed,
+    title="think time after the page",
+)
+_FOR_GOOD = Variant(
+    "L_t = 20 for good", "The threshold is constant.", LAWS["static, 20 packets"], title="constant L_t = 20"
+)
+_QUANTILE = Variant(
+    "L_t by quantile",
+    "The quantile that yields the intended ratio.",
+    LAWS["quantile"],
+    title="L_t from a quantile",
+)
+_AT_AGE = Variant(
+    "flows forgotten at age",
+    "Flows that were silent for 1 s.",
+    LAWS["steered, flows forgotten at age"],
+    title="flows removed after 1 s of silence",
+)
+_AVERAGE = Variant(
+    "ns-2's average",
+    "It changes only when a short packet arrives.",
+    _in_arrivals,
+    title="ns-2's average of all packets",
+)
 _ITO = Variant("ITO 1 s", "Initial RTO of 1 s.", tcp_with({"rto.initial": "1s"}))
-_HESITATE = Variant("hosts hesitate", "Random delay of up to 0.4 ms, one packet on the link.", {"host": None})
+_HESITATE = Variant(
+    "hosts hesitate",
+    "Random delay of up to 0.4 ms, one packet on the link.",
+    {"host": None},
+    title="hosts with random delays",
+)
 _OF_2001 = Variant(
     "as ns-2 came in June 2001",
     "RIO's average of all packets is ns-2's, and Drop Tail has room for one packet less than its limit.",
     lambda table: _in_arrivals(_one_packet_less(table)),
+    title="ns-2 of June 2001",
 )
-_SAME = Variant("same buffer", "Drop Tail also has 2.5 bandwidth-delay products.", _as_the_others)
+_SAME = Variant(
+    "same buffer",
+    "Drop Tail also has 2.5 bandwidth-delay products.",
+    _as_the_others,
+    title="the same buffer for all queues",
+)
 
 DECISIONS = (
     Decision("Round-trip times", "80 ms for all flows.", "Link delays are not published.", (_RTTS,)),

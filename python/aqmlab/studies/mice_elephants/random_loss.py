@@ -117,11 +117,17 @@ random_loss = Experiment(
 
 
 def _growth(size: int, losses: Sequence[float]) -> Variable:
-    """The growth of the mean time of flows of a size per percent of loss, within these losses."""
+    """The growth of the mean time of flows of a size per percent of loss, within this range of loss rates."""
     measure = TRANSFER_TIME[size]
     slope = random_loss[measure].among(loss=losses).slope("loss", 0.01)
     span = f"from {100 * losses[0]:g} to {100 * losses[-1]:g} % of loss"
-    return per_seed(f"{measure.title}, growth per percent {span}", float, slope, unit=measure.unit)
+    return per_seed(
+        f"growth of the {measure.title} per percent of loss, {100 * losses[0]:g} to {100 * losses[-1]:g} %",
+        float,
+        slope,
+        unit=measure.unit,
+        key=f"{measure.title}, growth per percent {span}",
+    )
 
 
 def _with_model(found: Mapping[int, Measure], column: int, **options: Any) -> Line:
@@ -137,14 +143,14 @@ PARTS: tuple[Part, ...] = (
     random_loss,
     our_reading(
         "MI-4.2",
-        "The coefficient of variation of short flows' times rises with loss, and mean times rise steeply "
-        "beyond a few percent.",
+        "The coefficient of variation of short flows' times rises with the loss rate, and mean times rise "
+        "steeply beyond a loss of a few percent.",
         every(
             mean_of(random_loss[VARIATION[10]].slope("loss", 0.01)) > 0,
             ratio(_growth(10, FROM_A_FEW_PERCENT), _growth(10, UP_TO_A_FEW_PERCENT)) > 1,
             ratio(_growth(100, FROM_A_FEW_PERCENT), _growth(100, UP_TO_A_FEW_PERCENT)) > 1,
         ),
-        "figure 1; that steeply is more steeply than up to 3 % of loss is ours",
+        "figure 1; “steeply” means more steeply than up to a loss of 3 %, which is aqmlab's choice",
         ("1b", "1a"),
     ),
     Figure(

@@ -71,8 +71,8 @@ def _delay(rtt_ms: int) -> str:
 
 
 def _sized(buffer: float, rate: str | None = None) -> TableChange:
-    """Sizes the queue at the bottleneck for a Drop Tail buffer of `buffer` bandwidth-delay products, of the
-    scenario's path or of this path at another rate."""
+    """A change that sizes the queue at the bottleneck for a Drop Tail buffer of `buffer` bandwidth-delay
+    products. The product is that of the scenario's path, at the rate `rate` if given."""
 
     def change(table: dict[str, Any]) -> dict[str, Any]:
         bottleneck = table["bottleneck"]
@@ -200,32 +200,33 @@ PARTS: tuple[Part, ...] = (
     table_1_search,
     our_reading(
         "MI-1.2",
-        "Short flows get nearly all of their demand under RED and RIO-PS; long flows pay 5 to 8 %.",
+        "With RED and RIO-PS, short flows get nearly all of their demand; with RIO-PS, long flows lose 5 to"
+        " 8 % of their goodput.",
         every(
             *(mean_of(table_1[m.DEMAND_MET].at(queue=queue)) >= 0.99 for queue in ("RED", RIO_PS)),
             ratio(_of_long, queue=(RIO_PS, "Drop Tail")).within(0.92, 0.95),
         ),
-        "Table I; the bands are ours. Short flows under Drop Tail are no part of it: the set-up was chosen "
-        "by them",
+        "Table I; the bands are aqmlab's choice. Short flows with Drop Tail are not judged, because their "
+        "goodput was used to select the set-up",
         ("table-1", "table-1-neighbours", "table-1-search", "table-1-search-goodput"),
     ),
     our_reading(
         "MI-2",
-        "The total goodput of the three queues is within 2 % of each other.",
+        "The total goodputs with the three queues differ by at most 2 %.",
         every(*(ratio(_total, queue=pair).within(0.98, 1.02) for pair in _pairs)),
         "Table I",
     ),
     our_reading(
         "MI-3",
-        "Under RIO-PS the short class's share of the line is steadier over time than under Drop Tail.",
+        "With RIO-PS, the short class's share of the link varies less over time than with Drop Tail.",
         ratio(table_1[m.SHARE_VARIATION], queue=(RIO_PS, "Drop Tail")) < 1,
         "figure 2",
     ),
     our_reading(
         "MI-19",
-        "Under RED, too, the short class's share of the line is steadier over time than under Drop Tail.",
+        "With RED, too, the short class's share of the link varies less over time than with Drop Tail.",
         ratio(table_1[m.SHARE_VARIATION], queue=("RED", "Drop Tail")) < 1,
-        "figure 2, the panel in the middle",
+        "figure 2, the middle panel",
     ),
     Figure("2", "Short flows' share of the link, in steps of 10 s, three runs each", _of_three_runs),
     Table(

@@ -32,7 +32,7 @@ BDP_1, BDP_2 = 200, 120
 
 
 def lasting(seconds: int) -> dict[str, str]:
-    """A run of this length, whose first half is the warm-up."""
+    """The duration and warm-up of a run of this length; the first half is the warm-up."""
     return {"duration": f"{seconds}s", "warm_up": f"{seconds // 2}s"}
 
 
@@ -120,7 +120,7 @@ _red_and_rio = Changes({name: queues(BDP_2)[name] for name in ("RED", RIO_PS)})
 exp_2_laws = replace(
     exp_2,
     name="exp-2-laws",
-    title="Exp 2 by the law of L_t",
+    title="Exp 2 by rule of L_t",
     axes={**exp_2.axes, "queue": _red_and_rio, "law": Changes(LAWS)},
     quick=Form(seeds=2, changes=lasting(QUICK_S)),
     varied=None,
@@ -189,54 +189,58 @@ CLAIMS = (
         "MI-5.2",
         "This scheme shown to improve response time and fairness for short flows.",
         every(*_faster, *_fairer),
-        "the talk's conclusions, of figures 6a and 8a",
+        "the talk's conclusions, about figures 6a and 8a",
     ),
     Claim(
         "MI-6",
         "Long files are not worse under RIO-PS than under RED and Drop Tail.",
         every(*(one <= 1.05 for one in _of_long)),
-        "the abstract: without hurting them; figures 6a and 9b. How little is no harm, 5 %, is ours",
+        "the abstract: without hurting them; figures 6a and 9b. Times up to 5 % longer are allowed, which "
+        "is aqmlab's choice",
     ),
     our_reading(
         "MI-7",
-        "An initial time-out of 1 s narrows the gap, but RIO-PS stays best for short files.",
+        "An initial time-out of 1 s reduces the gain of RIO-PS, but RIO-PS remains best for short files.",
         every(
             *(one < 1 for one in _to_others(in_exp_1(m.SHORT_FILES, "1 s"))),
             *(difference(_gain(short_files, other), ITO=("3 s", "1 s")) > 0 for other in OTHERS),
         ),
-        "figure 6b, as we read the abstract",
+        "figure 6b, as aqmlab reads the abstract",
     ),
     our_reading(
         "MI-8",
-        "Foreground flows of a batch fare most alike under RIO-PS if short, and at least as alike as under "
-        "the others if long.",
+        "The flows of a batch have the most equal rates with RIO-PS if they are short, and rates at least "
+        "as equal as with the other queues if they are long.",
         every(*_fairer, *(one >= -0.02 for one in _long_jain)),
-        "figures 8a and 8b; the margin of 0.02 for long flows is ours",
+        "figures 8a and 8b; the margin of 0.02 for long flows is aqmlab's choice",
     ),
     our_reading(
         "MI-9",
-        "Short foreground flows are faster under RIO-PS and far less variable, with few outliers of 3 s.",
+        "With RIO-PS, short foreground flows are faster, their times vary far less, and few take 3 s or "
+        "longer.",
         _rio_less(*exp_1.variables(m.SHORT_FLOWS, m.SHORT_SPREAD, m.SHORT_BEYOND, ITO="3 s")),
         "figure 9a",
     ),
     our_reading(
         "MI-10.2",
-        "Goodput under RIO-PS is at least Drop Tail's and about RED's.",
+        "Goodput with RIO-PS is at least that of Drop Tail, and about that of RED.",
         every(_to_drop_tail >= 0.995, _to_red.within(0.995, 1.005)),
-        "Table IV; how little is no loss, half a percent, is ours. MI-17 judges the sentence",
+        "Table IV; a shortfall of half a percent is allowed, which is aqmlab's choice. MI-17 judges the "
+        "talk's own sentence",
     ),
     our_reading(
         "MI-11.2",
-        "Under RED and RIO-PS the queue is shorter and swings less than under Drop Tail; RIO-PS drops and "
-        "marks no more than RED.",
+        "With RED and RIO-PS, the queue is shorter and varies less than with Drop Tail. RIO-PS drops and "
+        "marks no more packets than RED.",
         every(*_steady, ratio(in_exp_1(m.REFUSED), queue=(RIO_PS, "RED")) <= 1.02),
-        "figures 7a and 7b; how little is no more, 2 %, is ours",
+        "figures 7a and 7b; a rate up to 2 % higher is allowed, which is aqmlab's choice",
     ),
     our_reading(
         "MI-12.3",
-        "It works as well as plain RED in the worst case.",
+        "RIO-PS works as well as plain RED in the worst case.",
         as_good_as_red(exp_2),
-        "the abstract; that the worst case is traffic of one class, the mixes and the margins are ours",
+        "the abstract; aqmlab takes traffic of one class as the worst case, and has chosen the mixes and "
+        "the margins",
         ("exp-2-laws", "exp-2-short", "exp-2-long"),
     ),
     Claim(
@@ -245,7 +249,7 @@ CLAIMS = (
         every(
             *(difference(_gain(in_two_way, one), _gain(short_files.at(ITO="3 s"), one)) > 0 for one in OTHERS)
         ),
-        "the talk's discussion; that it is short files which gain is ours",
+        "the talk's discussion; aqmlab assumes that short files are meant",
     ),
     Claim(
         "MI-15",
@@ -261,7 +265,7 @@ CLAIMS = (
             *(ratio(short_files.at(queue=other), ITO=("1 s", "3 s")) < 1 for other in OTHERS),
             *(ratio(with_rio_ps, short_files.at(ITO="1 s", queue=other)) < 1 for other in OTHERS),
         ),
-        "the abstract, as we have it",
+        "the abstract, in the available version",
         ("exp-1-ito-1", "exp-1-ito-3"),
     ),
     Claim(
@@ -272,9 +276,9 @@ CLAIMS = (
     ),
     our_reading(
         "MI-18",
-        "Pages are transmitted sooner under RIO-PS.",
+        "Pages are transmitted sooner with RIO-PS.",
         _rio_less(in_exp_1(m.PAGES)),
-        "the talk's metric: transmission time, the time to transmit a page; that it improves is ours",
+        "the talk's metric, the time to transmit a page; aqmlab adds that this time improves",
     ),
 )
 
@@ -290,7 +294,7 @@ def _by_size(bins: Variable, column: str, over: str) -> Variable:
 
 
 def relative_times(bins: Variable, reference: str) -> Estimate:
-    """Mean response times by file size divided by those under the reference, paired by seed."""
+    """Mean response times by file size, divided by those with the reference queue and paired by seed."""
     times = _by_size(bins, "time_s", over="files")
     return ratio(times, times.at(queue=reference))
 

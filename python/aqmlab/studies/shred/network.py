@@ -132,23 +132,56 @@ _LINUX = {"profile": "linux-6", "connection": {"mss": MSS}}
 _LINUX_ECN = _LINUX | {"ecn": {"mode": "on"}}
 
 _red_only = Variant("RED not gentle", "RED drops all packets above max_th.", queue_with("red", gentle=False))
-_both = Variant("nobody gentle", "SHRED also drops all packets above max_th.", partial(_red, gentle=False))
-_literal = Variant("floor none", "SHRED's formulas without a floor.", queue_with("shred", floor="none"))
-_steeper = Variant("floor zero-ratio", "SHRED's line becomes steeper and keeps max_p.", _ZERO_RATIO)
-_wait = Variant("wait", "As in ns-2: no drop until count times p reaches 1.", partial(_red, spacing="wait"))
+_both = Variant(
+    "nobody gentle",
+    "SHRED also drops all packets above max_th.",
+    partial(_red, gentle=False),
+    title="neither RED nor SHRED gentle",
+)
+_literal = Variant(
+    "floor none",
+    "SHRED's formulas without a floor.",
+    queue_with("shred", floor="none"),
+    title="SHRED without a floor",
+)
+_steeper = Variant(
+    "floor zero-ratio",
+    "SHRED's line becomes steeper and keeps max_p.",
+    _ZERO_RATIO,
+    title="SHRED with floor zero-ratio",
+)
+_wait = Variant(
+    "wait",
+    "As in ns-2: no drop until count times p reaches 1.",
+    partial(_red, spacing="wait"),
+    title="wait between two drops",
+)
 _larger = Variant("packets of 1040 B", "1000 B payload, 1040 B on the wire.", _packets_of_1000)
 _tcp = (
     Variant(
-        "as ns-2 came in 2003", "TCP and timers of 2003, RED with `wait`, hosts without jitter.", _of_2003
+        "as ns-2 came in 2003",
+        "TCP and timers of 2003, RED with `wait`, hosts without jitter.",
+        _of_2003,
+        title="ns-2's defaults of 2003",
     ),
-    Variant("window 20", "Receiver window of ns-2's defaults.", {"tcp.receiver.window": 20}),
+    Variant(
+        "window 20",
+        "Receiver window of ns-2's defaults.",
+        {"tcp.receiver.window": 20},
+        title="receiver window of 20 packets",
+    ),
     Variant("RTO 1 s and 3 s", "Minimum RTO 1 s, initial RTO 3 s.", {**_RTO_1_S, "tcp.rto.initial": "3s"}),
     Variant(
         "RTO 1 s and 6 s", "ns-2's defaults at the time of the talk.", {**_RTO_1_S, "tcp.rto.initial": "6s"}
     ),
 )
 _sizes = Variant("sizes redrawn", "Sizes above 2 MB are drawn again with the same mean.", _redrawn)
-_at_once = Variant("hosts at once", "No jitter: ties decide which packet is lost.", {"host.jitter": "0s"})
+_at_once = Variant(
+    "hosts at once",
+    "No jitter: ties decide which packet is lost.",
+    {"host.jitter": "0s"},
+    title="hosts without jitter",
+)
 
 DECISIONS = (
     Decision(
@@ -192,9 +225,17 @@ SENDERS = Decision(
     "Other queues are thus compared with the paper's in the paper's own setting.",
     (
         Variant(
-            "linux-6 senders", "TCP of Linux 6.1: CUBIC, SACK, RACK, initial window 10.", {"tcp": _LINUX}
+            "linux-6 senders",
+            "TCP of Linux 6.1: CUBIC, SACK, RACK, initial window 10.",
+            {"tcp": _LINUX},
+            title="Linux 6 senders",
         ),
-        Variant("linux-6 senders with ECN", "Linux 6.1 with ECN, for queues that mark.", {"tcp": _LINUX_ECN}),
+        Variant(
+            "linux-6 senders with ECN",
+            "Linux 6.1 with ECN, for queues that mark.",
+            {"tcp": _LINUX_ECN},
+            title="Linux 6 senders with ECN",
+        ),
     ),
 )
 """The decision for runs with other queues."""

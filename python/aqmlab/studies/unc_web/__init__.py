@@ -72,7 +72,8 @@ full_load = statistic(
 
 
 def calibrated(results: ExperimentResults) -> Iterator[tuple[str, float, stats.Interval, bool]]:
-    """The traffic, its rate in the grid, the rate measured, and whether its interval contains the grid's."""
+    """A table of the traffic, its rate in the grid, the measured rate, and whether the interval of the
+    measured rate contains the rate of the grid."""
     for traffic, rate in net.FULL_LOAD.items():
         found = full_load.interval(results, {"traffic": traffic})
         yield traffic, rate, found, found.low <= rate <= found.high
@@ -121,28 +122,46 @@ LOAD = (
 
 # Estimates of claims
 
+BY_OTHERS = "at the response time that the other seeds select"
+"""Note on an estimate whose response time is selected from the other seeds."""
+
 
 def _reno(variable: Variable, loads: Sequence[int] = PLOTTED) -> Variable:
     return variable.at(tcp="Reno").among(load=loads)
 
 
-def _of_reno(how: str, finds: Finds, *queues: str) -> Estimate:
-    """A statistic of the distributions under some queues, at the loads that the talk plots."""
-    return statistic(how, finds, *(_reno(cdf[queue]) for queue in queues))
+def _of_reno(how: str, finds: Finds, *queues: str, title: str = "") -> Estimate:
+    """A statistic of the distributions with some queues, at the loads that the talk plots."""
+    return statistic(how, finds, *(_reno(cdf[queue]) for queue in queues), title=title)
 
 
-def _others_choose(what: str, finds: Finds, ours: str, theirs: str) -> Estimate:
-    """A lead of one queue at the time at which the other seeds find it largest."""
-    return _of_reno(f"{what} (time chosen by the other seeds)", finds, ours, theirs).to_within(NEAR)
+def _others_choose(what: str, finds: Finds, ours: str, theirs: str, title: str = "") -> Estimate:
+    """A lead of one queue at the response time at which the lead is largest for the other seeds."""
+    how, title = f"{what} (time chosen by the other seeds)", f"{title or what} ({BY_OTHERS})"
+    return _of_reno(how, finds, ours, theirs, title=title).to_within(NEAR)
 
 
 def _trade_off(ours: str) -> AnyRule:
-    """The rule that a queue serves more fast requests and fewer slow ones than Drop Tail, with one
-    crossing."""
+    """The rule that a queue is ahead of Drop Tail for quick requests and behind Drop Tail for slow requests,
+    with one crossing."""
     return every(
         _others_choose(f"lead of {ours}", leads, ours, "Drop Tail") >= LEAST,
-        _others_choose("lead of Drop Tail beyond it", dist.lags_beyond, ours, "Drop Tail") >= LEAST,
-        _of_reno("certain crossings", dist.crosses, ours, "Drop Tail") <= 1,
+        _others_choose(
+            "lead of Drop Tail beyond it",
+            dist.lags_beyond,
+            ours,
+            "Drop Tail",
+            f"lead of Drop Tail at longer response times than that of {ours}'s lead",
+        )
+        >= LEAST,
+        _of_reno(
+            "certain crossings",
+            dist.crosses,
+            ours,
+            "Drop Tail",
+            title="number of crossings of the distributions that are certain",
+        )
+        <= 1,
     )
 
 
@@ -155,8 +174,9 @@ def _one_changes_sign(measure: Measure) -> Iterator[AnyRule]:
     yield every(short > 1, long < 1)
 
 
-def _furthest(name: str, *several: Variable) -> Estimate:
-    return mean_of(per_seed(f"largest distance of {name}", dist.apart, *several)).to_within(NEAR)
+def _furthest(name: str, *several: Variable, title: str = "") -> Estimate:
+    key, title = f"largest distance of {name}", title or f"largest distance between {name}"
+    return mean_of(per_seed(title, dist.apart, *several, key=key)).to_within(NEAR)
 
 
 def _of_equals(experiment: Experiment) -> Estimate:
@@ -167,8 +187,19 @@ def _of_equals(experiment: Experiment) -> Estimate:
 _six = [one.at(tcp=tcp).among(load=LOW) for one in cdf.values() for tcp in ("Reno", "SACK")]
 _tcps = [cdf["Drop Tail"].at(tcp=tcp).among(load=PLOTTED) for tcp in ("SACK", "Reno")]
 
-_alike_below_80 = _furthest("any two of {Reno, SACK} x {Drop Tail, ARED, ARED+ECN}", *_six) <= 0.05
-_tcps_alike = _furthest("SACK and Reno", *_tcps) <= 0.02
+_alike_below_80 = (
+    _furthest(
+        "any two of {Reno, SACK} x {Drop Tail, ARED, ARED+ECN}",
+        *_six,
+        title="largest distance between the distributions of any two of the six combinations of Reno or SACK "
+        "with Drop Tail, ARED or ARED+ECN",
+    )
+    <= 0.05
+)
+_tcps_alike = (
+    _furthest("SACK and Reno", *_tcps, title="largest distance between the distributions of SACK and Reno")
+    <= 0.02
+)
 _lag = _of_reno("largest lag of ARED+ECN behind ARED", lags, "ARED+ECN", "ARED").to_within(NEAR)
 _ecn_no_slower = _lag <= NO_LAG
 
@@ -225,6 +256,7 @@ _again = adaptive_red[m.AGAIN].at(tcp="Reno", load=90)
 _queue_5_ms, _queue_60_ms = adaptive_red[m.QUEUE].at(queue="ARED"), tuning[m.QUEUE].at(queue="ARED 60 ms")
 _by_length = [_reno(one, HIGHEST) for one in (_queue_5_ms, _queue_60_ms, drop_tail[m.QUEUE])]
 _WHEN = "when ARED+ECN crosses Drop Tail over when ARED does"
+_CROSSING_TIMES = "response time at which ARED+ECN crosses Drop Tail, divided by that at which ARED does"
 
 CLAIMS = (
     Claim(
@@ -296,15 +328,17 @@ CLAIMS = (
     ),
     our_reading(
         "W10",
-        "The mean queue is shortest under ARED with a target of 5 ms, then with 60 ms, then under Drop Tail.",
+        "The mean queue is shortest with ARED and a target of 5 ms, longer with a target of 60 ms, and "
+        "longest with Drop Tail.",
         every(*(ratio(*two) < 1 for two in itertools.pairwise(_by_length))),
-        "none: what the targets ask for",
+        "no source; this is the order of the target delays",
     ),
     our_reading(
         "W11",
-        "Drop Tail and ARED+ECN cross later than Drop Tail and ARED.",
-        _of_reno(_WHEN, dist.later, "ARED+ECN", "ARED", "Drop Tail") > 1,
-        "none: what ECN is to save the slow",
+        "The distributions of Drop Tail and ARED+ECN cross at a longer response time than those of Drop "
+        "Tail and ARED.",
+        _of_reno(_WHEN, dist.later, "ARED+ECN", "ARED", "Drop Tail", title=_CROSSING_TIMES) > 1,
+        "no source; ECN should shorten slow requests",
         ("e-packets", "e-bytes"),
     ),
     Claim(
@@ -317,7 +351,7 @@ CLAIMS = (
         "W13",
         "Adaptive RED lowers queue size.",
         ratio(_reno(_queue_5_ms), _reno(drop_tail[m.QUEUE])) < 1,
-        "slide 4, beside Drop Tail; at the loads that the talk plots",
+        "slide 4, in comparison with Drop Tail, at the loads that the talk plots",
     ),
 )
 
@@ -351,7 +385,7 @@ BY_LOAD = (
 
 
 def _configurations(of: Callable[[Experiment], Variable], *others: Experiment) -> Query:
-    """A variable under Drop Tail and in other experiments: by queue, unit, and further axes."""
+    """A variable with Drop Tail and in other experiments, by queue, unit and further axes."""
     plain = query(of(drop_tail)).tagged(queue="Drop Tail", unit="")
     return joined(plain, *map(of, others)).relabelled(load="{} %".format)
 
@@ -445,7 +479,12 @@ def with_queues(queues: Queues) -> Study:
         varied=None,
     )
     both = (web[m.CDF], web[m.CDF].at(queue="Drop Tail"))
-    lead = statistic("lead over Drop Tail (time chosen by the other seeds)", leads, *both)
+    lead = statistic(
+        "lead over Drop Tail (time chosen by the other seeds)",
+        leads,
+        *both,
+        title=f"lead over Drop Tail ({BY_OTHERS})",
+    )
     lag = statistic("largest lag behind Drop Tail", lags, *both)
     old = ("Drop Tail", "ARED", "ARED+ECN")
     shown = (
@@ -460,30 +499,36 @@ def with_queues(queues: Queues) -> Study:
         web,
         ours(
             "T-W5",
-            "More quick requests than with Drop Tail: somewhere its distribution of response times leads by "
-            "one request in a hundred.",
+            "More requests are answered quickly than with Drop Tail: at some response time, the share of "
+            "requests done is higher by at least one in a hundred.",
             lead >= LEAST,
-            "slide 8, of Adaptive RED",
+            "slide 8, about Adaptive RED",
             ("load-80", "load-105"),
         ),
         ours(
             "T-W5s.2",
-            "No request pays for it: nowhere does its distribution lag Drop Tail's by one request in a "
-            "hundred.",
+            "In return, slow requests do not become slower: at no response time is the share of requests "
+            "done lower than with Drop Tail by one in a hundred.",
             lag < LEAST,
-            "slide 8, which found that the slow pay",
+            "slide 8, which found that slow requests become slower",
             ("load-80", "load-105"),
         ),
         ours(
             "T-W9",
-            "The median response is sooner than with Drop Tail, ARED and ARED+ECN, at every load.",
+            "At every load, the median response time is shorter than with Drop Tail, ARED and ARED+ECN.",
             less(web[m.MEDIAN], than=old),
             question,
         ),
-        ours("T-W9t", "So is the 95th percentile.", less(web[m.P95], than=old), question),
+        ours(
+            "T-W9t",
+            "At every load, the 95th percentile of the response time is shorter than with Drop "
+            "Tail, ARED and ARED+ECN.",
+            less(web[m.P95], than=old),
+            question,
+        ),
         ours(
             "T-W7",
-            "Fewer segments are sent again than with Drop Tail.",
+            "Fewer segments are retransmitted than with Drop Tail.",
             less(web[m.AGAIN], than=["Drop Tail"]),
             "slide 11: drops cause retransmissions, which only increase response times",
             ("load-90", "load-105"),
@@ -500,8 +545,8 @@ def with_queues(queues: Queues) -> Study:
 
 
 def _checks(results: ExperimentResults) -> list[str]:
-    """Warnings if rates no longer offer the loads, equal systems cannot meet claims, or the warm-up is
-    short."""
+    """Warnings if rates no longer offer the loads, if equal systems could not satisfy claims, or if the
+    warm-up is too short."""
     found = [
         f"Calibration, {traffic}: the grid uses {rate:g} connections/s for 100 % load; measured: {now}."
         for traffic, rate, now, unchanged in calibrated(results)

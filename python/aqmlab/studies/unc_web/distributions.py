@@ -45,8 +45,8 @@ PAIRINGS = (("ARED", "Drop Tail"), ("ARED+ECN", "ARED"), ("ARED+ECN", "Drop Tail
 
 
 def differences(ours: Sequence[Any], theirs: Sequence[Any]) -> Floats:
-    """The difference of the shares of responses that arrived, ours minus theirs: a row for each seed that has
-    both, a column for each value of the grid."""
+    """The difference of the shares of responses that arrived, `ours` minus `theirs`, with a row for each seed
+    that has both distributions and a column for each value of the grid."""
     both = [(a, b) for a, b in zip(ours, theirs, strict=True) if a is not None and b is not None]
     return np.array([np.subtract(a, b) for a, b in both]).reshape(len(both), GRID.size)
 
@@ -90,19 +90,20 @@ def apart(*curves: Sequence[float]) -> float:
 
 
 def leads(values: Values, level: float) -> Interval:
-    """The lead of the first queue at the time that the other seeds select: for *somewhere more than*."""
+    """The lead of the first queue at the time that the other seeds select, for claims of the kind *somewhere
+    more than*."""
     return bands.chosen_by_others(differences(*values), quick, level)
 
 
 def lags(values: Values, level: float) -> Interval:
-    """The largest lag of the first queue: for *nowhere more than*."""
+    """The largest lag of the first queue, for claims of the kind *nowhere more than*."""
     ours, theirs = values
     return bands.largest(differences(theirs, ours), level)
 
 
 def lags_beyond(values: Values, level: float) -> Interval:
-    """The lag of the first queue after the time of its lead, at the time that the other seeds select: for
-    *somewhere more than*."""
+    """The lag of the first queue after the time of its lead, at the time that the other seeds select, for
+    claims of the kind *somewhere more than*."""
     ours, theirs = values
     return bands.chosen_by_others(differences(theirs, ours), lambda others: slow(-others), level)
 
@@ -115,8 +116,8 @@ def crosses(values: Values, level: float) -> Interval:
 
 
 def later(values: Values, level: float) -> Interval:
-    """The ratio of crossing times: the first with the last queue, divided by the second with the last, for
-    seeds that have all three."""
+    """The ratio of two crossing times: that of the first and the last queue, divided by that of the second
+    and the last queue, for seeds that have all three distributions."""
     known = [seed for seed in zip(*values, strict=True) if all(one is not None for one in seed)]
     first, second, base = ([seed[system] for seed in known] for system in range(3))
     return modality.paired_ratio(

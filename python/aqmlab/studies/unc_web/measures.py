@@ -40,7 +40,8 @@ OFFERED = Reduction(prefix="unc.calibration", of=_calibration).measure("load", "
 
 
 def distribution(transfers: pl.DataFrame, end_s: float) -> list[float]:
-    """The share of responses that arrived within each time of the grid, corrected for unfinished ones."""
+    """The share of responses that arrived within each time of the grid, corrected for unfinished
+    responses."""
     beyond = metrics.survival(*metrics.histograms(transfers, GRID, end_s))
     return [round(float(share), 7) for share in 1.0 - beyond]
 

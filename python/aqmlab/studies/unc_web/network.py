@@ -77,7 +77,7 @@ TCPS = Changes({"Reno": {"tcp.recovery.kind": "reno"}, "SACK": {"tcp.recovery.ki
 
 
 def lasting(pairs: float) -> str:
-    """The duration in which this number of requests is made on average at full load, after the warm-up."""
+    """The duration after the warm-up in which this number of requests is made on average at full load."""
     return f"{WARM_UP_S + pairs / FULL_RATE:.9f}s"
 
 
@@ -196,7 +196,7 @@ GRID = (drop_tail, adaptive_red, tuning, drop_tails, six_areds, two_areds)
 
 
 def _same_load(table: dict[str, Any], traffic: str) -> dict[str, Any]:
-    """Other traffic, with as many connections as offer the same load."""
+    """A change to other traffic, with the number of connections that offers the same load."""
     for web in table["traffic"].values():
         rate = web["connections_per_second"] * FULL_LOAD[traffic] / FULL_RATE
         web["connections_per_second"] = round(rate, 3)
@@ -224,20 +224,54 @@ def _full_tcp(table: dict[str, Any]) -> dict[str, Any]:
 
 
 _tcp = (
-    Variant("as ns-2 came in 2003", "FullTcp with its own recovery, timers and MSS of 536 B.", _full_tcp),
-    Variant("MSS 536", "MSS of ns-2's FullTcp, at the same load.", partial(_same_load, traffic="MSS 536")),
+    Variant(
+        "as ns-2 came in 2003",
+        "FullTcp with its own recovery, timers and MSS of 536 B.",
+        _full_tcp,
+        title="ns-2's FullTcp of 2003",
+    ),
+    Variant(
+        "MSS 536",
+        "MSS of ns-2's FullTcp, at the same load.",
+        partial(_same_load, traffic="MSS 536"),
+        title="MSS of 536 B",
+    ),
     Variant("minimum RTO 0.2 s", "As in ns-2 of 2004.", {"tcp.rto.min": "200ms"}),
     Variant("initial RTO 1 s", "As in RFC 6298.", {"tcp.rto.initial": "1s"}),
     Variant("initial RTO 6 s", "As in ns-2 until 2006.", {"tcp.rto.initial": "6s"}),
     Variant("initial window 10", "As in RFC 6928.", {"tcp.cwnd.initial": 10}),
 )
-_http = Variant("HTTP/1.1", "Some connections persist over pages.", partial(_same_load, traffic="HTTP/1.1"))
-_buffer = Variant("twice the buffer", "222 packets for Drop Tail.", queue_with("drop-tail", limit="222p"))
+_http = Variant(
+    "HTTP/1.1",
+    "Some connections persist over pages.",
+    partial(_same_load, traffic="HTTP/1.1"),
+    title="HTTP/1.1 connections",
+)
+_buffer = Variant(
+    "twice the buffer",
+    "222 packets for Drop Tail.",
+    queue_with("drop-tail", limit="222p"),
+    title="Drop Tail with twice the buffer",
+)
 _red = queue_with("adaptive-red", target_delay="60ms"), queue_with("adaptive-red", mean_packet="1000B")
-_target = Variant("target 60 ms", "Adaptive RED has a target delay of 60 ms.", _red[0])
-_packet = Variant("mean packet 1000 B", "Mean packet size of twice ns-2's default.", _red[1])
-_up_to = Variant("marks up to twice max_th", "As ns-2 before April 2002.", partial(_marking, mark_p=1.0))
-_always = Variant("never drops what it may mark", "As in Linux.", partial(_marking, mark_p=1.0, ecn="always"))
+_target = Variant(
+    "target 60 ms", "Adaptive RED has a target delay of 60 ms.", _red[0], title="target delay of 60 ms"
+)
+_packet = Variant(
+    "mean packet 1000 B", "Mean packet size of twice ns-2's default.", _red[1], title="mean packet of 1000 B"
+)
+_up_to = Variant(
+    "marks up to twice max_th",
+    "As ns-2 before April 2002.",
+    partial(_marking, mark_p=1.0),
+    title="marking up to twice max_th",
+)
+_always = Variant(
+    "never drops what it may mark",
+    "As in Linux.",
+    partial(_marking, mark_p=1.0, ecn="always"),
+    title="marking instead of dropping",
+)
 
 DECISIONS = (
     Decision(

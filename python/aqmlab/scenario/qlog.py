@@ -7,8 +7,8 @@ current version).
 TCP is not QUIC, therefore this mapping is aqmlab's choice. Each packet that an end sends gets the next packet
 number, as in QUIC: a retransmission gets a new number, and `seq` is its sequence number. The packet type is
 always `1RTT`, as in the converter of qvis for TCP captures. An acknowledgement acknowledges the last
-transmission of the data, because the earlier transmissions are lost from the sender's point of view. Events and
-fields that QUIC does not have belong to private event schemas.
+transmission of the data, because the earlier transmissions are lost from the sender's point of view. Events
+and fields that QUIC does not have belong to private event schemas.
 """
 
 from __future__ import annotations
@@ -192,8 +192,8 @@ class _End:
     """The last value of each metric."""
 
     def events(self, packets: Iterable[_Packet], samples: Iterable[_Sample]) -> Iterator[_Event]:
-        """The events in order of time. A sample follows the packets of its instant, so that the data in flight
-        include the packets that an acknowledgement releases."""
+        """The events in order of time. A sample follows the packets of its instant: its data in flight
+        include the packets released by the acknowledgement."""
         arrival: list[_Packet] = []
         tables: tuple[Iterable[_Packet | _Sample], ...] = (packets, samples)
         rows = heapq.merge(*tables, key=lambda row: (row.time, isinstance(row, _Sample)))

@@ -197,6 +197,7 @@ HEADERS = {
             "trace": table(
                 {},
                 {
+                    "title": is_text,
                     "vantage_point": POINT,
                     "common_fields": table(
                         {},
@@ -219,6 +220,7 @@ HEADERS = {
             "trace": table(
                 {"event_schemas": lambda value: len(value) > 0 and is_list_of(is_text)(value)},
                 {
+                    "title": is_text,
                     "vantage_point": POINT,
                     "common_fields": table(
                         {},

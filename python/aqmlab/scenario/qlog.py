@@ -361,7 +361,8 @@ def write(run: Run, folder: Path, version: Version = Version.QVIS) -> list[Path]
         events = end.events(map(_Packet._make, packets_of.rows(flow)), samples)
         header = _file_header(run.manifest, version, traffic, flow, is_receiver, packets_of.rows(flow))
         path = folder / f"{traffic}-flow{flow}{'-receiver' if is_receiver else ''}.sqlog"
-        files.replace(path, _records(header, events, version))
+        # A run can be repeated, and may have thousands of connections.
+        files.replace(path, _records(header, events, version), durable=False)
         paths.append(path)
     return paths
 
@@ -420,7 +421,7 @@ def _file_header(
             "time_format": "relative",
             "reference_time": 0,
         }
-        trace = {"vantage_point": point, "common_fields": common}
+        trace = {"title": f"flow {flow}", "vantage_point": point, "common_fields": common}
         return {"qlog_version": version, "qlog_format": "JSON-SEQ", **texts, "trace": trace}
     common = {
         "group_id": f"flow {flow}",
@@ -431,7 +432,12 @@ def _file_header(
         "file_schema": "urn:ietf:params:qlog:file:sequential",
         "serialization_format": "application/qlog+json-seq",
         **texts,
-        "trace": {"vantage_point": point, "common_fields": common, "event_schemas": list(DRAFT_SCHEMAS)},
+        "trace": {
+            "title": f"flow {flow}",
+            "vantage_point": point,
+            "common_fields": common,
+            "event_schemas": list(DRAFT_SCHEMAS),
+        },
     }
 
 

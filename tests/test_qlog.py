@@ -363,12 +363,14 @@ def test_the_metrics_are_those_of_the_senders(run: Run, files: dict[str, File]) 
 
 
 def test_a_congestion_control_with_a_model_logs_its_estimates(tmp_path: Path) -> None:
-    scenario = al.Scenario.from_dict(SCENARIO).with_({"tcp.congestion_control": {"kind": "dctcp"}})
+    scenario = al.Scenario.from_dict(SCENARIO).with_(
+        {"tcp.congestion_control": {"kind": "dctcp"}, "tcp.pacing.mode": "on"}
+    )
     path, *_ = qlog.write(qlog.recorded(scenario).run(), tmp_path)
     names: Counter[str] = Counter()
     for event in named(read(path)[1], "metrics_updated"):
         names.update(event["data"].keys())
-    assert names["marked_share"] > 5
+    assert names["marked_share"] > 5 < names["pacing_rate"]
 
 
 def test_a_dropped_packet_is_lost_and_sent_again_with_a_new_number(tmp_path: Path) -> None:

@@ -140,8 +140,8 @@ def run(
         typer.Option(
             "--qlog",
             metavar="FOLDER",
-            help="Write a qlog file for each end of a TCP connection that sends data, of the workloads in "
-            "record.histories, by default of all workloads.",
+            help="Write a qlog file for each end of a TCP connection that sends data. The connections are "
+            "those of the workloads in record.histories, by default of all workloads that use TCP.",
         ),
     ] = None,
     qlog_version: Annotated[

@@ -49,8 +49,8 @@ def write_parquet(path: Path, table: pl.DataFrame) -> None:
 
 
 def replace(path: Path, parts: Iterable[bytes], *, durable: bool = True) -> None:
-    """Replaces a file atomically by these parts: readers find either the old or the new contents. This is also
-    true after a crash of the machine if `durable`, which waits for the disk."""
+    """Replaces a file atomically by these parts: readers find either the old or the new contents. With
+    `durable`, the function waits for the disk, so that a crash of the machine leaves one of the two, too."""
     fresh = path.with_name(f".{path.name}-{os.getpid()}-{secrets.token_hex(4)}")
     with writing(path):
         try:

@@ -345,9 +345,7 @@ def write(run: Run, folder: Path, version: Version = Version.QVIS) -> list[Path]
     sends = packets.filter(event.is_in(["send", "retransmit"]), pl.col("payload_bytes") > 0)
     ends = sends.select("flow", "backward").unique().sort("flow", "backward").rows()
     if not ends:
-        raise ValueError(
-            "qlog: no TCP connection with a history sends data; list the workload in record.histories"
-        )
+        raise ValueError("qlog: the run has no history of a TCP connection that sends data")
     traffic_of = dict(run.tables["flows"].select("flow", pl.col("traffic").cast(pl.String)).iter_rows())
     packets_of = _Slices(packets, _PACKET_COLUMNS)
     samples_of = _Slices(run.tables["senders"], _SENDER_COLUMNS)

@@ -48,22 +48,24 @@ def write_parquet(path: Path, table: pl.DataFrame) -> None:
     write_bytes(path, file.getvalue())
 
 
-def replace(path: Path, parts: Iterable[bytes]) -> None:
-    """Replaces a file atomically by these parts: readers find either the old or the new contents, also after
-    a crash."""
+def replace(path: Path, parts: Iterable[bytes], *, durable: bool = True) -> None:
+    """Replaces a file atomically by these parts: readers find either the old or the new contents. With
+    `durable`, the function waits for the disk, so that a crash of the machine leaves one of the two, too."""
     fresh = path.with_name(f".{path.name}-{os.getpid()}-{secrets.token_hex(4)}")
     with writing(path):
         try:
             with fresh.open("xb") as file:
                 for part in parts:
                     file.write(part)
-                file.flush()
-                os.fsync(file.fileno())
+                if durable:
+                    file.flush()
+                    os.fsync(file.fileno())
             fresh.replace(path)
         except BaseException:
             fresh.unlink(missing_ok=True)
             raise
-        sync_folder(path.parent)
+        if durable:
+            sync_folder(path.parent)
 
 
 def sync_folder(folder: Path) -> None:

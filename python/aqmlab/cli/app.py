@@ -37,7 +37,7 @@ from aqmlab.cli.options import (
     load_scenario,
     print_files,
 )
-from aqmlab.scenario import ScenarioFileError
+from aqmlab.scenario import ScenarioFileError, qlog
 
 app = typer.Typer(
     help="Measure the effects of a router's queue on the traffic of real users.",
@@ -135,6 +135,22 @@ def run(
             "links with a queue.",
         ),
     ] = None,
+    qlog_folder: Annotated[
+        Path | None,
+        typer.Option(
+            "--qlog",
+            metavar="FOLDER",
+            help="Write a qlog file for each end of a TCP connection that sends data. The connections are "
+            "those of the workloads in record.histories, by default of all workloads that use TCP.",
+        ),
+    ] = None,
+    qlog_version: Annotated[
+        qlog.Version | None,
+        typer.Option(
+            help="With --qlog: version of the format: 0.3, which qvis reads, or the current drafts. Default: "
+            "0.3.",
+        ),
+    ] = None,
     tc_stats: Annotated[
         bool,
         typer.Option(
@@ -152,6 +168,7 @@ def run(
     packet_options = {
         "--watch": watch,
         "--pcap": pcap,
+        "--qlog": qlog_folder,
         "--tc-stats": tc_stats,
     }
     for option in (option for option, given in packet_options.items() if given):
@@ -160,6 +177,12 @@ def run(
                 f"{option}: needs a scenario of the level packet (got {chosen.name} of the "
                 f"level {chosen.level})"
             )
+    if qlog_version is not None and qlog_folder is None:
+        raise ValueError("--qlog-version: needs --qlog FOLDER")
+    if qlog_folder is not None:
+        if qlog_folder.exists() and not qlog_folder.is_dir():
+            raise ValueError(f"--qlog: must be a folder (got {qlog_folder}, which is a file)")
+        chosen = qlog.recorded(chosen)
     if tc_stats:
         chosen = chosen.with_({"record.tc_statistics": True})
     if pcap and not chosen.effective["record"]["packets"]:
@@ -169,6 +192,7 @@ def run(
         run_text.write(result, out)
     if pcap is not None:
         result.tables.write_pcap(pcap)
+    qlogs = [] if qlog_folder is None else qlog.write(result, qlog_folder, qlog_version or qlog.Version.QVIS)
     if tc_stats:
         print(json.dumps(result.manifest["qdiscs"], indent=2))
         return
@@ -185,6 +209,8 @@ def run(
             print(f"aqmlab: {message}", file=sys.stderr)
     if out is not None:
         print(f"\nTables and manifest: {out}")
+    if qlogs:
+        print(f"\nqlog: {len(qlogs)} files in {qlog_folder}")
 
 
 @app.command("calibrate")

@@ -19,8 +19,8 @@ use aqm_net::{ConfigError, Instant, Span, choices, parameters};
 use super::dctcp::MarkedShare;
 use super::window::{Window, WindowRules};
 use super::{
-    AckInfo, AnyControl, Build, Congestion, CongestionControl, ControlReport, RateSample, RecoveryPhase,
-    WindowEvent,
+    AckInfo, AnyControl, Build, Congestion, CongestionControl, CongestionSignal, ControlReport, RateSample,
+    RecoveryPhase, WindowEvent,
 };
 use crate::config::ecn::{Codepoint, EcnNeeds, Feedback};
 
@@ -148,7 +148,11 @@ struct Prague {
 impl CongestionControl for Prague {
     fn on_ack(&mut self, _window: &mut Window, _ack: &AckInfo) {}
 
-    fn reduce(&mut self, _window: &mut Window, _congestion: &Congestion) {}
+    fn reduce(&mut self, window: &mut Window, congestion: &Congestion) {
+        if congestion.signal == CongestionSignal::Loss {
+            self.halve(window);
+        }
+    }
 
     fn on_event(&mut self, event: WindowEvent) {
         if event == WindowEvent::Undone
@@ -169,7 +173,7 @@ impl CongestionControl for Prague {
         if self.window == 0.0 {
             self.window = window.cwnd;
         }
-        self.on_phase(window, sample.phase);
+        self.on_phase(sample.phase);
         if let Some(rtt) = sample.rtt {
             self.detector.on_round_trip(rtt);
         }
@@ -204,18 +208,19 @@ impl CongestionControl for Prague {
 }
 
 impl Prague {
-    /// Halves the window once at the beginning of a recovery.
-    fn on_phase(&mut self, window: &mut Window, phase: RecoveryPhase) {
-        let before = std::mem::replace(&mut self.phase, phase);
-        if phase == RecoveryPhase::Recovery && before != phase {
-            self.halve(window);
-        } else if phase == RecoveryPhase::Open && before != phase {
+    /// Records the phase of the recovery.
+    fn on_phase(&mut self, phase: RecoveryPhase) {
+        self.phase = phase;
+        if phase == RecoveryPhase::Open {
             self.before_loss = None;
         }
     }
 
     /// Halves the window because of a loss.
     fn halve(&mut self, window: &mut Window) {
+        if self.window == 0.0 {
+            self.window = window.cwnd;
+        }
         self.before_loss = Some(self.window);
         self.window = (self.window / 2.0).max(MIN_WINDOW);
         window.ssthresh = self.window;
@@ -354,6 +359,7 @@ mod tests {
 
     use super::*;
     use crate::congestion_control::{Controller, DeliveredSegment};
+    use crate::testing::loss;
 
     const MSS: u64 = 1000;
 
@@ -478,10 +484,11 @@ mod tests {
     }
 
     #[test]
-    fn a_recovery_halves_the_window_once_and_an_undo_restores_it() {
+    fn each_recovery_halves_the_window_and_an_undo_restores_it() {
         let mut path = Path::new(&Config::default(), Span::from_millis(30));
         (0..30).for_each(|_| path.deliver(false));
         path.phase = RecoveryPhase::Recovery;
+        path.controller.on_congestion(&loss(40.0));
         (0..30).for_each(|_| path.deliver(false));
         assert_eq!((path.controller.cwnd(), path.controller.ssthresh()), (20.0, 20.0));
         path.controller.restore(0.0, 0.0);

@@ -239,7 +239,7 @@ impl Sender {
             self.note_reduction();
         } else {
             self.in_recovery = true;
-            if !is_marked {
+            if !is_marked || self.uses_rates {
                 self.congestion.on_congestion(&congestion);
                 self.note_reduction();
             } else if halves {

@@ -17,7 +17,7 @@ fn linux(changes: Value) -> Config {
     read(aqm_tcp::overlay(&json!({ "profile": "linux-6" }), changes))
 }
 
-/// Returns the refused parameters, one line each.
+/// Returns the rejected parameters, one line for each parameter.
 fn refused(config: &Config, kernel: &Kernel) -> Vec<String> {
     let errors = KernelTcp::of(config, kernel, NO_LINK).err();
     errors.iter().flat_map(|errors| errors.iter().map(ToString::to_string)).collect()
@@ -176,7 +176,7 @@ fn what_the_kernel_cannot_do_is_refused_by_name_and_value() {
         ),
         (
             json!({"cwnd": {"initial_ssthresh": 20.0}}),
-            "cwnd.initial_ssthresh: must be left out (got 20.0), the fixed behaviour of Linux",
+            "cwnd.initial_ssthresh: must be omitted (got 20.0), the fixed behaviour of Linux",
         ),
         (
             json!({"cwnd": {"idle_restart": "one-segment"}}),

@@ -152,8 +152,8 @@ impl UnmanagedLinks {
         }
     }
 
-    /// Like [`travel`](Self::travel), but the packet may wait for others until [`travel_on`](Self::travel_on) is
-    /// called.
+    /// Does the same as [`travel`](Self::travel), but may keep the packet until [`travel_on`](Self::travel_on) is
+    /// called, so that the hops of several packets are prefetched together.
     #[inline(always)]
     pub(crate) fn depart(&mut self, packet: Packet, arrival: Instant) {
         if self.many {
@@ -173,7 +173,7 @@ impl UnmanagedLinks {
         }
     }
 
-    /// Forwards the waiting packets.
+    /// Forwards the packets that [`depart`](Self::depart) has kept.
     pub(crate) fn travel_on(&mut self) {
         for index in 0..self.departed.len() {
             let (packet, arrival) = self.departed[index];
@@ -182,9 +182,10 @@ impl UnmanagedLinks {
         self.departed.clear();
     }
 
-    /// Handles a `packet` that reaches the far end of its link at `arrival`; `waited` tells whether it waited for other
-    /// packets. Packets arrive at an access link in the order in which they arrive at the link before it. Their
-    /// departure times are therefore already known, and one event is sufficient.
+    /// Handles a `packet` that reaches the far end of its link at `arrival`. `waited` is true if the packet waited for
+    /// other packets. Packets reach the last access link of a route in the order in which they reach the preceding
+    /// link. The departure times from the access link are therefore already known, and one event is sufficient for both
+    /// links.
     #[inline(always)]
     pub(crate) fn travel(&mut self, mut packet: Packet, arrival: Instant, waited: bool) {
         let hop = &self.hops[packet.hop as usize];
@@ -200,7 +201,8 @@ impl UnmanagedLinks {
     }
 }
 
-/// Returns the classes that get lanes, in order: at most `most` classes with the largest numbers of events.
+/// Returns the classes that get lanes, in ascending order. At most `most` classes get lanes, namely the classes with
+/// the largest numbers of events. `weights` contains the number of events for each class.
 fn busiest(weights: &[u64], most: usize) -> Vec<usize> {
     let mut busiest: Vec<usize> = (0..weights.len()).filter(|&class| weights[class] > 0).collect();
     busiest.sort_by_key(|&class| (Reverse(weights[class]), class));

@@ -1,5 +1,5 @@
-//! The topology: routers joined by directed links, hosts joined to their router by access links, and static routes with
-//! the fewest links.
+//! The topology. Directed links connect routers, access links connect hosts to their router, and static routes use the
+//! fewest links.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use crate::scenario::edges::{EdgeSpec, edge_at};
 use crate::scenario::links::{LinkSpec, Queue};
 use crate::scenario::traffic::Traffic;
 
-/// Properties that the links of a class have in common. Each link between routers is its own class. Access links with
-/// the same role, rate and delay and the same adjacent link between routers form one class.
+/// Properties that all links of a class have in common. Each link between routers is a class of its own. Access links
+/// form a class if they have the same role, rate, delay and adjacent link between routers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LinkClass {
     pub(crate) rate: Rate,
@@ -23,9 +23,9 @@ pub(crate) struct Hop {
     pub(crate) link: u32,
     /// Index of the link's class.
     pub(crate) class: u16,
-    /// Whether the link leads to the host.
+    /// Whether the link leads to the destination host.
     pub(crate) last: bool,
-    /// Position of the edge before the link plus one; 0 if there is none.
+    /// Position of the edge before the link plus one; 0 if the link has no edge.
     pub(crate) edge: u8,
 }
 

@@ -232,7 +232,8 @@ impl Scenario {
 impl Class {
     fn read(name: &str, value: Value, link: &Link) -> Result<Self, ConfigErrors> {
         let mut table = TableReader::new(value)?;
-        let problem = format_args!("the name `{ELASTIC}` is reserved for all elastic flows together: use another name");
+        let problem =
+            format_args!("the name `{ELASTIC}` is reserved for all elastic flows together: use another name");
         table.check(name != ELASTIC, "", problem);
         let config = Traffic::take_from(&mut table);
         let sizes = table.note(config.sizes.sizes(None).map_err(|error| error.within("sizes")));
@@ -268,9 +269,7 @@ impl Traffic {
                 ("sessions_per_second", problem)
             }
             (None, None) => ("load", "is missing: set either `load` or `sessions_per_second`".to_owned()),
-            (Some(_), Some(_)) => {
-                ("load", "set either `load` or `sessions_per_second`, not both".to_owned())
-            }
+            (Some(_), Some(_)) => ("load", "set either `load` or `sessions_per_second`, not both".to_owned()),
         };
         Err(ConfigError::at(path, problem))
     }

@@ -28,7 +28,10 @@ parameters! {
 impl Build for Config {
     fn check(&self) -> Result<(), ConfigError> {
         if self.path.is_empty() {
-            return Err(ConfigError::at("path", "is missing: set the path of a capture or of a list of flows"));
+            return Err(ConfigError::at(
+                "path",
+                "is missing: set the path of a capture or of a list of flows",
+            ));
         }
         check_packet(self.packet)
     }

@@ -17,11 +17,7 @@ pub(super) fn read(steps: &[DelayStep]) -> Result<Vec<(Span, Span)>, ConfigError
     let mut errors = ErrorCollector::default();
     let mut read: Vec<(Span, Span)> = Vec::new();
     for (index, step) in steps.iter().enumerate() {
-        errors.check(
-            step.at.is_some(),
-            format!("{index}.at"),
-            "is missing: set a time, for example \"10s\"",
-        );
+        errors.check(step.at.is_some(), format!("{index}.at"), "is missing: set a time, for example \"10s\"");
         let problem = "is missing: set a delay, for example \"30ms\"";
         errors.check(step.delay.is_some(), format!("{index}.delay"), problem);
         let (Some(at), Some(delay)) = (step.at, step.delay) else { continue };

@@ -25,11 +25,7 @@ pub(super) fn read(steps: &[RateStep]) -> Result<Vec<(Span, Rate)>, ConfigErrors
     let mut errors = ErrorCollector::default();
     let mut read: Vec<(Span, Rate)> = Vec::new();
     for (index, step) in steps.iter().enumerate() {
-        errors.check(
-            step.at.is_some(),
-            format!("{index}.at"),
-            "is missing: set a time, for example \"10s\"",
-        );
+        errors.check(step.at.is_some(), format!("{index}.at"), "is missing: set a time, for example \"10s\"");
         let problem = "is missing: set a rate, for example \"5Mbps\" or \"0bps\"";
         errors.check(step.rate.is_some(), format!("{index}.rate"), problem);
         let (Some(at), Some(rate)) = (step.at, step.rate) else { continue };
@@ -73,7 +69,8 @@ pub(super) fn parse(content: &str) -> Result<Vec<(Span, Rate)>, String> {
     }
     if steps.is_empty() {
         return Err(
-            "contains no rate steps: each line must contain a time in seconds and a rate in bits per second".into()
+            "contains no rate steps: each line must contain a time in seconds and a rate in bits per second"
+                .into(),
         );
     }
     Ok(steps)

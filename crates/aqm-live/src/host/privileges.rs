@@ -72,7 +72,8 @@ fn bpf() -> Grant {
         (true, true) => Grant::Yes,
         (false, true) => Grant::No("BPF needs the capabilities CAP_BPF and CAP_NET_ADMIN".to_owned()),
         (_, false) => Grant::No(
-            "BPF needs the capability CAP_BPF on the machine itself, not in a user namespace: run as root".to_owned(),
+            "BPF needs the capability CAP_BPF on the machine itself, not in a user namespace: run as root"
+                .to_owned(),
         ),
     }
 }
@@ -129,7 +130,8 @@ pub fn needs_user_namespace() -> bool {
 /// Returns an error if the system denies a user namespace, or if the program cannot be run.
 pub fn run_in_user_namespace(command: &[OsString]) -> Result<i32, LiveError> {
     let what = "cannot run in a user namespace";
-    let (program, arguments) = command.split_first().ok_or_else(|| LiveError::new(what, "the command is empty"))?;
+    let (program, arguments) =
+        command.split_first().ok_or_else(|| LiveError::new(what, "the command is empty"))?;
     let mut again = Command::new(program);
     again.args(arguments).env(MARK, "1");
     program::run_as_own_root(again)

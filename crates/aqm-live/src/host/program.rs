@@ -141,8 +141,10 @@ pub(crate) fn spawn(
     };
     // The first process is killed when the thread that created it ends, so this thread stays until the process ends.
     let keeper = std::thread::Builder::new().name("program".to_owned()).spawn(keep).map_err(failed)?;
-    let (stdin, stdout, stderr) =
-        started.recv().unwrap_or_else(|_| Err(io::Error::other("the program's thread has ended"))).map_err(failed)?;
+    let (stdin, stdout, stderr) = started
+        .recv()
+        .unwrap_or_else(|_| Err(io::Error::other("the program's thread has ended")))
+        .map_err(failed)?;
     Ok(Child { stdin, stdout, stderr, process, ended, status: None, keeper: Some(keeper) })
 }
 

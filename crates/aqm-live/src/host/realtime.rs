@@ -64,7 +64,8 @@ pub fn realtime(priority: i32) -> Realtime {
 
 /// Sets the scheduling policy SCHED_FIFO for the calling thread, if the system permits this policy.
 pub(crate) fn request_fifo(priority: i32) -> Grant {
-    let remedy = "SCHED_FIFO needs the capability CAP_SYS_NICE, or a higher limit on real-time priority (`ulimit -r`)";
+    let remedy =
+        "SCHED_FIFO needs the capability CAP_SYS_NICE, or a higher limit on real-time priority (`ulimit -r`)";
     Grant::of(fifo(priority), remedy)
 }
 

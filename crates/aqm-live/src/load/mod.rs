@@ -210,7 +210,9 @@ impl Load {
     /// Returns an error if the thread of the workloads panicked.
     pub fn finish(mut self) -> Result<(Vec<RequestRecord>, Facts), LiveError> {
         let outcome = self.players.take().and_then(|players| players.join().ok());
-        outcome.ok_or_else(|| LiveError::new("the workloads failed", "the workloads' thread panicked, which is a bug"))
+        outcome.ok_or_else(|| {
+            LiveError::new("the workloads failed", "the workloads' thread panicked, which is a bug")
+        })
     }
 }
 

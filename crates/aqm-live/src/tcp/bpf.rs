@@ -146,7 +146,8 @@ fn refused(what: &str, error: Errno) -> LiveError {
             format!("the kernel is locked down ({lockdown})")
         }
         Errno::EPERM => {
-            "the capabilities CAP_BPF and CAP_NET_ADMIN are needed outside user namespaces: run as root".to_owned()
+            "the capabilities CAP_BPF and CAP_NET_ADMIN are needed outside user namespaces: run as root"
+                .to_owned()
         }
         Errno::EACCES => format!("the verifier rejected the program: {}", verifier_message()),
         Errno::ENOSYS => "the kernel is built without CONFIG_BPF_SYSCALL".to_owned(),

@@ -78,8 +78,7 @@ impl Scenario {
     pub(crate) fn take_from(table: &mut TableReader, files: Files) -> Option<(Self, Option<Span>)> {
         let level = table.value(LEVEL);
         table.check(level.is_none_or(|level| level == PACKET), LEVEL, "must be `packet`");
-        let duration =
-            table.require::<Span>("duration", "set the duration of the run, for example \"60s\"");
+        let duration = table.require::<Span>("duration", "set the duration of the run, for example \"60s\"");
         table.check(
             duration.is_none_or(|duration| !duration.is_zero()),
             "duration",

@@ -187,7 +187,9 @@ fn read_node(table: &mut TableReader, key: &'static str, fallback: &str, dumbbel
     let problem = match (table.value(key), dumbbell) {
         (None, Some(true) | None) => return fallback.to_owned(),
         (Some(Value::String(node)), Some(false) | None) => return node,
-        (Some(_), Some(true)) => "can only be set together with `links`; in a dumbbell, data are sent from left to right",
+        (Some(_), Some(true)) => {
+            "can only be set together with `links`; in a dumbbell, data are sent from left to right"
+        }
         (_, Some(false) | None) => "must be the name of the node to which the hosts are connected",
     };
     table.check(false, key, problem);

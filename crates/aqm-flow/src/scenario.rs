@@ -62,12 +62,14 @@ parameters! {
         /// Offered load as a share of the capacity; set either `load` or `sessions_per_second`.
         pub load: Option<f64> = None, "no default: either `load` or `sessions_per_second` is required";
         /// Mean number of arriving sessions per second; set either `sessions_per_second` or `load`.
-        pub sessions_per_second: Option<f64> = None, "no default: either `sessions_per_second` or `load` is required";
+        pub sessions_per_second: Option<f64> = None,
+            "no default: either `sessions_per_second` or `load` is required";
         /// Mean number of flows per session; the number of flows has a geometric distribution.
-        pub flows: f64 = 1.0, "aqmlab's choice: one flow per session, so that flows arrive as a Poisson process";
+        pub flows: f64 = 1.0,
+            "aqmlab's choice: one flow per session, so that flows arrive as a Poisson process";
         /// Times between the arrivals of sessions; `load` or `sessions_per_second` determines the mean.
         pub gaps: distributions::Config = distributions::Config::exponential(exponential::Config::default()),
-            "Roberts & Augé talk: Poisson arrivals of flows";
+            "Roberts & Augé talk: Poisson flows";
         /// Sizes of flows.
         pub sizes: distributions::Config =
             distributions::Config::exponential(exponential::Config::of(Amount::bytes(100_000))),
@@ -215,7 +217,8 @@ impl Scenario {
         // On an overloaded link, unfinished flows accumulate.
         let load: f64 = self.classes.iter().map(|class| class.load).sum();
         let problem = format!(
-            "is too long for a load of {load}: more than {MAX_KEPT:.0e} flows would be in progress; shorten the duration, or lower the load"
+            "is too long for a load of {load}: more than {MAX_KEPT:.0e} flows would be in progress; \
+             shorten the duration, or lower the load"
         );
         errors.check(flows == 0.0 || flows * (1.0 - 1.0 / load) <= MAX_KEPT, "duration", problem);
         if !self.record.every.is_zero() {

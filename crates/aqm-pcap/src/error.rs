@@ -37,12 +37,12 @@ impl fmt::Display for PcapError {
             Self::Output(error) => write!(f, "{UNWRITTEN}: {error}"),
             Self::NothingRecorded => write!(
                 f,
-                "{UNWRITTEN}: the run recorded none; write links to `record.packets`, or workloads to \
+                "{UNWRITTEN}: the run recorded no packets; add links to `record.packets`, or workloads to \
                  `record.histories`"
             ),
             Self::NotRecordedAt { name, available } => {
                 let available = available.join(", ");
-                write!(f, "{UNWRITTEN}: none were recorded at `{name}`; available: {available}")
+                write!(f, "{UNWRITTEN}: no packets were recorded at `{name}`; available: {available}")
             }
             Self::Table(name) => {
                 write!(f, "cannot read the tables of the run: `{name}` is missing or has another type")

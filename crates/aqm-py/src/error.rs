@@ -9,7 +9,9 @@ create_exception!(
     aqmlab._core,
     ScenarioError,
     PyValueError,
-    "Errors in a scenario; the message has one line for each error. `problems` is a list of pairs (path, problem): the path of a field, and a text that describes the error and the allowed values. `path` and `problem` are the two parts of the first error. \
+    "Errors in a scenario; the message has one line for each error. `problems` is a list of pairs (path, \
+     problem): the path of a field, and a text that describes the error and the allowed values. `path` and \
+     `problem` are the two parts of the first error. \
      `without_effect` lists the paths of parameters that have no effect in this configuration."
 );
 
@@ -17,7 +19,8 @@ create_exception!(
     aqmlab._core,
     TraceError,
     PyValueError,
-    "A file cannot be read or written, or is not a valid trace. The message contains the file, the error and the position."
+    "A file cannot be read or written, or is not a valid trace. The message contains the \
+     file, the error and the position."
 );
 
 /// Returns the exception for a run without a result.

@@ -12,7 +12,8 @@ create_exception!(
     aqmlab._core,
     PcapError,
     PyRuntimeError,
-    "The packets of a run cannot be written, for example because the run recorded no packets. The message contains a remedy."
+    "The packets of a run cannot be written, for example because the run recorded no packets. The \
+     message contains a remedy."
 );
 
 /// Returns the exception for packets that cannot be written. If the system cannot create or write the file, the

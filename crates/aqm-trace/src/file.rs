@@ -19,7 +19,8 @@ parameters! {
         /// Path of the file.
         pub path: String = String::new(), "no default: required";
         /// Rate of each flow, used if a list of flows contains no rates.
-        pub rate: Rate = Rate::from_bps(10_000_000), "aqmlab's choice: the rate of the fastest flows in the Roberts & Augé talk";
+        pub rate: Rate = Rate::from_bps(10_000_000),
+            "aqmlab's choice: the rate of the fastest flows in the Roberts & Augé talk";
         /// Packet size of each flow in bytes, used if a list of flows contains no packet sizes.
         pub packet: Size = Size::from_bytes(1000), "Roberts & Augé talk, packets of the simulations";
     }

@@ -36,7 +36,8 @@ parameters! {
         /// Seed of the random streams of the queue and the source.
         pub seed: u64 = 1, "aqmlab's choice";
         /// Time without packets after which a flow counts as finished.
-        pub idle_timeout: Span = Span::from_millis(2000), "aqmlab's choice: longer than the interval between packets of 1500 B at 10 kb/s";
+        pub idle_timeout: Span = Span::from_millis(2000),
+            "aqmlab's choice: longer than the interval between packets of 1500 B at 10 kb/s";
         /// Maximum number of flows in memory. If this number is exceeded, the flow that has been idle for the longest
         /// time counts as finished.
         pub max_flows: u32 = 4_000_000, "aqmlab's choice: the flows need about half a gigabyte";

@@ -28,9 +28,9 @@ impl Loss {
     pub(super) fn check(&self) -> Result<(), ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let bursty = self.p.is_some() || self.r.is_some();
-        let problem = "write either `probability`, or `p` and `r`";
+        let problem = "set either `probability`, or `p` and `r`";
         errors.check(self.probability.is_some() != bursty, "", problem);
-        errors.check(self.p.is_some() == self.r.is_some(), "", "write both `p` and `r`, or neither");
+        errors.check(self.p.is_some() == self.r.is_some(), "", "set both `p` and `r`, or neither");
         let probabilities = [
             ("probability", self.probability),
             ("p", self.p),
@@ -129,10 +129,10 @@ mod tests {
         };
         let one = |config| problems(config).join("; ");
         assert_eq!(one(Loss { probability: Some(0.1), ..Loss::default() }), "");
-        assert_eq!(one(Loss::default()), "write either `probability`, or `p` and `r`");
-        assert_eq!(one(Loss { p: Some(0.1), ..Loss::default() }), "write both `p` and `r`, or neither");
+        assert_eq!(one(Loss::default()), "set either `probability`, or `p` and `r`");
+        assert_eq!(one(Loss { p: Some(0.1), ..Loss::default() }), "set both `p` and `r`, or neither");
         let both = Loss { probability: Some(0.1), p: Some(0.1), r: Some(1.0), ..Loss::default() };
-        assert_eq!(one(both), "write either `probability`, or `p` and `r`");
+        assert_eq!(one(both), "set either `probability`, or `p` and `r`");
         let beyond = Loss { probability: Some(1.5), ..Loss::default() };
         assert_eq!(one(beyond), "probability: must be between 0 and 1 (got 1.5)");
     }

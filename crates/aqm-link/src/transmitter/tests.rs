@@ -340,7 +340,7 @@ fn invalid_transmitters_are_refused() {
         (
             json!({"rate_file": "f", "rate_repeat": "1us"}),
             "0,1000\n1e-7,2000\n",
-            "rate_repeat: must be at least 2us, 1us for each step (got 1us)",
+            "rate_repeat: must be at least 2us, which is 1us for each step (got 1us)",
         ),
         (json!({"rate_file": "f"}), "1,5\n1,6\n", "rate_file: line 1: `5bps` must be between 16bps"),
         (
@@ -365,11 +365,11 @@ fn invalid_transmitters_are_refused() {
             "rate_file: line 1: must have 2 columns, a time and a rate (got 3)",
         ),
         (json!({"rate_file": "f"}), "rate_bps,time_s\n1,50", "rate_file: line 1: `rate_bps` is not a number"),
-        (json!({"rate_file": "f"}), "# none", "rate_file: contains no steps"),
+        (json!({"rate_file": "f"}), "# none", "rate_file: contains no rate steps"),
         (
             json!({"rate_file": "f", "rate_steps": [{"at": "1s", "rate": "0bps"}]}),
             "0,16",
-            "rate_file: write either",
+            "rate_file: set either",
         ),
         (json!({"opportunities": {}}), "", "opportunities.file: is missing"),
         (json!({"opportunities": {"file": "f"}}), "", "opportunities.file: is empty"),

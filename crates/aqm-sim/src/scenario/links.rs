@@ -187,7 +187,8 @@ impl Links {
                 (false, read_graph(tables, reader).map_err(|errors| errors.within("links")))
             }
             (None, None) => {
-                let problem = "is missing: add a table `[bottleneck]`, or a table `[links.NAME]` for each link of a graph";
+                let problem = "is missing: add a table `[bottleneck]`, or a table `[links.NAME]` for each link \
+                               of a graph";
                 (true, Err(ConfigError::at("bottleneck", problem).into()))
             }
             (Some(_), Some(_)) => {
@@ -261,7 +262,7 @@ impl LinkTable {
     fn check_queue(&self, table: &mut TableReader) {
         let plain = self.transmitter.is_constant() && self.channel.is_plain();
         let problem = "is missing: a link without a queue has a constant rate and delay; add a table with a `kind`, \
-                       or leave out the other keys";
+                       or remove the other keys";
         table.check(plain || self.queue.is_some(), "queue", problem);
     }
 
@@ -299,7 +300,8 @@ impl LinkTable {
         });
         let instant = service.as_ref().is_some_and(Service::takes_no_time);
         let least = impairments.as_ref().map(Impairments::least_delay);
-        let problem = "must be greater than zero, because a packet may depart at the instant at which its service begins";
+        let problem = "must be greater than zero, because a packet may depart at the instant at which its \
+                       service begins";
         table.check(!instant || least != Some(Span::ZERO), "delay", problem);
         let impairments = impairments.filter(|_| service.is_some() || !channel.is_plain());
         Some(Link { rate: rate?, delay: delay?, queue, extras: LinkExtras { keys, service, impairments } })

@@ -18,7 +18,8 @@ parameters! {
         /// Length of the link header of each packet, for example `14B` for Ethernet. All packet lengths in the scenario
         /// include this header. Only live runs use this value, because the hosts of a live run exchange IP packets
         /// without a link header.
-        pub link_header: Size = Size::from_bytes(0), "aqmlab's choice: by default, lengths are IP lengths; similar to `overhead` in tc-stab(8)";
+        pub link_header: Size = Size::from_bytes(0),
+            "aqmlab's choice: by default, lengths are IP lengths; similar to `overhead` in tc-stab(8)";
     }
 }
 

@@ -100,7 +100,8 @@ impl Traffic {
         let own_hosts = config.as_ref().is_some_and(|config| config.own_hosts());
         for (key, name) in [("sender", &sender), ("receiver", &receiver)] {
             let problem = format!(
-                "is the name of a single host, but each flow has its own host: set `hosts = \"shared\"`, or remove `{key}`"
+                "is the name of a single host, but each flow has its own host: set `hosts = \"shared\"`, or \
+                 remove `{key}`"
             );
             table.check(!own_hosts || name.is_none(), key, problem);
         }

@@ -326,7 +326,8 @@ impl Translation<'_> {
             self.config.recovery.undo == undo,
             "recovery.undo",
             format_args!(
-                "{allowed} (got {}), because Linux undoes a reduction that D-SACK or timestamps show to be spurious",
+                "{allowed} (got {}), because Linux undoes a reduction that D-SACK or timestamps \
+                 show to be spurious",
                 word(&self.leaf("recovery.undo"))
             ),
         );

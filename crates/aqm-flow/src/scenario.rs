@@ -89,7 +89,7 @@ parameters! {
 }
 
 parameters! {
-    /// Optional records of a run at flow level.
+    /// Settings for the optional tables of a run at flow level.
     ///
     /// Distributions and averages are always recorded.
     pub struct Record {

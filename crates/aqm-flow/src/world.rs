@@ -57,9 +57,9 @@ pub(crate) struct World<'a, S> {
     /// Unused slots.
     free: Vec<u32>,
     classes: Vec<Count>,
-    /// Number of elastic flows.
+    /// Number of elastic flows in progress.
     elastic: Occupancy,
-    /// Number of all flows.
+    /// Number of all flows in progress.
     all: Occupancy,
     /// One if the peak rates of the flows in progress add up to at least the capacity, otherwise zero.
     saturated: Occupancy,

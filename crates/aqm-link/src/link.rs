@@ -6,7 +6,7 @@ use aqm_queue::{Counters, Observer, Reason};
 use crate::channel::Arrival;
 use crate::{Channel, Departure, Port};
 
-/// A queue, a transmitter and a channel.
+/// A link, which consists of a queue, a transmitter and a channel.
 pub struct Link {
     /// The queue and the transmitter.
     pub port: Port,

@@ -37,7 +37,7 @@ pub struct Departure {
     pub end: Instant,
 }
 
-/// A queue discipline and a transmitter.
+/// A port, which consists of a queue discipline and a transmitter.
 pub struct Port {
     discipline: Box<dyn QueueDiscipline>,
     rng: Rng,

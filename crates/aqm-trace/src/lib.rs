@@ -1,9 +1,9 @@
 //! Traces. Packets from a capture, a list of flows or a generator are replayed through a queue at a selected link rate,
 //! and the results are tables.
 //!
-//! This crate does not depend on the packet level or the flow level. It opens files, but uses no sockets, threads or
-//! clocks. A file may contain arbitrary data. A file is read as far as its contents are valid, and a warning reports
-//! the error.
+//! This crate does not depend on the packet level or the flow level. The crate opens files, but uses no sockets,
+//! threads or clocks. A file may contain arbitrary data. A file is read as far as its contents are valid, and a warning
+//! reports the error.
 
 mod capture;
 mod file;

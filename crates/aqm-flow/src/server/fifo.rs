@@ -6,7 +6,7 @@ use super::{Job, Server};
 
 /// A link that serves flows in the order of arrival.
 pub(crate) struct Fifo {
-    /// Bytes per second.
+    /// Capacity of the link, in bytes per second.
     capacity: f64,
     waiting: VecDeque<Job>,
     now: f64,

@@ -22,7 +22,7 @@ pub(crate) struct Job {
     pub(crate) bytes: f64,
     /// Number of the flow. If two flows have equal `bytes`, the flow with the lower number is served first.
     pub(crate) number: u64,
-    /// Index of the flow in the run's state.
+    /// Slot of the flow in the list of flows in progress.
     pub(crate) slot: u32,
     /// Index of the flow's traffic class.
     pub(crate) class: u32,
@@ -47,7 +47,7 @@ pub(crate) trait Server {
     fn carried(&self, class: usize) -> f64;
 }
 
-// The top of a heap of jobs is the job with the fewest bytes, and among equal jobs the earliest.
+// A heap of jobs returns the job with the fewest bytes first, and jobs with equal bytes in the order of their numbers.
 impl Ord for Job {
     fn cmp(&self, other: &Self) -> Ordering {
         other.bytes.total_cmp(&self.bytes).then(other.number.cmp(&self.number))

@@ -47,7 +47,7 @@ struct GroupState {
 
 /// A link that all flows share.
 pub(crate) struct Sharing {
-    /// Bytes per second.
+    /// Capacity of the link, in bytes per second.
     capacity: f64,
     groups: Vec<GroupState>,
     /// Indices of the elastic groups, in the order in which the groups reach their peak rates as the shares increase.

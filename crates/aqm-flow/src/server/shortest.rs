@@ -8,7 +8,7 @@ use super::{Job, Server};
 
 /// A link that serves the flow with the fewest remaining bytes.
 pub(crate) struct Shortest {
-    /// Bytes per second.
+    /// Capacity of the link, in bytes per second.
     capacity: f64,
     /// Flow in service, with the number of bytes that remained at the time `since`.
     first: Option<Job>,

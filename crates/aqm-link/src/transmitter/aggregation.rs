@@ -18,7 +18,8 @@ parameters! {
     pub struct Aggregation {
         /// Maximum number of packets in a burst.
         pub packets: u32 = 64, "IEEE 802.11n: the window of a block acknowledgement has 64 frames";
-        /// Maximum number of bytes in a burst; the last packet may exceed it. By default, there is no limit.
+        /// Maximum number of bytes in a burst, which only the last packet of the burst may exceed. By default, the
+        /// number of bytes is not limited.
         pub bytes: Option<Size> = None, "aqmlab's choice";
         /// Maximum time for which the transmitter waits for a full burst.
         pub max_wait: Span = Span::from_millis(2), "aqmlab's choice";
@@ -69,7 +70,8 @@ enum State {
 }
 
 impl Bursts {
-    /// Returns the earliest time from `now` on at which the transmitter may send, given the queued packets `waiting`.
+    /// Returns the earliest time, at or after `now`, at which the transmitter may send, given the queued packets
+    /// `waiting`.
     pub(super) fn ready(&mut self, now: Instant, waiting: Waiting) -> Instant {
         let until = match self.state {
             State::Sending { from, .. } => return from.max(now),

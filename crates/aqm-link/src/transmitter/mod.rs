@@ -143,9 +143,9 @@ impl Config {
 pub enum Schedule {
     /// Rate steps, and the period after which the steps repeat.
     Rates {
-        /// The steps.
+        /// The rate steps, in order of time.
         steps: Vec<(Span, Rate)>,
-        /// The period.
+        /// The period after which the steps repeat, if any.
         repeat: Option<Span>,
     },
     /// Delivery opportunities.
@@ -296,7 +296,7 @@ impl Varying {
         }
     }
 
-    /// Returns the rate at `now`, or `None` if the transmitter has no rate.
+    /// Returns the rate at `now`, or `None` if the transmitter sends at delivery opportunities instead of at a rate.
     pub(crate) fn rate_at(&self, now: Instant) -> Option<Rate> {
         match &self.sending {
             Sending::Rates(_) if self.outages.is_down_at(now) => Some(Rate::default()),

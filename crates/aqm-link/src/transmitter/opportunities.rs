@@ -58,7 +58,7 @@ impl Opportunities {
     }
 }
 
-/// Parses the milliseconds of a trace.
+/// Parses a trace, which contains a time in milliseconds on each line.
 fn parse(content: &str) -> Result<Vec<u64>, String> {
     let mut times: Vec<u64> = Vec::new();
     for (number, line) in content.lines().enumerate() {

@@ -130,7 +130,7 @@ impl Outages {
 }
 
 impl Random {
-    /// Returns the outage at `now`, or the next one.
+    /// Returns the outage at `now` or, if the link is up, the next outage.
     fn at(&mut self, now: Instant) -> [Instant; 2] {
         while self.outage[1] <= now {
             self.advance();

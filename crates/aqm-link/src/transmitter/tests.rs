@@ -54,7 +54,8 @@ fn a_packet_continues_at_the_current_rate() {
     let steps = json!({"rate_steps": [
         {"at": "1ms", "rate": "4Mbps"}, {"at": "2ms", "rate": "0bps"}, {"at": "5ms", "rate": "24Mbps"},
     ]});
-    // 500 bytes before 1 ms, 500 bytes before 2 ms, nothing until 5 ms, and the rest at 3 bytes per microsecond.
+    // The link sends 500 bytes before 1 ms, 500 bytes before 2 ms, nothing until 5 ms, and then 3 bytes per
+    // microsecond.
     let found = sent(&service(steps), &[(500_000, 1300), (600_000, 300), (7_000_000, 300)]);
     assert_eq!(found, [(500_000, 5_100_000), (5_100_000, 5_200_000), (7_000_000, 7_100_000)]);
 }

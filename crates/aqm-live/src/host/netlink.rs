@@ -83,12 +83,12 @@ impl Device {
     }
 }
 
-/// Returns the network 10.x.0.0.
+/// Returns the network address 10.`prefix`.0.0.
 fn network(prefix: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, prefix, 0, 0)
 }
 
-/// Returns the first address of 10.x.0.0/16.
+/// Returns the first host address of 10.`prefix`.0.0/16.
 pub(crate) fn first_address(prefix: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, prefix, 0, 1)
 }

@@ -32,7 +32,7 @@ pub struct Privileges {
     pub namespaces: Grant,
     /// TUN devices for the links of the hosts; a live run requires this feature.
     pub tun: Grant,
-    /// Real-time priority. Without it, a busy machine makes runs invalid.
+    /// Real-time priority. Without real-time priority, runs on a busy machine are often invalid.
     pub realtime: Grant,
     /// BPF, with which the senders' windows are written into packets, for SHRED. Without BPF, the router polls the
     /// windows.

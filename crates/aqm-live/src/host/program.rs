@@ -139,7 +139,8 @@ pub(crate) fn spawn(
             reap(child, &thread_process, &end);
         }
     };
-    // The first process is killed when the thread that created it ends, so this thread stays until the process ends.
+    // The kernel kills the first process when the thread that created the process ends, so this thread waits until the
+    // first process ends.
     let keeper = std::thread::Builder::new().name("program".to_owned()).spawn(keep).map_err(failed)?;
     let (stdin, stdout, stderr) = started
         .recv()

@@ -22,7 +22,7 @@ pub(super) enum Report {
     Error { traffic: u32, at: Instant, reason: String },
     /// A sleeping connection requests a wake-up at `until`.
     Sleep { until: Instant, wake: oneshot::Sender<()> },
-    /// An endpoint has processed all commands before [`Command::Echo`](super::end::Command::Echo).
+    /// An end has processed all commands before [`Command::Echo`](super::end::Command::Echo).
     Echo,
     /// The load must stop.
     Stop,

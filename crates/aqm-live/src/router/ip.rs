@@ -134,7 +134,8 @@ impl fmt::Display for Malformed {
 
 impl std::error::Error for Malformed {}
 
-/// Parses the headers of `packet`, which begins with its IP header. Bytes after its total length are ignored.
+/// Parses the headers of `packet`, which begins with its IP header. Bytes beyond the total length in the IP header are
+/// ignored.
 ///
 /// # Errors
 /// Returns an error if the packet is not IPv4 or is inconsistent.

@@ -58,7 +58,7 @@ pub struct Sample {
 pub struct Agreement {
     /// Number of comparisons.
     pub compared: u64,
-    /// Number of comparisons that agreed.
+    /// Number of comparisons in which the windows agreed.
     pub agreed: u64,
 }
 

@@ -20,7 +20,7 @@ pub struct Windows {
 pub struct Ends {
     /// The end whose window is recorded.
     pub local: SocketAddrV4,
-    /// The other end.
+    /// The other end of the connection.
     pub remote: SocketAddrV4,
 }
 

@@ -177,7 +177,7 @@ fn datagrams_agree_with_a_simulation_however_seldom_the_clock_is_read() {
     assert!(found[0] > 20 && found[1] > 5000 && found[2] > 300, "{found:?}");
 }
 
-/// A link with a program whose reverse link is slow and has a queue of five packets.
+/// A scenario with a program and with a slow reverse link whose queue holds at most five packets.
 const PROGRAM: &str = r#"
 duration = "20s"
 host = { jitter = "0s" }

@@ -6,7 +6,7 @@ use aqm_net::table::{Row, TableDoc};
 table! {
     /// A flow: a TCP connection or a stream of datagrams.
     ///
-    /// Counts begin after the warm-up.
+    /// Counts exclude the warm-up.
     FlowRow as "flows" {
         /// Number of the flow, in order of opening.
         flow: Whole(u64),

@@ -145,7 +145,7 @@ fn a_buffer_holds_the_window_whatever_the_kernel_takes_for_data() {
         );
         tcp.unwrap().sysctls["ipv4/tcp_rmem"].clone()
     };
-    // 1460 of 2304 bytes are 162 of 256.
+    // Of 2304 bytes of memory, 1460 are data, which is a share of 162/256.
     assert_eq!(buffer("1460B", 40, &KERNEL), "4096 95747 95747");
     assert!((41 * 1460..42 * 1460).contains(&(95_747 * 162 / 256)), "one segment has just arrived");
     assert_eq!(buffer("536B", 20, &KERNEL), "4096 85760 85760");

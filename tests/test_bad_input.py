@@ -27,9 +27,9 @@ def spoilt(old: str, new: str) -> str:
 BAD_FILES = {
     "empty": (
         EMPTY,
-        ["duration: is missing: write the duration", "bottleneck: is missing", "traffic: is missing"],
+        ["duration: is missing: set the duration", "bottleneck: is missing", "traffic: is missing"],
     ),
-    "only a comment": ("# nothing\n", ["duration: is missing: write the duration", "traffic: is missing"]),
+    "only a comment": ("# nothing\n", ["duration: is missing: set the duration", "traffic: is missing"]),
     "no toml": (NO_TOML, ["line 1"]),
     "a key twice": ('duration = "1s"\nduration = "2s"\n', ["line 2", "duplicate key"]),
     "no queue": (

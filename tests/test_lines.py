@@ -64,7 +64,7 @@ BAD_LINES = {
     "loss in two ways": (
         "loss = { probability = 0.1, p = 0.1, r = 0.2 }",
         "",
-        "loss: write either",
+        "loss: set either",
     ),
     "an outage that ends before it begins": (
         'outages = [{ from = "2s", until = "1s" }]',

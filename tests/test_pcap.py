@@ -69,7 +69,7 @@ def test_every_packet_of_the_queue_is_there_and_dropped_ones_say_why(
 @pytest.mark.parametrize(
     ("start", "folder", "status", "message"),
     [
-        ("9s", "", 1, "cannot write the packets of the run: the run recorded none; write links to"),
+        ("9s", "", 1, "cannot write the packets of the run: the run recorded no packets; add links to"),
         ("0s", "missing", 2, "small.pcapng: cannot be written: "),
     ],
 )

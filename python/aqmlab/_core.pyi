@@ -44,7 +44,7 @@ class TraceError(ValueError):
     """A file that cannot be read or written, or is not a valid trace."""
 
 class PcapError(RuntimeError):
-    """The packets of a run cannot be written, for example because the run recorded none. The message
+    """The packets of a run cannot be written, for example because the run recorded no packets. The message
     contains a remedy."""
 
 @final

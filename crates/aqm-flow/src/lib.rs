@@ -1,8 +1,8 @@
-//! The flow level: a link that is shared by arriving and departing flows, without packets. The input is a scenario, and
-//! the output are tables.
+//! The flow level models a link that arriving and departing flows share, without individual packets. The input is a
+//! scenario, and the output consists of tables.
 //!
-//! This crate does not depend on the packet level, on queues or on TCP. It does not use clocks, files or threads, and a
-//! run of a parsed scenario cannot fail.
+//! This crate does not depend on the packet level, on queues or on TCP. The crate does not use clocks, files or
+//! threads. A run of a parsed scenario cannot fail.
 
 mod scenario;
 mod server;
@@ -24,11 +24,11 @@ use crate::world::{RunRecord, World};
 
 pub use scenario::Scenario;
 
-/// Results version, which is increased whenever the same scenario and seed give different numbers; CHANGELOG contains
-/// the reasons.
+/// Version of the results. The version increases whenever the same scenario and seed yield different numbers than
+/// before; CHANGELOG contains the reasons.
 pub const RESULTS_VERSION: u32 = 1;
 
-/// The flow level: flows that share a link, without packets.
+/// The flow-level model: flows share a link, without individual packets.
 pub struct FlowLevel;
 
 impl Level for FlowLevel {
@@ -85,7 +85,7 @@ impl Plan for Scenario {
     }
 }
 
-/// Returns the derived quantities of each traffic class.
+/// Returns the quantities of each traffic class that follow from the scenario.
 fn facts(scenario: &Scenario) -> Value {
     let facts = scenario.classes.iter().map(|class| {
         let facts = json!({

@@ -1,9 +1,10 @@
-//! The scenario of a run at flow level. All checks are made when it is parsed, so that a run cannot fail. It is also
-//! the plan of a run.
+//! The scenario of a run at flow level. The parser checks everything, so that a run of a parsed scenario cannot fail.
+//! The parsed scenario is also the plan of the run.
 //!
 //! Model: T. Bonald & J. W. Roberts, "Congestion at Flow Level and the Impact of User Behaviour", 2003. By default,
 //! sessions arrive as a Poisson process. Each session is a sequence of flows with think times between them. With
-//! processor sharing, the number of flows in progress depends only on the mean of the sizes.
+//! processor sharing, the distribution of the number of flows in progress depends on the flow sizes only through their
+//! mean.
 
 use std::fmt;
 
@@ -17,13 +18,13 @@ use serde_json::{Value, json};
 choices! {
     /// Sharing of the link by the flows in progress.
     pub enum Discipline {
-        /// All flows have the same share at any time, up to their peak rates (max-min fairness).
+        /// At any time, all flows have equal shares of the link, limited by their peak rates (max-min fairness).
         ProcessorSharing = "processor-sharing",
-        /// Shares are proportional to the weights.
+        /// Flows have shares of the link in proportion to their weights.
         Weighted = "weighted",
-        /// One flow after another, in the order of arrival.
+        /// The link serves one flow at a time, in the order of arrival.
         Fifo = "fifo",
-        /// The flow with the fewest remaining bytes has the whole link.
+        /// The flow with the fewest remaining bytes uses the whole link.
         ShortestRemaining = "shortest-remaining",
     }
 }
@@ -38,7 +39,7 @@ impl Discipline {
 choices! {
     /// Reaction of flows to the available rate.
     pub enum Service {
-        /// The flows send at the available rate, so that a lower rate prolongs them.
+        /// Flows send at the available rate, so a lower rate makes the flows take longer.
         Elastic = "elastic",
         /// The duration of a flow is its size divided by its peak rate; data that the link cannot carry are lost.
         Streaming = "streaming",
@@ -58,27 +59,29 @@ parameters! {
 parameters! {
     /// Traffic at flow level, `[traffic.NAME]`: sessions of one or more flows.
     pub struct Traffic {
-        /// Offered load as a share of the capacity; give this or `sessions_per_second`.
-        pub load: Option<f64> = None, "no default: this or `sessions_per_second` must be given";
-        /// Mean number of arriving sessions per second; give this or `load`.
-        pub sessions_per_second: Option<f64> = None, "no default: this or `load` must be given";
-        /// Mean number of flows per session; the number has a geometric distribution.
-        pub flows: f64 = 1.0, "aqmlab's choice: Poisson flows";
-        /// Gaps between the arrivals of sessions; their mean follows from the load or the rate.
+        /// Offered load as a share of the capacity; set either `load` or `sessions_per_second`.
+        pub load: Option<f64> = None, "no default: either `load` or `sessions_per_second` is required";
+        /// Mean number of arriving sessions per second; set either `sessions_per_second` or `load`.
+        pub sessions_per_second: Option<f64> = None,
+            "no default: either `sessions_per_second` or `load` is required";
+        /// Mean number of flows per session; the number of flows has a geometric distribution.
+        pub flows: f64 = 1.0,
+            "aqmlab's choice: one flow per session, so that flows arrive as a Poisson process";
+        /// Times between the arrivals of sessions; `load` or `sessions_per_second` determines the mean.
         pub gaps: distributions::Config = distributions::Config::exponential(exponential::Config::default()),
             "Roberts & Augé talk: Poisson flows";
         /// Sizes of flows.
         pub sizes: distributions::Config =
             distributions::Config::exponential(exponential::Config::of(Amount::bytes(100_000))),
-            "aqmlab's choice: 100 packets of the size in Roberts & Augé's talk";
-        /// Think times from the end of a flow to the next flow of its session.
+            "aqmlab's choice: 100 packets of the packet size in the Roberts & Augé talk";
+        /// Think time from the end of a flow to the start of the next flow of its session.
         pub think_time: distributions::Config =
             distributions::Config::exponential(exponential::Config::of(Amount::millis(1000))), "aqmlab's choice";
-        /// Probability that a flow has the size of the previous flow of its session.
-        pub same_size: f64 = 0.0, "aqmlab's choice: independent sizes";
-        /// Peak rate of a flow, which is limited elsewhere, for example by an access link.
-        pub peak_rate: Option<Rate> = None, "aqmlab's choice: none";
-        /// Weight of a flow, if the discipline is `weighted`.
+        /// Probability that a flow has the same size as the previous flow of its session.
+        pub same_size: f64 = 0.0, "aqmlab's choice: flow sizes are independent";
+        /// Maximum rate of each flow, for example the rate of the user's access link.
+        pub peak_rate: Option<Rate> = None, "aqmlab's choice: no peak rate";
+        /// Weight of each flow under the discipline `weighted`.
         pub weight: f64 = 1.0, "aqmlab's choice";
         /// Reaction of flows to the available rate.
         pub service: Service = Service::Elastic, "aqmlab's choice";
@@ -86,44 +89,44 @@ parameters! {
 }
 
 parameters! {
-    /// Optional records of a run at flow level.
+    /// Settings for the optional tables of a run at flow level.
     ///
     /// Distributions and averages are always recorded.
     pub struct Record {
         /// Whether to record a row for each flow.
         pub flows: bool = true, "aqmlab's choice";
-        /// Interval at which the number of flows in progress is recorded, with a row for each traffic class; `0s` for
-        /// never.
+        /// Interval at which the number of flows in progress is recorded, in one row for each traffic class; `0s`
+        /// records none.
         pub every: Span = Span::from_millis(100), "aqmlab's choice";
     }
 }
 
-/// Name of all elastic flows together, in the table `distribution`.
+/// Value in the table `distribution` that denotes all elastic flows together.
 pub(crate) const ELASTIC: &str = "elastic";
 
-/// Maximum number of traffic classes, because each event takes time for every class.
+/// Maximum number of traffic classes. The processing time of each event grows with the number of classes.
 const MAX_TRAFFIC: usize = 100;
-/// Maximum number of recorded flows, because each needs memory.
+/// Maximum number of recorded flows, because each recorded flow needs memory.
 const MAX_KEPT: f64 = 5e7;
 /// Maximum number of flows; a run with more flows would take hours.
 const MAX_FLOWS: f64 = 1e10;
-/// Maximum number of samples, because each needs memory.
+/// Maximum number of samples, because each sample needs memory.
 const MAX_SAMPLES: f64 = 1e7;
 
-/// A traffic class after all checks.
+/// A checked traffic class.
 #[derive(Clone)]
 pub(crate) struct Class {
     pub(crate) name: String,
     pub(crate) config: Traffic,
     pub(crate) sizes: Sizes,
-    /// In seconds, like `think_time`.
+    /// Times between the arrivals of sessions, in seconds.
     pub(crate) gaps: Times,
     pub(crate) think_time: Times,
     pub(crate) load: f64,
     pub(crate) sessions_per_second: f64,
 }
 
-/// A scenario at flow level, after all checks and with all defaults.
+/// A checked scenario at flow level, with all defaults filled in.
 #[derive(Clone)]
 pub struct Scenario {
     pub(crate) duration: Span,
@@ -135,7 +138,7 @@ pub struct Scenario {
     pub(crate) record: Record,
 }
 
-/// Value of a scenario's `level`.
+/// Value of the key `level` that selects the flow level.
 pub(crate) const FLOW: &str = "flow";
 
 /// Keys of a scenario, except `level`.
@@ -151,14 +154,14 @@ impl Scenario {
     /// Parses and checks a scenario given as a JSON value.
     ///
     /// # Errors
-    /// All errors, with their paths and the allowed values.
+    /// Returns all errors, with their paths and the allowed values.
     pub fn from_value(value: Value) -> Result<Self, ConfigErrors> {
         let mut table = TableReader::new(value)?;
         let level = table.value(LEVEL);
         table.check(level.is_none_or(|level| level == FLOW), LEVEL, "must be `flow`");
         let remedy = "set it to the duration of the run, such as \"1000s\"";
         let duration = table.require::<Span>("duration", remedy);
-        table.check(duration != Some(Span::ZERO), "duration", "must be longer than 0s");
+        table.check(duration != Some(Span::ZERO), "duration", "must be greater than zero");
         let warm_up = table.take("warm_up").unwrap_or(Span::ZERO);
         let run = duration.unwrap_or(Span::ZERO);
         let problem = format_args!("must be shorter than `duration`, which is {run}");
@@ -181,7 +184,8 @@ impl Scenario {
         table.finish(read)
     }
 
-    /// Returns the complete scenario, including all defaults; parsing it gives the same scenario.
+    /// Returns the complete scenario, including all defaults, as a JSON value; parsing the value returns the same
+    /// scenario.
     pub fn to_value(&self) -> Value {
         let traffic = self.classes.iter().map(|class| (class.name.clone(), json!(class.config)));
         json!({
@@ -210,10 +214,11 @@ impl Scenario {
             );
             errors.check(flows <= most || before > most, format!("traffic.{}", class.name), problem);
         }
-        // Flows that an overloaded link cannot carry accumulate.
+        // On an overloaded link, unfinished flows accumulate.
         let load: f64 = self.classes.iter().map(|class| class.load).sum();
         let problem = format!(
-            "is too long for a load of {load}: more than {MAX_KEPT:.0e} flows would be in progress; shorten it, or lower the load"
+            "is too long for a load of {load}: more than {MAX_KEPT:.0e} flows would be in progress; \
+             shorten the duration, or lower the load"
         );
         errors.check(flows == 0.0 || flows * (1.0 - 1.0 / load) <= MAX_KEPT, "duration", problem);
         if !self.record.every.is_zero() {
@@ -230,7 +235,8 @@ impl Scenario {
 impl Class {
     fn read(name: &str, value: Value, link: &Link) -> Result<Self, ConfigErrors> {
         let mut table = TableReader::new(value)?;
-        let problem = format_args!("`{ELASTIC}` is reserved for all elastic traffic: use another name");
+        let problem =
+            format_args!("the name `{ELASTIC}` is reserved for all elastic flows together: use another name");
         table.check(name != ELASTIC, "", problem);
         let config = Traffic::take_from(&mut table);
         let sizes = table.note(config.sizes.sizes(None).map_err(|error| error.within("sizes")));
@@ -253,7 +259,7 @@ impl Class {
 }
 
 impl Traffic {
-    /// Returns the number of sessions per second, if one session per second offers the load `session`.
+    /// Returns the configured number of sessions per second. `session` is the load that one session per second offers.
     fn sessions_per_second(&self, session: f64) -> Result<f64, ConfigError> {
         let (path, problem) = match (self.load, self.sessions_per_second) {
             (Some(load), None) if load > 0.0 && load <= 10.0 => return Ok(load / session),
@@ -265,10 +271,8 @@ impl Traffic {
                     format!("must be above 0 and at most {most:.3e}, which is a load of 10 (got {rate})");
                 ("sessions_per_second", problem)
             }
-            (None, None) => ("load", "is missing: give either `load` or `sessions_per_second`".to_owned()),
-            (Some(_), Some(_)) => {
-                ("load", "give either `load` or `sessions_per_second`, not both".to_owned())
-            }
+            (None, None) => ("load", "is missing: set either `load` or `sessions_per_second`".to_owned()),
+            (Some(_), Some(_)) => ("load", "set either `load` or `sessions_per_second`, not both".to_owned()),
         };
         Err(ConfigError::at(path, problem))
     }

@@ -1,8 +1,9 @@
 //! Arrivals of flows: sessions that arrive as a Poisson process, and the flows of each session.
 //!
-//! aqmlab's choice: the arrival times and first sizes of sessions come from streams of their class, and all later
-//! values from a separate stream of each session. With any discipline, the same flows therefore arrive, the first flows
-//! at the same times, and a change of the sizes does not change the arrivals of sessions.
+//! aqmlab's choice: the arrival times of sessions and the sizes of their first flows are drawn from random streams of
+//! the traffic class. All later values are drawn from a separate random stream of each session. Therefore, the
+//! sessions, their arrival times and the sizes of their flows do not depend on the discipline, and the arrival times of
+//! sessions do not depend on the flow sizes.
 
 use std::collections::BinaryHeap;
 
@@ -12,7 +13,7 @@ use aqm_traffic::distributions::{Distribution as _, Geometric, Sizes, Times};
 use crate::scenario::{Class, Scenario};
 use crate::server::Job;
 
-/// Session of a flow without successors.
+/// Value of [`Arrival::session`] for a flow that has no further flow in its session.
 const NO_SESSION: u32 = u32::MAX;
 
 /// An arriving flow.
@@ -20,27 +21,27 @@ const NO_SESSION: u32 = u32::MAX;
 pub(crate) struct Arrival {
     pub(crate) class: u32,
     pub(crate) bytes: u64,
-    /// Session of the flow, for [`Sources::flow_done`].
+    /// Session of the flow, an argument of [`Sources::flow_done`].
     pub(crate) session: u32,
 }
 
-/// The sources of all flows.
+/// The sources of the flows of all traffic classes.
 pub(crate) struct Sources {
     classes: Vec<Source>,
     sessions: Vec<Session>,
     /// Unused indices of `sessions`.
     free: Vec<u32>,
-    /// Sessions in their think time, sorted by the arrival of their next flow.
+    /// Sessions in their think time, sorted by the arrival time of their next flow.
     thinking: BinaryHeap<Job>,
     /// Number of think times so far.
     think_times: u64,
     streams: Streams,
     next: f64,
-    /// Class of the next session, if no think time ends earlier.
+    /// Traffic class of the next session that arrives.
     first: usize,
 }
 
-/// The sessions of a class.
+/// The source of the sessions of a traffic class.
 struct Source {
     stream: String,
     gaps: Rng,
@@ -49,7 +50,7 @@ struct Source {
     gap: Times,
     think: Times,
     flow_sizes: Sizes,
-    /// Number of flows per session.
+    /// Distribution of the number of flows per session.
     flows: Geometric,
     same_size: f64,
     /// Arrival time of the next session.
@@ -63,7 +64,7 @@ struct Session {
     class: u32,
     /// Number of remaining flows.
     remaining: u64,
-    /// Size of the last flow.
+    /// Size of the session's previous flow.
     bytes: u64,
 }
 
@@ -87,7 +88,7 @@ impl Source {
         }
     }
 
-    /// Draws the number of flows after the first flow of a session.
+    /// Draws the number of flows that follow the first flow of a session.
     fn further_flows(&mut self) -> u64 {
         self.flows.sample(&mut self.numbers) as u64 - 1
     }
@@ -110,20 +111,20 @@ impl Sources {
         sources
     }
 
-    /// Returns the time of the next arrival.
+    /// Returns the time at which the next flow arrives.
     pub(crate) fn next(&self) -> f64 {
         self.next
     }
 
     fn update_next(&mut self) {
         let earliest = self.classes.iter().enumerate().min_by(|(_, a), (_, b)| a.next.total_cmp(&b.next));
-        let (first, source) = earliest.expect("a scenario has traffic");
+        let (first, source) = earliest.expect("a scenario has at least one traffic class");
         self.first = first;
         self.next = self.thinking.peek().map_or(source.next, |session| session.bytes.min(source.next));
     }
 
-    /// Returns the flow that arrives at `next`. If a think time ends and a session begins at the same time, the flow
-    /// after the think time is first.
+    /// Returns the flow that arrives at `next`. If a think time ends at the time at which a session begins, the flow
+    /// after the think time is returned first.
     pub(crate) fn pop(&mut self) -> Arrival {
         let due = self.thinking.peek().is_some_and(|session| session.bytes <= self.next);
         let arrival = match if due { self.thinking.pop() } else { None } {
@@ -173,7 +174,7 @@ impl Sources {
         arrival
     }
 
-    /// Processes the end of a session's flow at `now`, which starts a think time.
+    /// Processes the end of a flow at `now`. A think time of the session starts.
     pub(crate) fn flow_done(&mut self, session: u32, now: f64) {
         if session == NO_SESSION {
             return;

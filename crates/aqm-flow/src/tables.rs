@@ -6,7 +6,7 @@ use aqm_net::table::{Row, TableDoc};
 table! {
     /// A flow.
     ///
-    /// Filled if `record.flows` is true.
+    /// The table has rows only if `record.flows` is true.
     FlowRow as "flows" {
         /// Number of the flow, in the order of arrival.
         flow: Whole(u64),
@@ -16,13 +16,13 @@ table! {
         start_s: Real(f64),
         /// Size of the flow.
         size_bytes: Whole(u64),
-        /// Duration of the flow; missing if the flow was in progress at the end.
+        /// Duration of the flow; missing if the flow was still in progress at the end of the run.
         duration_s: MaybeReal(Option<f64>),
     }
 }
 
 table! {
-    /// The number of flows in progress at every `record.every`, before other events at this time.
+    /// The number of flows in progress, sampled every `record.every` and before other events of the same time.
     SampleRow as "in_progress" {
         /// Time of the sample.
         time_s: Real(f64),
@@ -34,21 +34,21 @@ table! {
 }
 
 table! {
-    /// Time during which each number of flows was in progress, after the warm-up.
+    /// For each number of flows, the time during which exactly this number of flows was in progress, after the warm-up.
     DistributionRow as "distribution" {
         /// Traffic class; `elastic` for all elastic flows together.
         traffic: Word(u32),
         /// Number of flows in progress.
         flows: Whole(u64),
-        /// Time with this number of flows.
+        /// Time during which this number of flows was in progress.
         time_s: Real(f64),
-        /// Share of the time with this number of flows.
+        /// Share of the time after the warm-up during which this number of flows was in progress.
         share: Real(f64),
     }
 }
 
 table! {
-    /// A traffic class, after the warm-up.
+    /// Totals and means of a traffic class, after the warm-up.
     ClassRow as "classes" {
         /// Traffic class.
         traffic: Word(u32),
@@ -56,25 +56,26 @@ table! {
         load: Real(f64),
         /// Number of flows that arrived.
         flows: Whole(u64),
-        /// Number of flows that arrived after the warm-up and were complete at the end.
+        /// Number of flows that arrived after the warm-up and completed before the end of the run.
         completed: Whole(u64),
-        /// Bytes of the flows that arrived.
+        /// Total size of the flows that arrived.
         offered_bytes: Whole(u64),
         /// Bytes that the link carried.
         carried_bytes: Real(f64),
         /// Time average of the number of flows in progress.
         mean_in_progress: Real(f64),
-        /// Mean duration of the flows that arrived after the warm-up and were complete at the end; missing if there are
-        /// none.
+        /// Mean duration of the flows that arrived after the warm-up and completed before the end of the run; missing
+        /// if there are no such flows.
         mean_duration_s: MaybeReal(Option<f64>),
-        /// Throughput of flows: carried bits divided by the total time of flows in progress. By Little's law, this is
-        /// the mean size divided by the mean duration. Missing if no flow was in progress.
+        /// Mean throughput of a flow: the carried bits divided by the sum of the times for which flows were in
+        /// progress. By Little's law, this ratio equals the mean size divided by the mean duration. Missing if no flow
+        /// was in progress.
         mean_throughput_bps: MaybeReal(Option<f64>),
     }
 }
 
 table! {
-    /// The link, after the warm-up.
+    /// Load and utilisation of the link, after the warm-up.
     LinkRow as "links" {
         /// Capacity of the link.
         capacity_bps: Real(f64),
@@ -84,11 +85,11 @@ table! {
         streaming_load: Real(f64),
         /// Carried bytes.
         carried_bytes: Real(f64),
-        /// Carried bytes as a share of the capacity.
+        /// Carried bytes as a share of the bytes that the link could have carried.
         utilisation: Real(f64),
         /// Share of the time with at least one flow in progress.
         busy: Real(f64),
-        /// Share of the time at which the sum of the peak rates of the flows in progress was at least the capacity.
+        /// Share of the time in which the peak rates of the flows in progress added up to at least the capacity.
         saturated: Real(f64),
         /// Time average of the number of elastic flows in progress.
         mean_in_progress: Real(f64),

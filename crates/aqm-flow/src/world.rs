@@ -1,8 +1,8 @@
-//! A run at flow level: arriving flows are served by the link, and the events are counted and recorded.
+//! A run at flow level. The link serves the arriving flows, and the run counts and records all arrivals and departures.
 //!
-//! If a departure and an arrival occur at the same time, the departure is first. Other ties are possible only through
-//! rounding of the last binary digit; in this case the traffic class whose name is first in alphabetical order is
-//! first.
+//! If a departure and an arrival have the same time, the departure is processed first. Other events can have equal
+//! times only because the last binary digit is rounded. Of such events, the event of the traffic class whose name is
+//! first in alphabetical order is processed first.
 
 use aqm_net::watch::{Stopped, Watch};
 use aqm_net::{Instant, Occupancy, Span};
@@ -12,7 +12,7 @@ use crate::server::{Job, Server};
 use crate::sources::Sources;
 use crate::tables::{ClassRow, DistributionRow, FlowRow, LinkRow, SampleRow};
 
-/// The records of a run.
+/// The recorded data of a run.
 pub(crate) struct RunRecord {
     pub(crate) flows: Vec<FlowRow>,
     pub(crate) samples: Vec<SampleRow>,
@@ -37,12 +37,12 @@ struct Flow {
 struct Count {
     in_progress: Occupancy,
     elastic: bool,
-    /// Peak rate in bits per second; `None` if there is none.
+    /// Peak rate of the flows in bits per second; `None` if the flows have no peak rate.
     peak: Option<u64>,
     flows: u64,
     offered: u64,
     completed: u64,
-    /// Total duration in seconds of the complete flows that arrived after the warm-up.
+    /// Total duration, in seconds, of the completed flows that arrived after the warm-up.
     seconds: f64,
     carried_in_warm_up: f64,
 }
@@ -57,11 +57,11 @@ pub(crate) struct World<'a, S> {
     /// Unused slots.
     free: Vec<u32>,
     classes: Vec<Count>,
-    /// Number of elastic flows.
+    /// Number of elastic flows in progress.
     elastic: Occupancy,
-    /// Number of all flows.
+    /// Number of all flows in progress.
     all: Occupancy,
-    /// One if the peak rates of the flows in progress fill the link, else zero.
+    /// One if the peak rates of the flows in progress add up to at least the capacity, otherwise zero.
     saturated: Occupancy,
     arrivals: u64,
     departures: u64,
@@ -112,7 +112,7 @@ impl<'a, S: Server> World<'a, S> {
         world
     }
 
-    /// Runs from the first flow to the end, unless `watch` stops the run.
+    /// Executes the run to its end, unless `watch` stops the run.
     pub(crate) fn run(mut self, watch: &Watch) -> Result<RunRecord, Stopped> {
         let end = self.scenario.duration.seconds();
         let mut steps = 0;
@@ -173,7 +173,7 @@ impl<'a, S: Server> World<'a, S> {
         self.free.push(slot);
         self.departures += 1;
         let duration = now - flow.start;
-        // Observations precede arrivals, so a flow that arrives exactly at the end of the warm-up counts.
+        // Observations precede arrivals, so a flow that arrives exactly at the end of the warm-up is counted.
         if self.is_warm && flow.start >= self.warm_up {
             let count = &mut self.classes[flow.class as usize];
             count.completed += 1;
@@ -186,7 +186,7 @@ impl<'a, S: Server> World<'a, S> {
         self.change(flow.class as usize, -1, now);
     }
 
-    /// Changes the number of flows of a class by one.
+    /// Changes the number of flows of a class in progress by `by`, which is 1 or -1.
     fn change(&mut self, class: usize, by: isize, now: f64) {
         let update = |number: &mut Occupancy| number.set(number.now().wrapping_add_signed(by), now);
         update(&mut self.all);
@@ -197,7 +197,7 @@ impl<'a, S: Server> World<'a, S> {
         self.saturated.set(usize::from(self.saturates()), now);
     }
 
-    /// Returns whether the flows in progress could fill the link.
+    /// Returns whether the peak rates of the flows in progress add up to at least the capacity.
     fn saturates(&self) -> bool {
         let capacity = self.scenario.link.capacity.bps();
         let demand = self.classes.iter().fold(0_u64, |sum, class| {

@@ -181,14 +181,14 @@ proptest! {
 fn invalid_parameters_are_rejected() {
     let good = link("processor-sharing", 0.5, 200);
     for (pointer, bad, path, problem) in [
-        ("/duration", json!("0s"), "duration", "longer than 0s"),
+        ("/duration", json!("0s"), "duration", "greater than zero"),
         ("/warm_up", json!("200s"), "warm_up", "shorter than `duration`"),
         ("/traffic", json!({}), "traffic", "[traffic.NAME]"),
         ("/traffic", json!({ "elastic": { "load": 0.1 } }), "traffic.elastic", "all elastic traffic"),
         ("/link/discipline", json!("lifo"), "link.discipline", "`processor-sharing`"),
         ("/link/capacity", json!("8"), "link.capacity", "has no unit"),
         ("/traffic/web/load", json!(0.0), "traffic.web.load", "above 0 and at most 10"),
-        ("/traffic/web/load", Value::Null, "traffic.web.load", "give either `load` or `sessions_per_second`"),
+        ("/traffic/web/load", Value::Null, "traffic.web.load", "set either `load` or `sessions_per_second`"),
         ("/traffic/web/sessions_per_second", json!(1.0), "traffic.web.load", "not both"),
         ("/traffic/web/flows", json!(0.5), "traffic.web.flows", "between 1 and 1000000"),
         ("/traffic/web/same_size", json!(1.5), "traffic.web.same_size", "between 0 and 1"),

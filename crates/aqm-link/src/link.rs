@@ -6,14 +6,14 @@ use aqm_queue::{Counters, Observer, Reason};
 use crate::channel::Arrival;
 use crate::{Channel, Departure, Port};
 
-/// A queue, a transmitter and a channel.
+/// A link, which consists of a queue, a transmitter and a channel.
 pub struct Link {
     /// The queue and the transmitter.
     pub port: Port,
     channel: Channel,
-    /// For this time after the start of a transmission, the packet has not arrived.
+    /// Lower bound on the time from the start of a packet's transmission to its arrival.
     lookahead: Span,
-    /// Packets and bytes that the channel lost.
+    /// Number of packets that the channel lost.
     lost: u64,
     lost_bytes: u64,
 }
@@ -25,8 +25,8 @@ impl Link {
         Self { port, channel, lookahead, lost: 0, lost_bytes: 0 }
     }
 
-    /// Whether the link has a constant rate and a constant delay and loses nothing, so that [`arrival`](Self::arrival)
-    /// may be called with `PLAIN`, and the port's methods with `STEADY`.
+    /// Returns whether the link has a constant rate, a constant delay and no loss. If so, [`arrival`](Self::arrival)
+    /// may be called with `PLAIN`, and the port's methods may be called with `STEADY`.
     pub fn is_plain(&self) -> bool {
         self.port.is_steady() && self.channel.is_constant()
     }
@@ -54,8 +54,8 @@ impl Link {
         }
     }
 
-    /// Returns the latest time by which the port must be served, if no packet arrives. A packet sent after this time
-    /// arrives after this time, too.
+    /// Returns the latest time by which the port must be served, if no packet arrives. No packet that is still queued
+    /// can arrive at the far end at or before this time.
     #[inline]
     pub fn serve_by(&self) -> Instant {
         self.port.next_start().map_or(Instant::NEVER, |start| start + self.lookahead)

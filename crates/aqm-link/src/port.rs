@@ -1,12 +1,13 @@
-//! A port: a queue and the transmitter that empties the queue.
+//! A port: a queue, and a transmitter that removes packets from the queue.
 //!
 //! The state of a [`Transmitter`] at any time is known in advance, so the departures are a function of the arrivals,
-//! and no "transmission done" event is needed. The owner of a port reports arrivals ([`Port::accept`]) and lets the
-//! port catch up ([`Port::serve`]). The port reports each departure with its exact time, however late the port is
-//! served.
+//! and no "transmission done" event is needed. The owner of a port passes arrivals to the port ([`Port::accept`]) and
+//! lets the port process all transmissions up to a time ([`Port::serve`]). The port reports the exact time of each
+//! departure, even if the owner calls `serve` much later.
 //!
 //! The owner must call `serve` before reading the port's state, and before the packet whose transmission begins next
-//! ([`Port::next_start`]) could reach the far end. Then no packet is served too late.
+//! ([`Port::next_start`]) could reach the far end. If the owner follows this rule, the owner learns of each departure
+//! before the packet arrives at the far end.
 
 use aqm_net::{Instant, Pace, Packet, Rate, Rng, Span};
 use aqm_queue::{Acknowledgement, Context, Counters, Label, Observer, QueueDiscipline, Reason};
@@ -16,10 +17,12 @@ use crate::transmitter::{Transmitter, Varying, Waiting};
 /// Order of an arrival and a departure at the same instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ties {
-    /// The transmitter takes its next packet before the arriving packet joins the queue (the tie rule).
+    /// The transmitter takes its next packet before the arriving packet joins the queue. This order is called the tie
+    /// rule.
     #[default]
     DepartureFirst,
-    /// The arriving packet joins the queue first. A run with this order shows the influence of ties.
+    /// The arriving packet joins the queue before the transmitter takes its next packet. A run with this order shows
+    /// the influence of ties.
     ArrivalFirst,
 }
 
@@ -34,23 +37,23 @@ pub struct Departure {
     pub end: Instant,
 }
 
-/// A queue discipline and a transmitter.
+/// A port, which consists of a queue discipline and a transmitter.
 pub struct Port {
     discipline: Box<dyn QueueDiscipline>,
     rng: Rng,
-    /// The constant rate, if the transmitter has one.
+    /// The transmitter's rate, if the rate is constant.
     pace: Pace,
-    /// The transmitter, if its rate is not constant.
+    /// The transmitter, if the rate is not constant.
     varying: Option<Box<Varying>>,
     ties: Ties,
-    /// The end of the transmission in progress or, if there is none, of the last transmission. While the transmitter
-    /// cannot send, the time of the next attempt.
+    /// The end of the transmission in progress or, if no transmission is in progress, the end of the last transmission.
+    /// While the transmitter cannot send, the time of the next attempt to send.
     free_at: Instant,
     /// Whether the discipline reported that no packet is queued.
     idle: bool,
     /// Whether the transmitter is free, and the discipline holds packets back until `free_at`.
     held: bool,
-    /// Time of the last arrival and of the start of the last transmission. `NEVER` before the first one.
+    /// Time of the last arrival; `NEVER` before the first arrival.
     last_arrival: Instant,
     last_start: Instant,
     ledger: Ledger,
@@ -60,9 +63,9 @@ pub struct Port {
 #[derive(Default)]
 struct Ledger {
     counters: Counters,
-    /// The sum of the times at which packets left the queue minus the sum of the times at which packets joined it, in
-    /// nanoseconds and modulo 2^128. Together with the packets that are still queued, it yields the integral of the
-    /// queue length.
+    /// The sum of the times at which packets left the queue, minus the sum of the times at which packets joined the
+    /// queue, in nanoseconds and modulo 2^128. This difference and the number of packets that are still queued yield
+    /// the integral of the queue length.
     left_less_joined: u128,
 }
 
@@ -72,7 +75,7 @@ impl Port {
         Self::with_transmitter(discipline, Transmitter::constant(rate), rng, ties)
     }
 
-    /// Returns an idle port with any transmitter.
+    /// Returns an idle port with the given transmitter.
     pub fn with_transmitter(
         discipline: Box<dyn QueueDiscipline>,
         transmitter: Transmitter,
@@ -98,13 +101,13 @@ impl Port {
         }
     }
 
-    /// Whether the transmitter has a constant rate, so that methods may be called with `STEADY`.
+    /// Returns whether the transmitter has a constant rate, so that methods may be called with `STEADY`.
     #[inline]
     pub fn is_steady(&self) -> bool {
         self.varying.is_none()
     }
 
-    /// Handles the arrival of a packet. All departures due before the arrival come first.
+    /// Handles the arrival of a packet, after all departures that precede the arrival.
     pub fn accept(
         &mut self,
         packet: Packet,
@@ -149,10 +152,11 @@ impl Port {
         }
     }
 
-    /// Handles the arrival of a packet, after the departures that precede it. Returns whether the transmitter was free
-    /// and may send now.
+    /// Handles the arrival of a packet; the caller has already served the departures that precede the arrival. Returns
+    /// whether the transmitter was free and may send now.
     ///
-    /// `STEADY` asserts that the transmitter [has a constant rate](Self::is_steady), which is cheaper.
+    /// With `STEADY`, the caller asserts that the transmitter [has a constant rate](Self::is_steady), and the call is
+    /// cheaper.
     #[inline]
     pub fn join<const STEADY: bool>(
         &mut self,
@@ -175,7 +179,7 @@ impl Port {
         self.next_departure::<STEADY>(self.last_before(now)?, observer)
     }
 
-    /// Adds a packet to the queue. Returns whether the transmitter, which waits for the queue, may be able to send now.
+    /// Adds a packet to the queue. Returns whether the transmitter waits for the queue and may now be able to send.
     #[inline(always)]
     fn join_queue(&mut self, packet: Packet, now: Instant, observer: &mut dyn Observer) -> bool {
         let Ledger { counters, left_less_joined } = &mut self.ledger;
@@ -190,7 +194,7 @@ impl Port {
         (self.idle || self.held) && self.waiting() > 0
     }
 
-    /// Schedules an attempt of the transmitter at `now` if `begins` is set. Returns `begins`.
+    /// If `begins` is true, schedules an attempt to send at `now`. Returns `begins`.
     #[inline(always)]
     fn begins(&mut self, begins: bool, now: Instant) -> bool {
         if begins {
@@ -200,7 +204,8 @@ impl Port {
         begins
     }
 
-    /// Returns the last time at which departures precede a packet arriving at `now`, according to the tie rule.
+    /// Returns the latest time whose departures precede a packet arriving at `now`, according to the tie rule. `None`
+    /// if no departure precedes the packet.
     #[inline(always)]
     fn last_before(&self, now: Instant) -> Option<Instant> {
         match self.ties {
@@ -252,15 +257,15 @@ impl Port {
         debug_assert_eq!(
             ready.is_some(),
             self.held,
-            "a discipline that holds packets back has a next ready time"
+            "a discipline that holds packets back reports when the next packet is ready"
         );
         self.idle = ready.is_none();
-        // Time advances even if the discipline returns a time in the past.
+        // Even if the discipline returns a time in the past, the next attempt is later than `now`.
         self.free_at = ready.map_or(now, |at| at.max(now + Span::from_nanos(1)));
     }
 
-    /// Whether a transmitter with a varying rate must try to send when a packet joins; `begins` is the answer for a
-    /// constant rate.
+    /// Returns whether the transmitter must try to send when a packet joins the queue. `begins` is the result for a
+    /// transmitter with a constant rate, and may be different for a varying rate.
     #[inline(never)]
     fn transmitter_begins(&mut self, begins: bool, now: Instant) -> bool {
         let Some(varying) = &mut self.varying else { return begins };
@@ -270,9 +275,9 @@ impl Port {
         begins || varying.waits_for_more()
     }
 
-    /// Whether a transmitter with a varying rate may take a packet at `now`. If not, the next attempt is scheduled for
-    /// the time at which it may. An empty queue is called at once, because the discipline must learn of the end of a
-    /// busy period immediately.
+    /// Returns whether a transmitter with a varying rate may take a packet at `now`. If not, schedules the next attempt
+    /// for the time at which the transmitter may take a packet. If no packet is queued, the discipline is called
+    /// nevertheless, so that the discipline learns immediately that the busy period has ended.
     #[inline(never)]
     fn transmitter_is_ready(&mut self, now: Instant) -> bool {
         let waiting = Waiting { packets: self.waiting(), bytes: self.discipline.backlog().bytes };
@@ -282,13 +287,14 @@ impl Port {
         }
         self.free_at = varying.ready(now, waiting);
         let is_ready = self.free_at == now;
-        // If the transmitter is not ready, the port waits for the transmitter and not for the discipline, whatever
-        // arrives.
+        // If the transmitter is not ready, the port waits for the transmitter and not for the discipline, even if
+        // packets arrive.
         self.held &= is_ready;
         is_ready
     }
 
-    /// Returns the rate of the transmitter at `now` if the rate varies. `None` if the transmitter has no rate.
+    /// Returns the rate at `now` of a transmitter with a varying rate, or `None` if the transmitter sends at delivery
+    /// opportunities instead of at a rate.
     pub fn rate_at(&self, now: Instant) -> Option<Rate> {
         self.varying.as_ref()?.rate_at(now)
     }
@@ -303,12 +309,14 @@ impl Port {
         (!self.idle).then_some(self.free_at)
     }
 
-    /// Announces the headers (`label`) of packets with this `number`, before the first of these packets arrives.
+    /// Passes the headers (`label`) of all packets with this `number` to the discipline. The call must precede the
+    /// arrival of the first of these packets.
     pub fn on_label(&mut self, number: u16, label: &Label) {
         self.discipline.on_label(number, label);
     }
 
-    /// Returns the discipline, for its backlog and gauges. The state is that of the last `accept` or `serve`.
+    /// Returns the discipline, whose backlog and gauges the caller can read. The state of the discipline is that after
+    /// the last `accept` or `serve`.
     pub fn discipline(&self) -> &dyn QueueDiscipline {
         self.discipline.as_ref()
     }
@@ -324,7 +332,7 @@ impl Port {
         Counters { packet_nanos: self.ledger.left_less_joined.wrapping_add(waiting), ..self.ledger.counters }
     }
 
-    /// Returns the number of queued packets: those that arrived and neither departed nor were dropped.
+    /// Returns the number of queued packets, which have arrived but have neither departed nor been dropped.
     #[inline]
     fn waiting(&self) -> u64 {
         let Counters { arrivals, departures, drops, .. } = self.ledger.counters;
@@ -345,7 +353,7 @@ impl Port {
     }
 }
 
-/// Counts drops and marks before passing them to the observer.
+/// An observer that counts drops and marks and then passes them to another observer.
 struct CountingObserver<'a> {
     ledger: &'a mut Ledger,
     outer: &'a mut dyn Observer,

@@ -9,9 +9,9 @@ use nix::errno::Errno;
 /// An error of a live run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveError {
-    /// A sentence with the failed operation, the system's reason, and a remedy.
+    /// Message that contains the failed operation, the system's reason and a remedy.
     pub what: String,
-    /// The file that the user named and that cannot be written, if this is the reason.
+    /// The file named by the user, if the error is that this file cannot be written.
     pub file: Option<FileError>,
 }
 
@@ -20,19 +20,19 @@ pub struct LiveError {
 pub struct FileError {
     /// Path of the file.
     pub path: PathBuf,
-    /// Number of the system's error.
+    /// Error number of the system (errno).
     pub errno: i32,
     /// Description of the error.
     pub reason: &'static str,
 }
 
 impl LiveError {
-    /// Returns an error: `what` failed because of `reason`.
+    /// Returns an error which reports that the operation `what` failed because of `reason`.
     pub fn new(what: impl fmt::Display, reason: impl fmt::Display) -> Self {
         Self { what: format!("{what}: {reason}"), file: None }
     }
 
-    /// Returns an error: the file at `path`, which the user named, cannot be written because of `error`.
+    /// Returns an error which reports that the file at `path`, named by the user, cannot be written because of `error`.
     pub(crate) fn of_file(path: &Path, error: &io::Error) -> Self {
         let errno = error.raw_os_error();
         let file = errno.map(|errno| FileError {

@@ -1,7 +1,7 @@
-//! Random external input must not make the router, a capture or the load generator fail.
+//! Fuzz tests: random external input must not cause failures of the router, captures or the load generator.
 //!
-//! `AQM_FUZZ_CASES` sets the number of cases of each test. A failure prints the seed that reproduces it
-//! (`PROPTEST_RNG_SEED`).
+//! The environment variable `AQM_FUZZ_CASES` sets the number of cases of each test. A failing test prints the seed that
+//! reproduces the failure (`PROPTEST_RNG_SEED`).
 
 use std::time::SystemTime;
 
@@ -22,7 +22,7 @@ use crate::router::connections::{Connections, FlowPacket};
 use crate::router::ip;
 use crate::tcp::hints::{Hints, Sent};
 
-/// Sets the number of cases, by default a number that takes a short time.
+/// Returns a configuration whose number of cases is `AQM_FUZZ_CASES` or, by default, `cases`.
 fn config(cases: u32) -> ProptestConfig {
     let cases_set = std::env::var("AQM_FUZZ_CASES").ok().map(|text| text.parse().expect("a number"));
     ProptestConfig {
@@ -32,7 +32,7 @@ fn config(cases: u32) -> ProptestConfig {
     }
 }
 
-/// A valid packet.
+/// Generates valid packets.
 fn packet() -> impl Strategy<Value = Vec<u8>> {
     let tcp = (any::<[u32; 2]>(), any::<u16>(), 0_usize..1400, any::<u8>());
     let tcp = tcp.prop_map(|([seq, ack], port, payload, bits)| {
@@ -51,7 +51,7 @@ fn packet() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![4 => tcp, 1 => udp, 1 => prop::collection::vec(any::<u8>(), 0..100)]
 }
 
-/// A packet that may be damaged.
+/// Generates packets, some of which are damaged.
 fn damaged() -> impl Strategy<Value = Vec<u8>> {
     let flips = prop::collection::vec((0_usize..80, any::<u8>()), 0..4);
     (packet(), flips, 0_usize..3000).prop_map(|(mut packet, flips, length)| {
@@ -65,7 +65,7 @@ fn damaged() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// Counts delivered and dropped packets.
+/// Numbers of delivered and dropped packets.
 #[derive(Default)]
 struct Count {
     delivered: usize,
@@ -98,7 +98,7 @@ client = ["true"]
 proptest! {
     #![proptest_config(config(100))]
 
-    /// Passes packets through the router's functions.
+    /// Passes a packet through the functions of the router.
     #[test]
     fn every_packet_from_hosts_is_delivered_dropped_or_malformed(
         packets in prop::collection::vec((damaged(), any::<bool>(), 0_u64..2_000_000), 1..60),

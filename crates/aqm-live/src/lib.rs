@@ -1,6 +1,6 @@
-//! Live runs: a plan's queues between real hosts, in real time.
+//! Live runs: the queues of a plan between real hosts, in real time.
 //!
-//! No other crate uses a clock, threads, devices or real packets. The network is an
+//! Only this crate uses clocks, threads, devices and real packets. The network is an
 //! [`Emulation`](aqm_sim::emulation::Emulation), with the same links, queues and edges as in a simulation.
 
 mod error;

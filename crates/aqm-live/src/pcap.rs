@@ -1,8 +1,9 @@
 //! The packets of a live run, written by a separate thread.
 //!
-//! aqmlab's choice: the router passes packets through two rings of fixed size, one for bytes and one for notes, so that
-//! it never waits for a disk or a lock. If the rings are full, a packet is left out, and the next packet that fits
-//! records the number of packets left out.
+//! aqmlab's choice: the router passes packets to the writer through two ring buffers of fixed size. One ring buffer
+//! contains the bytes of packets, and the other contains notes about packets. The router therefore never waits for a
+//! disk or a lock. If the ring buffers are full, a packet is omitted, and the note on the next packet that fits
+//! contains the number of omitted packets.
 
 use std::fs::File;
 use std::io::{self, BufWriter};
@@ -19,16 +20,17 @@ use crate::LiveError;
 /// Options of a capture.
 #[derive(Clone, Debug)]
 pub struct CaptureOptions {
-    /// Maximum number of captured bytes of a packet.
+    /// Maximum number of bytes of a packet that are captured.
     pub snaplen: u32,
-    /// Size of the ring of bytes.
+    /// Size of the ring buffer for bytes.
     pub buffer: usize,
-    /// Start of the run in wall-clock time.
+    /// Wall-clock time of the start of the run.
     pub start: SystemTime,
 }
 
 impl Default for CaptureOptions {
-    /// Whole packets, a ring for several seconds at 100 Mbit/s, and a run that begins now.
+    /// Returns options for the capture of whole packets, with a ring buffer for several seconds at 100 Mbit/s, of a run
+    /// that starts now.
     fn default() -> Self {
         Self { snaplen: 65_535, buffer: 64 << 20, start: SystemTime::now() }
     }
@@ -39,51 +41,52 @@ impl Default for CaptureOptions {
 pub struct Captured {
     /// Path of the file.
     pub path: PathBuf,
-    /// Packets in the file.
+    /// Number of packets in the file.
     pub written: u64,
-    /// Packets missing in the file, because the rings were full.
+    /// Number of packets that are missing in the file because the ring buffers were full.
     pub lost: u64,
 }
 
-/// A running capture, as seen by the router.
+/// A running capture, to which the router adds packets.
 pub struct Capture {
     notes: Producer<Note>,
     bytes: Producer<u8>,
     snaplen: usize,
-    /// Packets left out since the last written packet, and before it.
+    /// Number of packets omitted since the last captured packet.
     lost_since: u64,
     lost: u64,
     path: PathBuf,
     writer: JoinHandle<io::Result<u64>>,
 }
 
-/// The note on a packet whose bytes are in the other ring.
+/// The note on a packet whose bytes are in the ring buffer for bytes.
 #[derive(Clone, Copy, Default)]
 struct Note {
     at: Instant,
     interface: u32,
-    /// Captured bytes, and length of the packet.
+    /// Number of captured bytes.
     kept: u32,
     length: u32,
     lost_before: u64,
     fate: Option<Fate>,
 }
 
-/// Bytes in the ring of bytes for each note. Of shorter packets, fewer fit than the bytes would allow.
+/// Bytes in the ring buffer for bytes for each slot in the ring buffer for notes. If packets are shorter, the number of
+/// notes limits the number of packets.
 const BYTES_PER_NOTE: usize = 256;
-/// Pause of the writer when the rings are empty.
+/// Pause of the writer when the ring buffers are empty.
 const REST: Duration = Duration::from_millis(2);
-/// Size of the writer's buffer.
+/// Size of the writer's output buffer, in bytes.
 const CHUNK: usize = 1 << 18;
 
 impl Capture {
-    /// Begins a file at `path` with packets captured at `interfaces`, whose drops and marks are decided by `queues`.
-    /// The writer's thread inherits the priority of the calling thread, which must therefore not be a real-time thread
-    /// yet.
+    /// Creates a file at `path` for packets that are captured at `interfaces` and dropped or marked by `queues`. The
+    /// calling thread must not yet be a real-time thread, because the writer's thread inherits the priority of the
+    /// calling thread.
     ///
     /// # Errors
-    /// The file cannot be created or written, for example because the disk is full, or the thread cannot be started. No
-    /// file remains.
+    /// Returns an error if the file cannot be created or written, for example because the disk is full, or if the
+    /// thread cannot start. No file remains after an error.
     pub fn start(
         path: &Path,
         interfaces: &[Interface],
@@ -111,8 +114,8 @@ impl Capture {
         Ok(Self { notes, bytes, snaplen, lost_since: 0, lost: 0, path: path.to_owned(), writer })
     }
 
-    /// Records a packet at the interface with this index at the time `at`; `fate` is set if a queue dropped or marked
-    /// the packet. Never blocks.
+    /// Captures a packet at the interface with the index `interface` at the time `at`. `fate` is set if a queue dropped
+    /// or marked the packet. This function never blocks.
     pub fn note(&mut self, interface: u32, at: Instant, packet: &[u8], fate: Option<Fate>) {
         let kept = packet.get(..self.snaplen).unwrap_or(packet);
         if self.notes.is_full() || self.bytes.push_entire_slice(kept).is_err() {
@@ -128,22 +131,23 @@ impl Capture {
             fate,
         };
         self.lost += note.lost_before;
-        // The push succeeds, because only this thread adds notes.
+        // The push succeeds, because only this thread adds notes, and free space was checked before.
         let _ = self.notes.push(note);
     }
 
-    /// Returns the number of packets left out so far.
+    /// Returns the number of packets omitted so far.
     pub fn lost(&self) -> u64 {
         self.lost + self.lost_since
     }
 
-    /// Writes the remaining packets, and completes the file.
+    /// Writes the remaining packets and completes the file.
     ///
     /// # Errors
-    /// The file could not be written, for example because the disk is full. No file remains.
+    /// Returns an error if the file could not be written, for example because the disk is full. No file remains after
+    /// an error.
     pub fn finish(self) -> Result<Captured, LiveError> {
         let (lost, path) = (self.lost(), self.path);
-        // The writer ends when the rings are empty and abandoned.
+        // The writer ends when the ring buffers are empty and the producers have been dropped.
         drop((self.notes, self.bytes));
         let written = match self.writer.join() {
             Ok(result) => result.map_err(|error| {
@@ -156,7 +160,7 @@ impl Capture {
     }
 }
 
-/// Writes to the whole ring once, so that the router never waits for its memory.
+/// Writes to the whole ring buffer once, so that the router does not have to wait for page faults later.
 fn touch<T: Copy>(into: &mut Producer<T>, out: &mut Consumer<T>, value: T) {
     while into.push(value).is_ok() {}
     if let Ok(all) = out.read_chunk(out.slots()) {
@@ -170,7 +174,7 @@ struct Writer {
     notes: Consumer<Note>,
     bytes: Consumer<u8>,
     queues: Vec<QueueName>,
-    /// Start of the run, since 1970.
+    /// Time of the start of the run, since 1970.
     start: Duration,
 }
 
@@ -178,7 +182,7 @@ impl Writer {
     fn run(mut self) -> io::Result<u64> {
         let (mut buffer, mut written) = (Vec::new(), 0);
         loop {
-            // This must be checked before the ring is read, or the last notes could be missed.
+            // This check must precede the reading of the ring buffer. Otherwise, the last notes could be missed.
             let is_last = self.notes.is_abandoned();
             while let Ok(note) = self.notes.pop() {
                 self.write(note, &mut buffer)?;
@@ -194,7 +198,7 @@ impl Writer {
 
     fn write(&mut self, note: Note, buffer: &mut Vec<u8>) -> io::Result<()> {
         buffer.resize(note.kept as usize, 0);
-        // The bytes were added before the note.
+        // The bytes of a packet are added before the note, so the bytes are available.
         self.bytes.pop_entire_slice(buffer).map_err(io::Error::other)?;
         let comment = note.fate.map(|fate| fate.comment(&self.queues));
         self.out.write(&Record {

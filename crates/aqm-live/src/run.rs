@@ -1,5 +1,5 @@
-//! Live runs of plans: creates the hosts, runs the router and the load generator, and returns the same tables as a
-//! simulation.
+//! Live runs of plans. A live run creates the hosts, runs the router and the load generator, and returns the same
+//! tables as a simulation.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -34,34 +34,34 @@ use crate::{Clock, LiveError};
 /// Priority of the router's thread among real-time threads.
 const PRIORITY: i32 = 20;
 
-/// Interval between checks whether the work is done.
+/// Interval between two checks whether the workloads and programs are finished.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Options of a live run.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Whether the kernel's TCP may differ from the plan's where the kernel has no suitable setting. The manifest lists
-    /// the differences. Without this option, such plans are refused.
+    /// Whether the kernel's TCP may differ from the plan's TCP if the kernel has no equivalent setting. The manifest
+    /// lists the differences. If the option is false, a plan without an equivalent kernel setting is rejected.
     pub nearest_tcp: bool,
-    /// Kernel name of the congestion control of all connections, instead of the plan's, for example `bbr`, which cannot
-    /// be simulated. Programs may choose another one.
+    /// Kernel name of a congestion control that all connections use instead of the plan's congestion control, for
+    /// example `bbr`, which cannot be simulated. Programs may select a different congestion control.
     pub congestion_control: Option<String>,
     /// File to which the packets are written in the pcapng format.
     pub pcap: Option<PathBuf>,
-    /// Whether the run ends when its work is done, before the plan's duration. With programs, the work is done when the
-    /// clients of all programs have exited, regardless of other workloads. Without programs, the work is done when no
-    /// workload has further requests, and all sent data have been received and acknowledged.
+    /// Whether the run may end before the plan's duration. If the plan has programs, the run then ends when the clients
+    /// of all programs have exited, regardless of other workloads. If the plan has no programs, the run then ends when
+    /// no workload has further requests, and all sent data have been received and acknowledged.
     pub until_done: bool,
 }
 
-/// Reason why a live run has no result.
+/// Reason for which a live run has no result.
 #[derive(Debug)]
 pub enum Failure {
     /// The watcher stopped the run.
     Stopped,
-    /// The plan cannot be run live.
+    /// The plan contains settings that a live run does not support.
     Config(ConfigErrors),
-    /// The system refused an operation.
+    /// The system denied an operation.
     System(LiveError),
 }
 
@@ -77,13 +77,13 @@ impl From<ConfigErrors> for Failure {
     }
 }
 
-/// Returns the second byte of the addresses at an end of a workload.
+/// Returns the second byte of the addresses of the hosts at an end of a workload.
 fn prefix(index: HostIndex) -> u8 {
-    // `specs` ensures that the number fits.
+    // `specs` ensures that the number fits into a byte.
     (1 + index.position()) as u8
 }
 
-/// Maximum number of workloads, limited by the available addresses.
+/// Maximum number of workloads. The available addresses limit the number.
 const MAX_WORKLOADS: usize = 120;
 
 impl Lab {
@@ -93,7 +93,8 @@ impl Lab {
     }
 }
 
-/// Returns the name of a host. If only one workload consists of programs, its hosts are named `server` and `client`.
+/// Returns the name of a host. If exactly one workload consists of programs, the hosts of this workload are named
+/// `server` and `client`.
 fn host_name(planned: &PlannedWorkload<'_>, only_programs: bool, side: Side) -> String {
     let end = match side {
         Side::Sender => "server",
@@ -106,8 +107,8 @@ fn host_name(planned: &PlannedWorkload<'_>, only_programs: bool, side: Side) -> 
     }
 }
 
-/// Returns the hosts of a plan by [`HostIndex::position`] and, by workload, the differences between the kernel's TCP
-/// and the plan's.
+/// Returns the specifications of a plan's hosts, by [`HostIndex::position`], and the differences between the kernel's
+/// TCP and the plan's TCP, by workload.
 fn specs(plan: &Plan, options: &Options) -> Result<(Vec<HostSpec>, Vec<Vec<String>>), ConfigErrors> {
     let (kernel, mut errors) = (Kernel::running(), ErrorCollector::default());
     let (mut specs, mut shortfalls) = (Vec::new(), Vec::new());
@@ -154,7 +155,7 @@ fn specs(plan: &Plan, options: &Options) -> Result<(Vec<HostSpec>, Vec<Vec<Strin
             None => errors.check(
                 false,
                 "tcp.congestion_control.kind",
-                format_args!("{problem}; use another one with `--congestion-control NAME`"),
+                format_args!("{problem}; use another congestion control with `--congestion-control NAME`"),
             ),
         };
     }
@@ -175,10 +176,11 @@ impl HostSet for Lab {
     }
 }
 
-/// Runs `plan` live. `watch` gets the progress and can stop the run.
+/// Runs `plan` live. `watch` receives the progress of the run and can stop the run.
 ///
 /// # Errors
-/// The kernel does not support a setting of the plan, the system refused an operation, or the run was stopped.
+/// Returns an error if the kernel does not support a setting of the plan, if the system denies an operation, or if the
+/// run is stopped.
 pub fn run(plan: &Plan, options: &Options, watch: &Watch) -> Result<Run, Failure> {
     let (specs, mut shortfalls) = specs(plan, options)?;
     let lab = Lab::new(&specs)?;
@@ -190,7 +192,8 @@ pub fn run(plan: &Plan, options: &Options, watch: &Watch) -> Result<Run, Failure
     let hints = if plan.needs_windows() { Hints::of(&lab)? } else { Hints::none() };
     let senders = Senders::of(plan, &lab, hints.in_packets())?;
     let watched_controls = Controls::watch(plan, &lab)?;
-    // The writer's thread must start before the router gets its priority, which the thread would inherit.
+    // The thread that writes the capture must start before the router gets real-time priority. Otherwise, the thread
+    // would inherit this priority.
     let capture = options.pcap.as_ref().map(|path| capture(path, &lab, &emulation)).transpose()?;
     let inputs = RouterInputs { hints, delays, capture };
     watch.expect(end.nanos(), Unit::RealTime);
@@ -206,7 +209,7 @@ pub fn run(plan: &Plan, options: &Options, watch: &Watch) -> Result<Run, Failure
             (route(emulation, &devices, RunContext { clock, watch, stop }, inputs), granted)
         });
         let router = router.map_err(|error| LiveError::new("cannot start the router's thread", error))?;
-        // From here on, the router must be stopped in every case.
+        // From this point on, the router must be stopped even after an error.
         let session = LiveSession { plan, lab: &lab, clock, end };
         let outcome = session.play(prepared, |programs, load| {
             if options.until_done && !programs.have_clients() && load.is_done() {
@@ -214,12 +217,12 @@ pub fn run(plan: &Plan, options: &Options, watch: &Watch) -> Result<Run, Failure
             }
             let done = options.until_done && programs.have_clients() && programs.clients_have_ended();
             let over = done || router.is_finished() || watch.is_stopped();
-            // The reset of connections at the end is not part of the run.
+            // The router stops before connections are reset, because these resets are not part of the run.
             stop.over.store(over, Relaxed);
             over
         });
         stop.over.store(true, Relaxed);
-        let failed = |_| LiveError::new("the router failed", "its thread panicked; this is a defect");
+        let failed = |_| LiveError::new("the router failed", "the router's thread panicked, which is a bug");
         let (routed, granted) = router.join().map_err(failed)?;
         Ok::<_, LiveError>((routed, granted, outcome?))
     })?;
@@ -261,7 +264,7 @@ pub fn run(plan: &Plan, options: &Options, watch: &Watch) -> Result<Run, Failure
         facts.workloads.iter().map(|one| one.load.clone()).collect();
     let mut manifest = plan.manifest(&load_facts);
     if ended < end {
-        // The measurement ends with the actual end of the run.
+        // The measurement interval ends at the actual end of the run.
         manifest["scenario"]["duration"] = json!(ended.since(Instant::START));
     }
     let mut live = validity::record(&lateness, counts, &conditions, &reasons);
@@ -303,7 +306,7 @@ fn devices<'a>(plan: &Plan, lab: &'a Lab) -> Vec<Device<'a>> {
     devices
 }
 
-/// Starts the capture of packets that reach the hosts' devices, or were dropped on the way.
+/// Starts the capture of packets that reach the hosts' devices or are dropped on the path to a device.
 fn capture(path: &Path, lab: &Lab, emulation: &Emulation) -> Result<Capture, LiveError> {
     let interface = |host: &Host| {
         let name = host.spec().name.clone();
@@ -326,7 +329,7 @@ struct SessionOutcome {
     /// The records of all requests.
     requests: Vec<RequestRecord>,
     facts: Facts,
-    /// By workload: exit status of its client, and the exit of its server, if it exited.
+    /// Exit status of the client, by workload.
     statuses: BTreeMap<String, Option<i32>>,
     servers_ended: BTreeMap<String, Exit>,
 }
@@ -340,7 +343,7 @@ struct LiveSession<'a> {
 }
 
 impl LiveSession<'_> {
-    /// Runs the workloads and programs until the end of the run, or until `until` holds.
+    /// Runs the workloads and programs until the end of the run, or until `until` returns true.
     fn play(
         &self,
         prepared: load::Prepared,
@@ -379,14 +382,16 @@ fn carried(requests: &[RequestRecord], flows: &[FlowKey]) -> Vec<CarriedTransfer
                 completed: exchange.completed,
             })
         });
-        // A single request with its response is a transfer, whose times the network knows.
+        // A connection with a single request and response is a transfer, and the network records the times of
+        // transfers.
         let exchanges = if one.exchanges.len() > 1 { exchanges.collect() } else { Vec::new() };
         Some(CarriedTransfer { transfer: one.transfer, flow, ends: one.ends, exchanges })
     };
     in_order.into_iter().filter_map(find).collect()
 }
 
-/// Returns the numbers of flows by key, in order of opening, because ports are reused.
+/// Returns the flow numbers for each key. A key can have several flows, in the order of opening, because ports are
+/// reused.
 fn numbers_by_key(flows: &[FlowKey]) -> BTreeMap<FlowKey, VecDeque<u32>> {
     let mut by_key: BTreeMap<FlowKey, VecDeque<u32>> = BTreeMap::new();
     for (number, key) in (0..).zip(flows) {
@@ -395,7 +400,7 @@ fn numbers_by_key(flows: &[FlowKey]) -> BTreeMap<FlowKey, VecDeque<u32>> {
     by_key
 }
 
-/// Returns the samples of the senders of known flows.
+/// Converts the samples of senders whose flow is known.
 fn sender_states(samples: &[Sample], flows: &[FlowKey], emulation: &Emulation) -> Vec<SenderState> {
     let by_key = numbers_by_key(flows);
     let find = |Sample { at, traffic, state }: &Sample| {
@@ -412,7 +417,7 @@ fn key_of(request: &RequestRecord) -> Option<FlowKey> {
     let opener = if request.transfer.request.is_some() { Side::Receiver } else { Side::Sender };
     let mut ends = [request.remote; 2];
     ends[opener as usize] = request.local?;
-    // Only datagram streams have no objects.
+    // Only the transfers of datagram streams have zero objects.
     let protocol = if request.transfer.page_objects == 0 { ip::UDP } else { ip::TCP };
     Some(FlowKey::of(request.traffic, protocol, ends))
 }

@@ -1,4 +1,4 @@
-//! Test fixtures: a lab of two hosts, and a wire that connects them without a queue.
+//! Test fixtures: a lab of two hosts, and a wire that connects the two hosts without a queue.
 
 use std::io::{PipeWriter, Read as _, Write as _, pipe};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
@@ -20,13 +20,13 @@ pub(crate) fn linux(changes: Value) -> Config {
     aqm_tcp::read(aqm_tcp::overlay(&tick, changes)).unwrap()
 }
 
-/// Returns a lab of the hosts `server`, 10.1.0.0/16, and `client`, 10.2.0.0/16. If this machine does not allow it,
-/// returns `None` and prints the reason to standard error.
+/// Returns a lab of the hosts `server`, 10.1.0.0/16, and `client`, 10.2.0.0/16. If this machine does not permit live
+/// runs, returns `None` and prints the reason to standard error.
 pub(crate) fn lab_or_skip() -> Option<Lab> {
     lab_with_or_skip(&linux(json!({})))
 }
 
-/// Like [`lab_or_skip`], with the TCP configuration of a plan.
+/// Returns the same lab as [`lab_or_skip`], but with the given TCP configuration.
 pub(crate) fn lab_with_or_skip(tcp: &Config) -> Option<Lab> {
     let here = Privileges::here();
     if !here.are_enough() {
@@ -47,7 +47,7 @@ pub(crate) fn lab_with_or_skip(tcp: &Config) -> Option<Lab> {
 /// The first address of the host `server`.
 pub(crate) const SERVER: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 1);
 
-/// A thread that forwards every packet of each host to the other host, until it is stopped.
+/// A thread that forwards every packet of each host to the other host until [`finish`](Self::finish) is called.
 pub(crate) struct Wire {
     stop: PipeWriter,
     thread: JoinHandle<[Vec<Vec<u8>>; 2]>,
@@ -80,15 +80,15 @@ impl Wire {
         Self { stop, thread }
     }
 
-    /// Stops the wire; returns the packets that each host has sent.
+    /// Stops the wire and returns the packets that each host has sent.
     pub fn finish(self) -> [Vec<Vec<u8>>; 2] {
         drop(self.stop);
         self.thread.join().unwrap()
     }
 }
 
-/// Listens in the first host, and lets the second host send `bytes` to it. Returns the sender's congestion control, and
-/// the packets of each host.
+/// Sends `bytes` bytes from the second host to a server in the first host. Returns the sender's congestion control and
+/// the packets that each host has sent.
 pub(crate) fn transfer(lab: &Lab, bytes: usize) -> (String, [Vec<Vec<u8>>; 2]) {
     let [server, client] = lab.hosts() else { panic!() };
     let wire = Wire::between(lab.hosts());

@@ -1,28 +1,28 @@
-//! The errors of writing the packets of a simulated run.
+//! The errors that can occur when the packets of a simulated run are written.
 
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// The reason why the packets of a run cannot be written.
+/// The reason for which the packets of a run cannot be written.
 #[derive(Debug)]
 pub enum PcapError {
-    /// The file that the user named cannot be created or written.
+    /// The file named by the user cannot be created or written.
     File {
         /// Path of the file.
         path: PathBuf,
         /// The system's error.
         error: io::Error,
     },
-    /// The output, which is not a file that the user named, cannot be written.
+    /// An output other than a file named by the user cannot be written.
     Output(io::Error),
     /// The run recorded no packets.
     NothingRecorded,
     /// The run recorded no packets at the interface with this name.
     NotRecordedAt {
-        /// The name.
+        /// Name of the interface.
         name: String,
-        /// Names of the interfaces with packets.
+        /// Names of the interfaces for which packets were recorded.
         available: Vec<String>,
     },
     /// The table or column with this name is missing or has another type.
@@ -37,12 +37,12 @@ impl fmt::Display for PcapError {
             Self::Output(error) => write!(f, "{UNWRITTEN}: {error}"),
             Self::NothingRecorded => write!(
                 f,
-                "{UNWRITTEN}: the run recorded none; write links to `record.packets`, or workloads to \
+                "{UNWRITTEN}: the run recorded no packets; add links to `record.packets`, or workloads to \
                  `record.histories`"
             ),
             Self::NotRecordedAt { name, available } => {
                 let available = available.join(", ");
-                write!(f, "{UNWRITTEN}: none were recorded at `{name}`; available: {available}")
+                write!(f, "{UNWRITTEN}: no packets were recorded at `{name}`; available: {available}")
             }
             Self::Table(name) => {
                 write!(f, "cannot read the tables of the run: `{name}` is missing or has another type")

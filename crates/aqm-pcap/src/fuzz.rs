@@ -1,6 +1,7 @@
-//! Tables with random numbers must not make the writer fail.
+//! Fuzz test: tables with random numbers must not cause failures of the writer.
 //!
-//! `AQM_FUZZ_CASES` sets the number of cases. A failure prints the seed that reproduces it (`PROPTEST_RNG_SEED`).
+//! The environment variable `AQM_FUZZ_CASES` sets the number of cases. A failing test prints the seed that reproduces
+//! the failure (`PROPTEST_RNG_SEED`).
 
 use std::sync::OnceLock;
 
@@ -22,7 +23,7 @@ kind = "ftp"
 stagger = "0s"
 "#;
 
-/// Sets the number of cases, by default a number that takes a short time.
+/// Returns a configuration whose number of cases is `AQM_FUZZ_CASES` or, by default, a number that takes a short time.
 #[expect(clippy::disallowed_methods, reason = "the environment sets the number of cases")]
 fn config() -> ProptestConfig {
     let cases = std::env::var("AQM_FUZZ_CASES").ok().map_or(100, |text| text.parse().expect("a number"));
@@ -32,7 +33,7 @@ fn config() -> ProptestConfig {
 proptest! {
     #![proptest_config(config())]
 
-    /// Writes tables with changed numbers, which are not larger than those of a real run.
+    /// Writes tables with changed numbers, which are at most as large as the numbers of a real run.
     #[test]
     fn tables_with_any_numbers_can_be_captured(
         changes in prop::collection::vec((any::<usize>(), any::<usize>(), 0_u64..1 << 50), 0..40),
@@ -51,7 +52,7 @@ proptest! {
     }
 }
 
-/// Returns the tables of a small run, which is run once.
+/// Returns the tables of a small run. The run is executed once.
 fn recorded() -> Vec<Table> {
     static TABLES: OnceLock<Vec<Table>> = OnceLock::new();
     let run = || {
@@ -61,7 +62,7 @@ fn recorded() -> Vec<Table> {
     TABLES.get_or_init(run).clone()
 }
 
-/// Changes a number of a column.
+/// Changes the number in one row of a column.
 fn change(column: &mut Column, row: usize, value: u64) {
     fn set<T>(values: &mut [T], row: usize, value: T) {
         let position = row % values.len().max(1);

@@ -1,5 +1,5 @@
-//! Packet files for Wireshark and tshark in the pcapng format: the packets of simulated runs, and the writer that live
-//! runs use.
+//! Packet files in the pcapng format, for Wireshark and tshark. This crate writes the packets of simulated runs, and
+//! contains the file writer that live runs use.
 
 mod error;
 #[cfg(test)]

@@ -1,11 +1,11 @@
-//! A file of packets in the pcapng format. A comment on each dropped or marked packet describes the decision of the
-//! queue.
+//! A file of packets in the pcapng format. Each dropped or marked packet has a comment that describes the decision of
+//! the queue.
 //!
 //! Source: M. Tuexen et al., "PCAP Next Generation (pcapng) Capture File Format", Internet-Draft of the IETF's working
 //! group opsawg, 2024.
 //!
-//! aqmlab's choice: each capture point is an interface. The link type is `LINKTYPE_IPV4`, 228: packets begin with their
-//! IPv4 header, and all packets are IPv4. `LINKTYPE_RAW`, 101, would be less specific, and tcpdump 4.99 refuses files
+//! aqmlab's choice: each capture point is an interface. The link type is `LINKTYPE_IPV4`, 228, because all packets are
+//! IPv4 and begin with the IPv4 header. `LINKTYPE_RAW`, 101, would be less specific, and tcpdump 4.99 rejects files
 //! with two interfaces of this type.
 
 use std::borrow::Cow;
@@ -27,27 +27,27 @@ use pcap_file::{DataLink, Endianness, PcapError};
 /// A capture point.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// Name of a link or a host.
+    /// Name of the capture point, which is the name of a link or a host.
     pub name: String,
-    /// Description.
+    /// Description of the capture point.
     pub about: String,
 }
 
-/// A queue in comments.
+/// A queue, as named in comments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueName {
     /// Name of the queue's link.
     pub link: String,
-    /// Unit of the queue's gauge `average`; empty if there is none.
+    /// Unit of the queue's gauge `average`; empty if the gauge has no unit.
     pub unit: String,
 }
 
-/// A drop or a mark.
+/// The drop or the mark of a packet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fate {
     /// Decision of the queue.
     pub verdict: Verdict,
-    /// Reason.
+    /// Reason for the drop or mark.
     pub reason: Reason,
     /// Index of the queue in the capture's list of queues.
     pub queue: u32,
@@ -55,7 +55,7 @@ pub struct Fate {
     pub average: Option<f64>,
 }
 
-/// A decision of a queue other than to send a packet.
+/// A decision of a queue to drop or mark a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The packet was dropped.
@@ -76,7 +76,7 @@ impl Fate {
     }
 }
 
-/// Returns the comment of a packet with the known facts.
+/// Returns the comment of a packet. The comment contains the facts that are known.
 pub(crate) fn comment(
     verdict: &str,
     reason: Option<&str>,
@@ -109,15 +109,15 @@ pub(crate) fn comment(
 pub struct Record<'a> {
     /// Index of the interface.
     pub interface: u32,
-    /// Time since 1970.
+    /// Time of the event, since 1970.
     pub at: Duration,
     /// The captured bytes.
     pub bytes: &'a [u8],
-    /// Length of the packet, of which only the first bytes may be captured.
+    /// Length of the whole packet, which may be greater than the number of captured bytes.
     pub length: u32,
-    /// Number of packets before this one that are missing in the file.
+    /// Number of packets between the previous packet in the file and this packet that are missing in the file.
     pub lost_before: u64,
-    /// Comment.
+    /// Comment on the packet, if any.
     pub comment: Option<&'a str>,
 }
 
@@ -127,10 +127,10 @@ pub struct PacketFile<W: Write> {
 }
 
 impl<W: Write> PacketFile<W> {
-    /// Begins a file of packets, of which up to `snaplen` bytes are captured.
+    /// Creates a file of packets and writes its header. At most `snaplen` bytes of each packet are captured.
     ///
     /// # Errors
-    /// The beginning of the file cannot be written, for example because the disk is full.
+    /// Returns an error if the header of the file cannot be written, for example because the disk is full.
     pub fn new(out: W, interfaces: &[Interface], snaplen: u32) -> io::Result<Self> {
         let application = SectionHeaderOption::UserApplication(Cow::Borrowed(concat!(
             "aqmlab ",
@@ -141,7 +141,7 @@ impl<W: Write> PacketFile<W> {
             SectionHeaderBlock { endianness: Endianness::native(), options, ..SectionHeaderBlock::default() };
         let mut writer = PcapNgWriter::with_section_header(out, section).map_err(io_error)?;
         for Interface { name, about } in interfaces {
-            /// Timestamps are in units of 10 to the power of minus this number seconds.
+            /// Resolution of timestamps: the unit is 10 to the power of minus this number, in seconds.
             const NANOSECONDS: u8 = 9;
             let options = vec![
                 InterfaceDescriptionOption::IfName(name.into()),
@@ -153,7 +153,7 @@ impl<W: Write> PacketFile<W> {
                 .write_pcapng_block(InterfaceDescriptionBlock { linktype, snaplen, options })
                 .map_err(io_error)?;
         }
-        // A full disk is detected before the first packet.
+        // The header is written immediately, so that a full disk is detected before the first packet.
         writer.get_mut().flush()?;
         Ok(Self { writer })
     }
@@ -161,7 +161,7 @@ impl<W: Write> PacketFile<W> {
     /// Writes a packet.
     ///
     /// # Errors
-    /// The packet cannot be written.
+    /// Returns an error if the packet cannot be written.
     pub fn write(&mut self, record: &Record) -> io::Result<()> {
         let mut options = Vec::new();
         if record.lost_before > 0 {
@@ -181,10 +181,10 @@ impl<W: Write> PacketFile<W> {
         Ok(())
     }
 
-    /// Completes the file, and returns the output.
+    /// Completes the file and returns the output.
     ///
     /// # Errors
-    /// The last packets cannot be written.
+    /// Returns an error if the last packets cannot be written.
     pub fn finish(mut self) -> io::Result<W> {
         self.writer.get_mut().flush()?;
         Ok(self.writer.into_inner())
@@ -202,7 +202,7 @@ fn io_error(error: PcapError) -> io::Error {
 #[expect(clippy::disallowed_methods, reason = "packets are written to a file")]
 pub fn remove_incomplete(path: &Path) {
     if fs::symlink_metadata(path).is_ok_and(|found| found.is_file()) {
-        // If this fails, the file remains.
+        // If the removal fails, the incomplete file remains.
         let _ = fs::remove_file(path);
     }
 }

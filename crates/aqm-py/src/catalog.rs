@@ -1,4 +1,4 @@
-//! The catalogue of all named things, as data for the documentation.
+//! The catalogue of plug-ins, scenario sections, tables and other named items, as data for the documentation.
 
 use aqm_net::registry::{Family, summary};
 use aqm_net::table::TableDoc;
@@ -9,8 +9,8 @@ use crate::LEVELS;
 
 const TABLES: Family = Family { name: "tables", title: "table" };
 
-/// Returns the families of named things as JSON, in the order of the documentation: name, title and members. A member
-/// has a name, a summary, a full description, and parameters (for a table, columns) or values.
+/// Returns the families of named items as JSON, in the order of the documentation. A family has a name, a title and
+/// members. A member has a name, a summary, a full description, and parameters (for a table, columns) or values.
 #[pyfunction]
 pub(crate) fn catalog() -> String {
     let mut families: Vec<(Family, Vec<Value>)> = Vec::new();

@@ -9,16 +9,18 @@ create_exception!(
     aqmlab._core,
     ScenarioError,
     PyValueError,
-    "Errors in a scenario, one line each. `problems` is a list of pairs: the path of a field, and \
-     the problem, which describes the error and what is allowed. `path` and `problem` are those of the first error. \
-     `without_effect` lists the paths of parameters without effect in this configuration."
+    "Errors in a scenario; the message has one line for each error. `problems` is a list of pairs (path, \
+     problem): the path of a field, and a text that describes the error and the allowed values. `path` and \
+     `problem` are the two parts of the first error. \
+     `without_effect` lists the paths of parameters that have no effect in this configuration."
 );
 
 create_exception!(
     aqmlab._core,
     TraceError,
     PyValueError,
-    "A file that cannot be read or written, or is not a valid trace. The message names the file, the error and its position."
+    "A file cannot be read or written, or is not a valid trace. The message contains the \
+     file, the error and the position."
 );
 
 /// Returns the exception for a run without a result.
@@ -26,12 +28,13 @@ pub(crate) fn of_failure(py: Python<'_>, failure: &Failure) -> PyErr {
     match failure {
         Failure::Config(error) => to_python(py, error.clone()),
         Failure::File(problem) => TraceError::new_err(problem.clone()),
-        // Only an interrupt stops a run.
+        // A run stops early only because of an interrupt.
         Failure::Stopped => PyKeyboardInterrupt::new_err(()),
     }
 }
 
-/// Returns the exception for the errors of a configuration, with its parts as attributes.
+/// Returns the exception for the errors of a configuration. The attributes of the exception contain the parts of the
+/// errors.
 pub(crate) fn to_python(py: Python<'_>, errors: impl Into<ConfigErrors>) -> PyErr {
     let errors = errors.into();
     let exception = ScenarioError::new_err(errors.to_string());

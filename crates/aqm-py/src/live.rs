@@ -20,8 +20,8 @@ create_exception!(
     "A live operation failed. The message contains the failed operation, the reason and a remedy."
 );
 
-/// Returns the exception for a refusal of the system. If a file cannot be written, it is an `OSError` with the name of
-/// the file.
+/// Returns the exception for an error of a live run. If a file cannot be written, the exception is an `OSError` with
+/// the name of the file.
 fn of_live_error(error: aqm_live::LiveError) -> PyErr {
     match error.file {
         Some(file) => PyOSError::new_err((file.errno, file.reason, file.path)),
@@ -29,9 +29,10 @@ fn of_live_error(error: aqm_live::LiveError) -> PyErr {
     }
 }
 
-/// Runs a plan live, with another seed if `seed` is given. `nearest_tcp`: use the nearest kernel settings where the
-/// kernel does not support `[tcp]`. `until_done`: end the run when its work is done. `pcap`: file to which the packets
-/// are written. `congestion_control`: kernel name of the congestion control of all connections, instead of the plan's.
+/// Runs a plan live. `seed`: replaces the seed of the plan. `nearest_tcp`: use the nearest kernel settings for
+/// parameters in `[tcp]` that the kernel does not support. `until_done`: end the run when its workloads and programs
+/// have finished. `pcap`: file to which the packets are written. `congestion_control`: kernel name of a congestion
+/// control that all connections use instead of the plan's congestion control.
 #[pyfunction]
 #[pyo3(signature = (
     plan, watch, *, seed = None, nearest_tcp = false, until_done = false, pcap = None, congestion_control = None
@@ -70,13 +71,13 @@ fn live_privileges(py: Python<'_>) -> PyResult<String> {
     serde_json::to_string(&privileges).map_err(|error| PyRuntimeError::new_err(error.to_string()))
 }
 
-/// Whether this process, which runs as an ordinary user, needs its own user namespace for live runs.
+/// Returns whether this process runs as an ordinary user and therefore needs its own user namespace for live runs.
 #[pyfunction]
 fn needs_user_namespace() -> bool {
     aqm_live::needs_user_namespace()
 }
 
-/// Runs a command in a new user namespace and waits for it; returns its exit status.
+/// Runs a command in a new user namespace, waits until the command ends, and returns the exit status.
 #[pyfunction]
 fn run_in_user_namespace(py: Python<'_>, command: Vec<OsString>) -> PyResult<i32> {
     let status = py.detach(|| aqm_live::run_in_user_namespace(&command));

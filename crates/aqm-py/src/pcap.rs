@@ -12,25 +12,26 @@ create_exception!(
     aqmlab._core,
     PcapError,
     PyRuntimeError,
-    "The packets of a run cannot be written, for example because the run recorded none. The message contains a remedy."
+    "The packets of a run cannot be written, for example because the run recorded no packets. The \
+     message contains a remedy."
 );
 
-/// Returns the exception for packets that cannot be written. If the system refuses the file, it is an `OSError` with
-/// the name of the file.
+/// Returns the exception for packets that cannot be written. If the system cannot create or write the file, the
+/// exception is an `OSError` with the name of the file.
 fn of_pcap_error(error: &aqm_pcap::PcapError) -> PyErr {
     if let aqm_pcap::PcapError::File { path, error } = error
         && let Some(code) = error.raw_os_error()
     {
         let text = error.to_string();
-        // Python adds the number itself.
+        // Python adds the error number to the message.
         let reason = text.strip_suffix(&format!(" (os error {code})")).unwrap_or(&text).to_owned();
-        // The last value is the number on Windows, and has no effect on other systems.
+        // The last value is the error number on Windows; it has no effect on other systems.
         return PyOSError::new_err((code, reason, path.clone(), code));
     }
     PcapError::new_err(error.to_string())
 }
 
-/// Writes the recorded packets of a simulated run in the pcapng format; returns their number.
+/// Writes the recorded packets of a simulated run in the pcapng format, and returns the number of packets.
 #[pyfunction]
 fn write_pcap(py: Python<'_>, output: &Output, path: PathBuf) -> PyResult<u64> {
     let written = py.detach(|| aqm_pcap::write_simulated_to(&path, &output.0.tables, &[]));

@@ -1,4 +1,5 @@
-//! Scenarios of all levels. A text is read once into a plan, which Python keeps and runs.
+//! Scenarios of all levels. The text of a scenario is parsed once into a plan, and Python can run the plan several
+//! times.
 
 use std::any::Any;
 use std::path::Path;
@@ -13,75 +14,76 @@ use crate::LEVELS;
 use crate::error::{TraceError, of_failure, to_python};
 use crate::table::PyTable;
 
-/// The text of a scenario, of which only the level has been read.
+/// The text of a scenario; so far, only the key `level` has been checked.
 #[pyclass(frozen, module = "aqmlab._core")]
 pub(crate) struct Document(level::Document);
 
 #[pymethods]
 impl Document {
-    /// Reads TOML; relative paths are relative to `folder`.
+    /// Parses a TOML text. Relative paths in the text are relative to `folder`.
     #[staticmethod]
     fn of_toml(py: Python<'_>, text: &str, folder: &str) -> PyResult<Self> {
         let document = level::Document::of_toml(text, Path::new(folder), &LEVELS);
         document.map(Self).map_err(|errors| to_python(py, errors))
     }
 
-    /// Reads JSON.
+    /// Parses a JSON text.
     #[staticmethod]
     fn of_json(py: Python<'_>, text: &str) -> PyResult<Self> {
         level::Document::of_json(text, &LEVELS).map(Self).map_err(|errors| to_python(py, errors))
     }
 
-    /// The scenario as written, as JSON.
+    /// Returns the scenario as JSON, without defaults.
     #[getter]
     fn json(&self) -> String {
         self.0.value().to_string()
     }
 
-    /// The names of the files that are needed to read the scenario.
+    /// Returns the names of the files that the scenario refers to and that must be read before `plan` is called.
     #[getter]
     fn files(&self) -> Vec<String> {
         self.0.files()
     }
 
-    /// Reads and checks the whole scenario; `files` contains the contents of its files.
+    /// Parses and checks the whole scenario. `files` contains the contents of the files that the scenario refers to.
     fn plan(&self, py: Python<'_>, files: Files) -> PyResult<Plan> {
         py.detach(|| self.0.plan(files)).map(Plan).map_err(|errors| to_python(py, errors))
     }
 }
 
-/// A scenario that was read and checked.
+/// A scenario that was parsed and checked.
 #[pyclass(frozen, module = "aqmlab._core")]
 pub(crate) struct Plan(pub(crate) Box<dyn level::Plan>);
 
 #[pymethods]
 impl Plan {
-    /// The scenario's `level`.
+    /// Returns the scenario's `level`.
     #[getter]
     fn level(&self) -> &'static str {
         self.0.level().name()
     }
 
-    /// The scenario with all defaults filled in, as JSON.
+    /// Returns the scenario with all defaults filled in, as JSON.
     #[getter]
     fn effective(&self) -> String {
         self.0.to_value().to_string()
     }
 
-    /// Warnings about valid but suspicious values. Each warning begins with the path of the value.
+    /// Returns warnings about valid but suspicious values. Each warning begins with the path of the value.
     #[getter]
     fn warnings(&self) -> Vec<String> {
         self.0.warnings()
     }
 
-    /// The parameters that queues derive, as JSON: by link and parameter, each a `value` with its `unit`.
+    /// Returns the parameters that queues derive from other parameters, as JSON. For each link and parameter, the JSON
+    /// contains a `value` and its `unit`.
     #[getter]
     fn derived(&self) -> String {
         self.0.derived().to_string()
     }
 
-    /// Returns the first `most` rate steps of a link in a run, as times in seconds and rates. Raises KeyError if there
-    /// is no link with this name.
+    /// Returns the first `most` rate steps of a link, as pairs of a time in seconds and a rate. Raises KeyError if no
+    /// link has this name.
     fn rate_steps(&self, link: &str, most: usize) -> PyResult<Vec<(f64, String)>> {
         let plan: &dyn Any = self.0.as_ref();
         let steps = plan.downcast_ref::<aqm_sim::Plan>().and_then(|plan| plan.rate_steps(link));
@@ -89,12 +91,14 @@ impl Plan {
         Ok(steps.take(most).map(|(at, rate)| (at.seconds(), rate.to_string())).collect())
     }
 
-    /// Returns the name of the result. Files that a run opens itself are read for this purpose.
+    /// Returns the digest of the plan, which identifies the result of a run. To compute the digest, files that a run
+    /// opens itself are read.
     fn digest(&self, py: Python<'_>) -> PyResult<String> {
         py.detach(|| self.0.digest()).map_err(|failure| of_failure(py, &failure))
     }
 
-    /// Runs the plan, with another seed if `seed` is given. Other Python threads run meanwhile, and may use `watch`.
+    /// Runs the plan. If `seed` is set, `seed` replaces the seed of the plan. During the run, other Python threads
+    /// continue and may use `watch`.
     #[pyo3(signature = (watch, seed = None))]
     fn run(&self, py: Python<'_>, watch: &Watch, seed: Option<&Bound<'_, PyAny>>) -> PyResult<Output> {
         let run = match seed {
@@ -112,7 +116,7 @@ impl Plan {
         run.map(Output).map_err(|failure| of_failure(py, &failure))
     }
 
-    /// Writes the generated trace of a scenario to a file; returns its counts as JSON.
+    /// Writes the generated trace of a scenario to a file, and returns counts of the trace as JSON.
     fn write_trace(&self, py: Python<'_>, path: &str, watch: &Watch) -> PyResult<String> {
         let plan: &dyn Any = self.0.as_ref();
         let Some(trace) = plan.downcast_ref::<aqm_trace::Scenario>() else {
@@ -125,7 +129,7 @@ impl Plan {
     }
 }
 
-/// The progress of a run for another thread, which may stop the run.
+/// The progress of a run. Another thread can read the progress and stop the run.
 #[pyclass(frozen, module = "aqmlab._core")]
 #[derive(Default)]
 pub(crate) struct Watch(pub(crate) aqm_net::watch::Watch);
@@ -137,14 +141,14 @@ impl Watch {
         Self::default()
     }
 
-    /// Returns the progress and its total: nanoseconds of simulated time, or bytes of a file. The total is zero if it
-    /// is not known yet.
+    /// Returns the progress and the total, in nanoseconds of simulated time or in bytes of a file. The total is zero
+    /// while the total is unknown.
     fn progress(&self) -> (u64, u64) {
         self.0.progress()
     }
 
-    /// The unit of the progress: `ns` of simulated time, `B` of a file, or `s` of real time, which is counted in
-    /// nanoseconds.
+    /// Returns the unit of the progress: `ns` for simulated time, `B` for bytes of a file, or `s` for real time, which
+    /// is counted in nanoseconds.
     #[getter]
     fn unit(&self) -> &'static str {
         match self.0.unit() {
@@ -154,20 +158,20 @@ impl Watch {
         }
     }
 
-    /// Pauses the run when it has reached this number of seconds of its time, or up to `record.queue_every` later,
-    /// until it may continue.
+    /// Pauses the run when the time of the run has reached this number of seconds, or up to `record.queue_every` later.
+    /// The run continues when a later time is set.
     fn hold(&self, until_s: f64) {
         self.0.limit((until_s * 1e9) as u64);
     }
 
-    /// Returns the state of the queues as JSON (`aqm_net::watch::View`), if the run has shown a view since the last
-    /// call, and requests another view.
+    /// Returns the state of the queues as JSON (`aqm_net::watch::View`) and requests a new state from the run. Returns
+    /// None if the run has not supplied a state since the last call.
     fn view(&self) -> Option<String> {
-        // A view consists of numbers and words, so serialising it cannot fail.
+        // A view consists of numbers and words, so serialisation cannot fail.
         self.0.view().and_then(|view| serde_json::to_string(&view).ok())
     }
 
-    /// Stops the run soon, which then raises KeyboardInterrupt.
+    /// Requests that the run stop. The run stops soon afterwards and raises KeyboardInterrupt.
     fn stop(&self) {
         self.0.stop();
     }
@@ -179,25 +183,27 @@ pub(crate) struct Output(pub(crate) Run);
 
 #[pymethods]
 impl Output {
-    /// The scenario with all defaults, its digest and versions, as JSON.
+    /// Returns the scenario with all defaults, the scenario's digest, and version numbers, as JSON.
     #[getter]
     fn manifest(&self) -> String {
         self.0.manifest.to_string()
     }
 
-    /// Number of events handled; at flow level, flows that arrived and departed; for a trace, packets that arrived.
+    /// Returns the number of events that the run processed. At flow level, the events are arrivals and departures of
+    /// flows; for a trace, the events are arrivals of packets.
     #[getter]
     fn events(&self) -> u64 {
         self.0.events
     }
 
-    /// Packets sent by the first managed link, or by the link of a trace, over the whole run; None at flow level.
+    /// Returns the number of packets that the first managed link, or the link of a trace, sent during the whole run;
+    /// None at flow level.
     #[getter]
     fn forwarded(&self) -> Option<u64> {
         self.0.forwarded
     }
 
-    /// Returns a digest of every value of every table, which is computed on demand.
+    /// Computes and returns a digest of all values of all tables.
     fn digest(&self, py: Python<'_>) -> String {
         py.detach(|| self.0.digest())
     }
@@ -207,7 +213,7 @@ impl Output {
         self.0.tables.iter().map(|table| table.name).collect()
     }
 
-    /// Returns the table with this name; raises KeyError if there is none.
+    /// Returns the table with this name. Raises KeyError if no table has this name.
     fn table(&self, py: Python<'_>, name: &str) -> PyResult<PyTable> {
         let found = self.0.tables.iter().find(|table| table.name == name);
         let table = found.ok_or_else(|| PyKeyError::new_err(name.to_owned()))?;

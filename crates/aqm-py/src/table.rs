@@ -1,4 +1,4 @@
-//! A table as an Arrow stream, for any library that supports the Arrow C data interface.
+//! Tables as Arrow streams, for any library that supports the Arrow C data interface.
 
 use std::sync::Arc;
 
@@ -59,14 +59,14 @@ fn array(column: &Column) -> Result<ArrayRef, ArrowError> {
     })
 }
 
-/// Returns which values are present.
+/// Returns a bit for each value that states whether the value is present.
 fn nulls<T: Copy + Default>(values: &Maybe<T>) -> Option<NullBuffer> {
     let known = Buffer::from_vec(values.known().to_vec());
     Some(NullBuffer::new(BooleanBuffer::new(known, 0, values.values().len())))
 }
 
-/// Returns a bit array in Arrow's order, with the first value in the lowest bit. Arrow's own builders are compiled
-/// without optimisation here.
+/// Returns a bit array in Arrow's order, with the first value in the lowest bit. Arrow's own builders are not used,
+/// because Arrow is compiled without optimisation.
 fn bits(values: impl ExactSizeIterator<Item = bool>) -> BooleanBuffer {
     let count = values.len();
     let mut bytes = vec![0u8; count.div_ceil(8)];

@@ -1,7 +1,7 @@
-//! The packet level: reads a scenario and runs it packet by packet, which yields tables.
+//! The packet level, which parses a scenario, simulates the scenario packet by packet, and returns tables.
 //!
-//! No other crate depends on queues, TCP and traffic together. The crate reads no clock, opens no file and starts no
-//! thread, and running a [`Plan`] cannot fail.
+//! Only this crate depends on queues, TCP and traffic together. The crate reads no clock, opens no file and starts no
+//! thread. Running a [`Plan`] cannot fail.
 
 pub mod emulation;
 mod engine;
@@ -25,11 +25,11 @@ use crate::scenario::Scenario;
 
 pub use scenario::plan::{Plan, PlannedWorkload};
 
-/// Version of the results. It increases whenever the same scenario and seed yield different numbers; the CHANGELOG
-/// gives the reason.
+/// Version of the results. The version increases whenever the same scenario and seed yield different numbers than
+/// before; CHANGELOG contains the reasons.
 pub const RESULTS_VERSION: u32 = 8;
 
-/// The packet level: queues, TCP and workloads, packet by packet.
+/// The packet-level model, which simulates queues, TCP and workloads packet by packet.
 pub struct PacketLevel;
 
 impl Level for PacketLevel {
@@ -69,21 +69,22 @@ fn catalog() -> Vec<Entry> {
 /// Converts `CONTROL[/RECOVERY]` or a short name to a table that is merged into a scenario's `tcp`.
 ///
 /// # Errors
-/// A name is unknown; the problem lists the valid names.
+/// Returns an error if a name is unknown. The error lists the valid names.
 pub fn tcp_transport(text: &str) -> Result<Value, ConfigError> {
     aqm_tcp::transport(text)
 }
 
-/// Returns the description of a workload for programs that read the tables of a run. `table` is the workload's table in
-/// `[traffic]`.
+/// Returns properties of a workload that a program needs to interpret the tables of a run. `table` is the workload's
+/// table in `[traffic]`.
 ///
 /// # Errors
-/// Every invalid field, and what is allowed.
+/// Returns every invalid field with the allowed values.
 pub fn describe_workload(table: Value) -> Result<Description, ConfigErrors> {
     scenario::traffic::describe(table)
 }
 
-/// Merges a `[tcp]` table into another one, like a workload's own table into the scenario's.
+/// Merges the `[tcp]` table `over` into the table `base`, in the same way as a workload's own table is merged into the
+/// scenario's table.
 pub fn lay_tcp_over(base: &Value, over: Value) -> Value {
     aqm_tcp::overlay(base, over)
 }

@@ -1,6 +1,7 @@
-//! The reference engine: a plain event heap, with an event for every end of a transmission, every change of a rate and
-//! every delivery opportunity, as in a textbook. In scenarios without ties, it must end in the same state as the fast
-//! engine, bit for bit. In scenarios with ties, both engines follow the same tie rule.
+//! The reference engine, which is as simple as a textbook example: an event heap with an event for every end of a
+//! transmission, every change of a rate and every delivery opportunity. In scenarios without ties, the final state of
+//! the reference engine must be bit-identical to that of the fast engine. In scenarios with ties, both engines follow
+//! the same tie rule.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -27,10 +28,11 @@ enum Event {
     Timer(Timer),
 }
 
-/// Transmitters take their next packets before packets of the same instant arrive.
+/// Rank of transmitter events, which is lowest because a transmitter takes its next packet before packets arrive at the
+/// same instant.
 const TRANSMITTERS_FIRST: u32 = 0;
 const OTHERS: u32 = 1;
-/// Number of ranks of a transmitter's events at one instant.
+/// Number of different ranks that a transmitter's events at the same instant can have.
 const ORDERS: u32 = 4;
 
 enum Buffer {
@@ -90,7 +92,7 @@ impl ReferenceNetwork {
         self.events.push(Some(event));
     }
 
-    /// Calls a managed link, and schedules the resulting events.
+    /// Calls a managed link and schedules the resulting events.
     fn at_managed(&mut self, number: u32, act: impl FnOnce(&mut Managed, &mut Agenda)) {
         let mut agenda = Agenda::new();
         if let Buffer::Managed(managed) = &mut self.links[number as usize].buffer {
@@ -125,7 +127,7 @@ impl ReferenceNetwork {
         }
     }
 
-    /// Lets a link without a queue discipline send its next packet.
+    /// Starts the next transmission on a link without a queue discipline.
     fn transmit(&mut self, number: u32, now: Instant) {
         let link = &mut self.links[number as usize];
         let Buffer::Unlimited(waiting) = &mut link.buffer else { return };
@@ -165,7 +167,7 @@ impl Network for ReferenceNetwork {
             }
             self.heap.pop();
             let now = Instant::from_nanos(time);
-            match self.events[index].take().expect("an event is handled once") {
+            match self.events[index].take().expect("each event is handled once") {
                 Event::LinkFree(link) => self.transmit(link, now),
                 Event::Transmitter(link, event) => {
                     self.at_managed(link, |managed, agenda| managed.handle(event, now, transit, agenda));

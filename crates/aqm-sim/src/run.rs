@@ -1,4 +1,4 @@
-//! A run of a plan: clones of the plan's objects are run, and yield tables and the manifest.
+//! A run of a plan. A run clones the objects of the plan, executes the clones, and returns tables and the manifest.
 
 use aqm_net::level::{self, Failure, Level, Run};
 use aqm_net::watch::{Unit, Watch};
@@ -12,7 +12,7 @@ use crate::scenario::plan::Plan;
 use crate::world::World;
 
 impl Plan {
-    /// Returns the name of the plan's result.
+    /// Returns the digest of the plan, which identifies the result of a run.
     pub fn digest(&self) -> String {
         let files = self.scenario.files.iter().map(|(name, content)| (name.as_str(), content.as_str()));
         level::digest(self, files)
@@ -21,7 +21,7 @@ impl Plan {
     /// Runs the plan and reports progress in simulated time to `watch`.
     ///
     /// # Errors
-    /// `watch` stopped the run.
+    /// Returns an error if `watch` stops the run.
     pub fn run(&self, watch: &Watch) -> Result<Run, Failure> {
         self.run_on(LaneNetwork::new(self), watch)
     }
@@ -38,7 +38,7 @@ impl Plan {
         Ok(Run { tables: tables(&self.scenario, record), manifest, events, forwarded: Some(forwarded) })
     }
 
-    /// A simulation cannot predict what programs send.
+    /// Returns an error if the plan has programs, because a simulation cannot predict the data that programs send.
     fn refuse_programs(&self) -> Result<(), ConfigError> {
         let Some(one) = self.scenario.traffic.iter().find(|one| one.config.programs().is_some()) else {
             return Ok(());
@@ -47,7 +47,8 @@ impl Plan {
         Err(ConfigError::at(format!("traffic.{}.kind", one.name), problem))
     }
 
-    /// Returns the manifest of a run; `facts` are the workloads' facts about their loads, by position.
+    /// Returns the manifest of a run. `facts` contains the names and values that the workloads report about their
+    /// loads, by position of the workload.
     pub fn manifest(&self, facts: &[Vec<(&'static str, f64)>]) -> Value {
         let mut manifest = level::manifest(self, self.digest(), self.facts(facts), self.scenario.warnings());
         manifest["edges_added"] = self.scenario.edges_added.into();
@@ -55,7 +56,8 @@ impl Plan {
         manifest
     }
 
-    /// Returns the parameters that the queues of links derived, by link and parameter, each with its unit.
+    /// Returns the parameters that the queues of links derived from other parameters. The result contains the value and
+    /// the unit of each parameter, by link.
     fn derived(&self) -> Value {
         let mut of_links = Map::new();
         for link in &self.scenario.links {
@@ -69,7 +71,7 @@ impl Plan {
         Value::Object(of_links)
     }
 
-    /// Returns the workloads' facts about their loads.
+    /// Returns the names and values that the workloads report about their loads, in the format of the manifest.
     fn facts(&self, facts: &[Vec<(&'static str, f64)>]) -> Value {
         let traffic = self.scenario.traffic.iter().zip(facts);
         let facts = traffic.map(|(one, facts)| {

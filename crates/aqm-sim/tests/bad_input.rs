@@ -102,7 +102,7 @@ fn the_examples_of_this_file_are_valid() {
 
 #[test]
 fn missing_values_are_reported_with_a_remedy() {
-    refused("", "duration", &["is missing: write the duration of the run", "60s"]);
+    refused("", "duration", &["is missing: set the duration of the run", "60s"]);
     refused("duration = \"1s\"", "bottleneck", &["is missing", "[bottleneck]", "[links.NAME]"]);
     refused(
         "duration = \"1s\"\n[bottleneck]\nrate = \"1Mbps\"",
@@ -158,7 +158,7 @@ fn every_quantity_needs_its_unit() {
 
 #[test]
 fn invalid_values_are_reported_with_what_is_allowed() {
-    refused(&with("\"10s\"", "\"0s\""), "duration", &["more than 0s"]);
+    refused(&with("\"10s\"", "\"0s\""), "duration", &["greater than zero"]);
     refused(&with("\"1s\"", "\"10s\""), "warm_up", &["shorter than the duration", "10s"]);
     refused(&with("\"10Mbps\"", "\"0bps\""), "bottleneck.rate", &["0bps", "between"]);
     refused(&with("\"90p\"", "\"30p\""), "bottleneck.queue.max_th", &["exceed min_th", "30p"]);

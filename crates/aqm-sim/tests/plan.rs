@@ -156,8 +156,7 @@ fn a_tcp_table_of_a_workload_without_tcp_is_refused() {
     ] {
         value["traffic"]["x"] = workload;
         let errors = Plan::of_value(value.clone(), Files::new()).unwrap_err().to_string();
-        let expected =
-            format!("traffic.x.tcp: is not used, because `{kind}` sends datagrams: leave `tcp` out");
+        let expected = format!("traffic.x.tcp: is not used, because `{kind}` sends datagrams: remove `tcp`");
         assert!(errors.lines().any(|line| line == expected), "{errors}");
     }
 }

@@ -1,5 +1,6 @@
-//! Helpers for tests: columns of a run by name, parallel runs with different seeds, comparisons of means with theory,
-//! and readers of packet files. Only tests depend on this crate, so its functions panic on errors.
+//! Helpers for tests: access to columns of a run by name, parallel runs with different seeds, comparisons of means with
+//! theory, and readers of packet files. Only tests depend on this crate, so the functions of this crate panic on
+//! errors.
 
 pub mod pcapng;
 
@@ -53,7 +54,7 @@ reader!(
     truth, Truth, bool
 );
 
-/// Returns a column of integers, some of them missing.
+/// Returns a column of integers with missing values.
 ///
 /// # Panics
 /// If the run has no such column, or the column has another type.
@@ -64,7 +65,7 @@ pub fn maybe_whole(run: &impl AsRef<[Table]>, path: &str) -> Vec<Option<u64>> {
     }
 }
 
-/// Returns a column of real numbers, some of them missing.
+/// Returns a column of real numbers with missing values.
 ///
 /// # Panics
 /// If the run has no such column, or the column has another type.
@@ -75,7 +76,7 @@ pub fn maybe_real(run: &impl AsRef<[Table]>, path: &str) -> Vec<Option<f64>> {
     }
 }
 
-/// Returns the samples of the gauge with this name of all queues and edges, in order.
+/// Returns the samples of the gauge `name` at all queues and edges, in order.
 ///
 /// # Panics
 /// If the run has no table of gauges.
@@ -99,7 +100,7 @@ pub fn words(run: &impl AsRef<[Table]>, path: &str) -> Vec<String> {
     }
 }
 
-/// Returns a column of words, some of them missing.
+/// Returns a column of words with missing values.
 ///
 /// # Panics
 /// If the run has no such column, or the column has another type.
@@ -112,8 +113,8 @@ pub fn maybe_words(run: &impl AsRef<[Table]>, path: &str) -> Vec<Option<String>>
     }
 }
 
-/// Calls `one` with the scenario `value` for each of the seeds 1 to `count`, in two threads, and returns its results in
-/// order.
+/// Calls `one` with the scenario `value` and each of the seeds 1 to `count`, in two threads. Returns the results in the
+/// order of seeds.
 ///
 /// # Panics
 /// If `one` panics.
@@ -131,7 +132,7 @@ pub fn replicate<T: Send>(value: &Value, count: u64, one: impl Fn(Value) -> T + 
     })
 }
 
-/// Returns the mean of independent values and its standard error.
+/// Returns the mean of independent values and the standard error of the mean.
 pub fn mean_and_error(values: &[f64]) -> (f64, f64) {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;
@@ -139,11 +140,11 @@ pub fn mean_and_error(values: &[f64]) -> (f64, f64) {
     (mean, (squares / (n - 1.0) / n).sqrt())
 }
 
-/// Asserts that the mean of the replications is within three standard errors of theory and within the relative
+/// Asserts that the mean of `values` differs from `theory` by at most three standard errors and by at most the relative
 /// tolerance `cap`.
 ///
 /// # Panics
-/// If the mean is outside these limits.
+/// If the mean is outside one of the two limits.
 #[track_caller]
 pub fn assert_met(what: &str, values: &[f64], theory: f64, cap: f64) {
     let (mean, error) = mean_and_error(values);

@@ -1,4 +1,4 @@
-//! Reads packet files in the pcapng format with readers that are independent of aqmlab's writer.
+//! Readers of packet files in the pcapng format, which are independent of aqmlab's writer.
 
 #![expect(
     clippy::disallowed_types,
@@ -14,7 +14,7 @@ use pcap_parser::pcapng::{Block as FileBlock, OptionCode};
 use pcap_parser::traits::{PcapNGPacketBlock as _, PcapReaderIterator as _};
 use pcap_parser::{Linktype, PcapBlockOwned, PcapError, PcapNGReader};
 
-/// A packet block of the file.
+/// A packet block of a file.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Block {
     /// Index of the interface.
@@ -25,13 +25,13 @@ pub struct Block {
     pub bytes: Vec<u8>,
     /// Length of the packet.
     pub length: u32,
-    /// Number of packets before this one that are missing in the file.
+    /// Number of packets between the previous packet in the file and this packet that are missing in the file.
     pub lost_before: u64,
-    /// Comment.
+    /// Comment on the packet, if any.
     pub comment: Option<String>,
 }
 
-/// A path whose file, if it exists, is removed at the end of a test.
+/// A path for a temporary file. If the file exists at the end of a test, the file is removed.
 pub struct TemporaryPath(PathBuf);
 
 impl Deref for TemporaryPath {
@@ -43,7 +43,7 @@ impl Deref for TemporaryPath {
 
 impl Drop for TemporaryPath {
     fn drop(&mut self) {
-        // A test that expects an error writes no file.
+        // The file does not exist if the test expects an error.
         let _ = std::fs::remove_file(&self.0);
     }
 }

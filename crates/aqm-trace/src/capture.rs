@@ -1,16 +1,18 @@
-//! A capture as a trace: pcap and pcapng of any size, read until the end or the first damage.
+//! A capture as a trace. The formats are pcap and pcapng, and captures may have any size. A capture is read to its end
+//! or to the first damaged block.
 //!
-//! Sources: pcap: Harris & Richardson, draft-ietf-opsawg-pcap; pcapng: Tuexen et al., draft-ietf-opsawg-pcapng.
-//! pcap-parser splits and parses the blocks.
+//! Sources: pcap: Harris & Richardson, draft-ietf-opsawg-pcap; pcapng: Tuexen et al., draft-ietf-opsawg-pcapng. The
+//! crate pcap-parser splits a file into blocks and parses the blocks.
 //!
 //! aqmlab's choices, where the sources are silent:
-//! - The length of a packet is its original length instead of the captured length, including the link header. Packets
+//! - The length of a packet is its original length, not its captured length, and includes the link header. Packets
 //!   longer than 65535 B, which hosts with segmentation offload record, count as 65535 B.
-//! - Timestamps decrease slightly if packets of two interfaces are merged. A packet up to a second earlier than the
-//!   previous one gets the time of the previous packet. A larger decrease is treated as damage and ends the trace.
-//! - Packets without a timestamp (pcapng's simple packet block) are skipped. pcapng's obsolete packet block is read
-//!   like the present one.
-//! - Time begins with the first packet.
+//! - Timestamps may decrease slightly if a capture contains packets of two interfaces. A packet that is up to a second
+//!   earlier than the previous packet gets the time of the previous packet. A larger decrease is treated as damage and
+//!   ends the trace.
+//! - Packets without a timestamp (pcapng's simple packet block) are skipped. pcapng's obsolete packet block is read in
+//!   the same way as the current packet block.
+//! - Time zero is the time of the first packet.
 
 use aqm_net::{Instant, Span};
 use pcap_parser::pcapng::Block;
@@ -23,24 +25,24 @@ use crate::input::Input;
 use crate::packets::{Arrival, Packets, TraceSummary};
 use aqm_net::level::Failure;
 
-/// Size of the read buffer, unless a block is longer.
+/// Initial size of the read buffer. The buffer grows if a block is longer.
 const BUFFER_BYTES: usize = 1 << 20;
-/// Maximum length of a block, because libpcap truncates packets at 256 KiB.
+/// Maximum length of a block. Valid blocks are shorter, because libpcap truncates packets at 256 KiB.
 const MAX_BLOCK: usize = 1 << 24;
-/// Maximum length of a frame on a link: jumbo frames of 9216 B with an Ethernet header and a tag. Longer frames were
-/// recorded in a host before its adapter segmented them, or after the adapter merged them.
+/// Maximum length of a frame on a link: a jumbo frame of 9216 B with an Ethernet header and a tag. A longer frame was
+/// recorded in a host, before the network adapter split the frame or after the adapter merged several frames.
 const MAX_FRAME: u32 = 9_234;
 /// pcapng's obsolete packet block, which pcap-parser does not parse.
 const OBSOLETE_PACKET: u32 = 2;
-/// Maximum decrease of timestamps.
+/// Maximum decrease of timestamps that is not treated as damage.
 const MAX_CLOCK_DECREASE: Span = Span::from_millis(1000);
-/// Maximum duration of a capture, ten years. A longer time is treated as an error.
+/// Maximum duration of a capture, which is ten years. A later timestamp is treated as damage.
 const MAX_DURATION_NANOS: i128 = 315_360_000 * NANOS;
 const NANOS: i128 = 1_000_000_000;
 
 const PCAPNG: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
-/// The magic numbers of pcap in both byte orders: with microseconds, with nanoseconds, and a variant with longer packet
-/// headers, which is known in only one byte order.
+/// The magic numbers of pcap: two for timestamps in microseconds and two for timestamps in nanoseconds, each in both
+/// byte orders, and one for a variant with longer packet headers, which occurs in only one byte order.
 const PCAP: [[u8; 4]; 5] = [
     [0xd4, 0xc3, 0xb2, 0xa1],
     [0xa1, 0xb2, 0xc3, 0xd4],
@@ -55,13 +57,13 @@ pub(crate) struct Capture<'a> {
     reader: Box<dyn PcapReaderIterator + 'a>,
     format: FormatState,
     times: Option<TimeRange>,
-    /// Whether reading has ended.
+    /// Whether the reader has ended, at the end of the file or because of an error.
     is_finished: bool,
     counts: Counts,
     warnings: Vec<String>,
 }
 
-/// State from previous blocks that is needed to parse later blocks.
+/// State of the parser that results from earlier blocks and is needed for later blocks.
 #[derive(Default)]
 struct FormatState {
     is_big_endian: bool,
@@ -73,13 +75,13 @@ struct FormatState {
 #[derive(Clone, Copy)]
 struct Interface {
     link: Result<Link, u32>,
-    /// Units of time per second.
+    /// Number of time units per second.
     units: u64,
     /// Offset in seconds, added to each timestamp.
     offset: i64,
 }
 
-/// Timestamps of the first and the last packet, in nanoseconds by the clock of the capture.
+/// Timestamps of the first and the last packet, in nanoseconds according to the clock of the capture.
 struct TimeRange {
     first: i128,
     at: i128,
@@ -117,7 +119,7 @@ enum BlockContent {
     UnsupportedLink(u32),
 }
 
-/// The reason why the reader cannot continue.
+/// The reason for which the reader cannot continue.
 enum ReadStop {
     /// More bytes must be read.
     NeedsBytes,
@@ -129,7 +131,7 @@ enum ReadStop {
 }
 
 impl<'a> Capture<'a> {
-    /// Returns whether the first bytes of a file are those of a capture.
+    /// Returns whether a file that begins with the bytes `head` is a capture.
     pub(crate) fn matches(head: &[u8]) -> bool {
         head.starts_with(&PCAPNG) || PCAP.iter().any(|magic| head.starts_with(magic))
     }
@@ -159,7 +161,7 @@ impl<'a> Capture<'a> {
         })
     }
 
-    /// Ends reading because the file is damaged.
+    /// Stops the reader because the file is damaged.
     fn end(&mut self, reason: &str) {
         self.is_finished = true;
         self.warnings.push(format!(
@@ -171,7 +173,8 @@ impl<'a> Capture<'a> {
         ));
     }
 
-    /// Resolves the reason for which the reader stopped, or ends reading.
+    /// Handles the reason for which the reader stopped: reads more bytes or enlarges the buffer if possible, and
+    /// otherwise stops the reader.
     fn resolve(&mut self, stop: ReadStop) {
         match stop {
             ReadStop::NeedsBytes => self.refill(),
@@ -181,14 +184,14 @@ impl<'a> Capture<'a> {
         }
     }
 
-    /// Reads more bytes, or ends reading.
+    /// Reads more bytes, or stops the reader if reading fails.
     fn refill(&mut self) {
         let before = self.reader.data().len();
         if self.reader.refill().is_err() {
             let error = self.input.error().unwrap_or_default();
             return self.end(&format!("reading failed: {error}"));
         }
-        // If the buffer is full, it must grow.
+        // If no bytes were read before the end of the file, the buffer is full and must grow.
         if self.reader.data().len() == before && !self.reader.reader_exhausted() {
             self.grow();
         }
@@ -207,7 +210,7 @@ impl<'a> Capture<'a> {
         }
     }
 
-    /// Returns the time of a packet, if it is valid.
+    /// Returns the time of a packet, or an error if the timestamp is invalid.
     fn packet_time(&mut self, nanos: i128) -> Result<Instant, String> {
         let times = self.times.get_or_insert(TimeRange { first: nanos, at: nanos });
         if nanos < times.at {
@@ -224,7 +227,7 @@ impl<'a> Capture<'a> {
         } else {
             times.at = nanos;
         }
-        // The check above ensures that the difference fits.
+        // The check above ensures that the difference fits into 64 bits.
         Ok(Instant::from_nanos((times.at - times.first) as u64))
     }
 }
@@ -341,12 +344,12 @@ impl Packets for Capture<'_> {
 }
 
 impl FormatState {
-    /// Updates the state from a block, or returns its packet.
+    /// Processes a block. Returns the packet if the block contains a packet; otherwise, updates the state.
     fn read_block(&mut self, block: PcapBlockOwned<'_>) -> BlockContent {
         match block {
             PcapBlockOwned::LegacyHeader(header) => {
                 self.counts_nanoseconds = header.is_nanosecond_precision();
-                // The upper half contains flags for frame check sequences.
+                // The upper half of the number contains flags for frame check sequences.
                 let number = header.network.0 as u32 & 0xffff;
                 let units = if self.counts_nanoseconds { 1_000_000_000 } else { 1_000_000 };
                 self.interfaces = vec![Interface { link: Link::of(number).ok_or(number), units, offset: 0 }];
@@ -413,8 +416,8 @@ impl FormatState {
         }
     }
 
-    /// Parses an obsolete packet block: one word with the interface and a drop counter, two words with the timestamp,
-    /// the captured length, the original length, and the frame.
+    /// Parses an obsolete packet block. The block consists of one word with the interface and a drop counter, two words
+    /// with the timestamp, the captured length, the original length, and the frame.
     fn read_obsolete_packet(&self, block: &[u8]) -> BlockContent {
         let word = |at: usize| {
             let four: [u8; 4] = block.get(at..at + 4)?.try_into().ok()?;
@@ -445,8 +448,8 @@ impl Interface {
     }
 }
 
-/// Returns the units of time per second from pcapng's option: a power of ten, or a power of two if the first bit is
-/// set.
+/// Returns the number of time units per second according to pcapng's option for the timestamp resolution. The number is
+/// a power of two if the first bit is set, and otherwise a power of ten.
 fn units(resolution: u8) -> Option<u64> {
     match resolution & 0x7f {
         power if resolution & 0x80 != 0 => 1_u64.checked_shl(power.into()),

@@ -1,5 +1,5 @@
-//! A file as a source: a capture or a list of flows, optionally compressed with gzip. The type is detected from the
-//! first bytes.
+//! A file as a source of packets. The file contains a capture or a list of flows and may be compressed with gzip. The
+//! first bytes of the file determine its type.
 
 use aqm_net::digest::Digest;
 use aqm_net::{ConfigError, Rate, Size, parameters};
@@ -17,10 +17,11 @@ parameters! {
     /// `bytes`, and optionally `rate` and `packet_bytes`). The file may be compressed with gzip.
     pub struct Config {
         /// Path of the file.
-        pub path: String = String::new(), "no default: it must be given";
-        /// Rate of the flows in a list without rates.
-        pub rate: Rate = Rate::from_bps(10_000_000), "aqmlab's choice: the fastest of the Roberts & Augé talk";
-        /// Packet size of the flows in a list without packet sizes, in bytes.
+        pub path: String = String::new(), "no default: required";
+        /// Rate of each flow, used if a list of flows contains no rates.
+        pub rate: Rate = Rate::from_bps(10_000_000),
+            "aqmlab's choice: the rate of the fastest flows in the Roberts & Augé talk";
+        /// Packet size of each flow in bytes, used if a list of flows contains no packet sizes.
         pub packet: Size = Size::from_bytes(1000), "Roberts & Augé talk, packets of the simulations";
     }
 }
@@ -28,7 +29,10 @@ parameters! {
 impl Build for Config {
     fn check(&self) -> Result<(), ConfigError> {
         if self.path.is_empty() {
-            return Err(ConfigError::at("path", "is missing: set it to a capture or a list of flows"));
+            return Err(ConfigError::at(
+                "path",
+                "is missing: set the path of a capture or of a list of flows",
+            ));
         }
         check_packet(self.packet)
     }

@@ -1,9 +1,10 @@
-//! The packets of several flows in ascending order of time. Each flow sends at a constant rate, with packets of equal
-//! size except for the last one.
+//! The packets of several flows, in ascending order of time. Each flow sends at a constant rate. All packets of a flow
+//! except the last packet have equal sizes.
 //!
-//! aqmlab's choice, where the sources are silent: a flow of B bytes at r bits per second with packets of P bytes sends
-//! packet k at its start + 8kP/r, until all its bytes are sent. The last packet contains the remaining bytes, at least
-//! 40 B. Flows in progress are in a heap. Packets with the same time are in the order of their flows' numbers.
+//! aqmlab's choice, where the sources are silent: if a flow of B bytes with the rate r, in bits per second, and packets
+//! of P bytes starts at time t, the flow sends packet k at t + 8kP/r, until all bytes are sent. The last packet
+//! contains the remaining bytes, but at least 40 B. Flows in progress are stored in a heap. Packets with equal times
+//! are in the order of their flows' numbers.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,12 +15,12 @@ use aqm_net::{Instant, Pace, Rate};
 use crate::packets::{Arrival, Key};
 use aqm_net::level::Failure;
 
-/// Minimum size of a packet in bytes: the IPv4 and TCP headers.
+/// Minimum size of a packet in bytes, which is the length of the IPv4 and TCP headers.
 pub(crate) const MIN_PACKET: u64 = 40;
 /// Maximum size of a packet in bytes.
 pub(crate) const MAX_PACKET: u64 = u16::MAX as u64;
 
-/// A flow that will be sent.
+/// A flow to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Flow {
     pub(crate) start: Instant,
@@ -29,7 +30,7 @@ pub(crate) struct Flow {
     pub(crate) packet: u16,
 }
 
-/// A sequence of flows in ascending order of their starts.
+/// A sequence of flows in ascending order of start times.
 pub(crate) trait Flows {
     /// Returns the next flow.
     fn next(&mut self) -> Result<Option<Flow>, Failure>;
@@ -40,11 +41,12 @@ pub(crate) struct Merge<F> {
     pub(crate) flows: F,
     upcoming: Option<Flow>,
     in_progress: BinaryHeap<Reverse<ActiveFlow>>,
-    /// Number of flows that have begun.
+    /// Number of flows that have started.
     flow_count: u64,
 }
 
-/// A flow in progress; ordered by the time of its next packet, then by its number.
+/// A flow in progress. Flows are ordered by the time of their next packet; flows with equal times are ordered by
+/// number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct ActiveFlow {
     next: Instant,
@@ -97,7 +99,7 @@ impl<F: Flows> Merge<F> {
         Ok(Some(arrival))
     }
 
-    /// Returns the number of flows that have begun.
+    /// Returns the number of flows that have started.
     pub(crate) fn flow_count(&self) -> u64 {
         self.flow_count
     }

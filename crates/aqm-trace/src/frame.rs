@@ -1,14 +1,15 @@
 //! Identification of a captured frame's flow.
 //!
-//! Sources: link types and their headers: the Tcpdump Group, "Link-layer header types"; PPP in HDLC-like framing: RFC
-//! 1662. etherparse parses IP, VLAN tags and extension headers.
+//! Sources: the Tcpdump Group, "Link-layer header types" (link types and their headers); RFC 1662 (PPP in HDLC-like
+//! framing). The crate etherparse parses IP, VLAN tags and extension headers.
 //!
 //! aqmlab's choices, where the sources are silent:
-//! - VLAN tags are skipped and are not part of the flow. Tunnels and MPLS are not decoded.
-//! - Ports are those of TCP, UDP, SCTP, DCCP and UDP-Lite, and zero for other protocols. Fragments have no ports,
-//!   because only the first fragment contains them, so the fragmented datagrams between two hosts are one flow.
-//! - All frames that are not IP, or are captured without their addresses, are one flow. A packet that is captured
-//!   without its ports has no ports.
+//! - VLAN tags are skipped and do not distinguish flows. Tunnels and MPLS are not decoded.
+//! - Ports are read for TCP, UDP, SCTP, DCCP and UDP-Lite, and are zero for other protocols. The ports of fragments are
+//!   also zero, because only the first fragment of a datagram contains ports. All fragmented datagrams between two
+//!   hosts are therefore one flow.
+//! - All frames that are not IP, and all frames that were captured without their addresses, are one flow. If a packet
+//!   was captured without its ports, its ports are zero.
 
 use etherparse::err::{Layer, packet::SliceError};
 use etherparse::{EtherType, IpNumber, LaxNetSlice, LaxSlicedPacket};
@@ -21,24 +22,24 @@ pub(crate) enum Link {
     Ethernet,
     /// IP without a link header.
     Raw,
-    /// Four bytes with the address family.
+    /// A link header of four bytes, which contain the address family.
     Null,
     Ppp,
-    /// Cisco framing, or PPP framing after an address byte and a control byte.
+    /// Cisco framing, or PPP framing with a preceding address byte and control byte.
     Hdlc,
     Cooked1,
     Cooked2,
 }
 
 impl Link {
-    /// Names of the supported link types, for messages.
+    /// Names of the supported link types, used in messages.
     pub(crate) const KNOWN: &str = "Ethernet, raw IP, null, loop, PPP, Cisco HDLC and Linux cooked v1 and v2";
 
-    /// Returns the link type with this number in the list of link types.
+    /// Returns the link type with this number in the Tcpdump Group's list.
     pub(crate) const fn of(number: u32) -> Option<Self> {
         Some(match number {
             1 => Self::Ethernet,
-            // Raw IP has these numbers on various systems; 228 and 229 are IPv4 and IPv6.
+            // These are the numbers of raw IP on various systems; 228 and 229 are the numbers of IPv4 and IPv6.
             12 | 14 | 101 | 228 | 229 => Self::Raw,
             0 | 108 => Self::Null,
             9 => Self::Ppp,
@@ -73,14 +74,14 @@ impl Link {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flow {
     Of(Key),
-    /// The frame ends before the ports: hosts and protocol.
+    /// The frame ends before the ports, so the key contains only the hosts and the protocol.
     Hosts(Key),
     /// The frame ends before the addresses.
     Short,
     NotIp,
 }
 
-/// First bytes of PPP in HDLC-like framing.
+/// First two bytes of PPP in HDLC-like framing.
 const HDLC_ALL_STATIONS: [u8; 2] = [0xff, 0x03];
 
 /// The flow of all frames without flow information.

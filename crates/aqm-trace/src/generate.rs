@@ -1,16 +1,16 @@
-//! A generated trace with the published properties of a real one: the OC-48 link of the Abilene network in the talk of
-//! J. Roberts with J. Augé, "Fair queueing and congestion control", 2005. Its utilisation is 16 %, its flow rates are
-//! between 10 kb/s and 10 Mb/s, and about 7000 flows are in progress.
+//! A generated trace with the published properties of a real trace. The source is the talk by J. Roberts with J. Augé,
+//! "Fair queueing and congestion control", 2005, which describes a trace of an OC-48 link of the Abilene network. The
+//! utilisation of the link is 16 %, flow rates are between 10 kb/s and 10 Mb/s, and about 7000 flows are in progress.
 //!
 //! aqmlab's choices, where the source is silent:
 //! - Flows arrive as a Poisson process. By default, sizes follow a power law. Sizes are independent of rates.
-//! - Rates follow a power law between their bounds. Its exponent is chosen such that the utilisation u of a link with
-//!   the rate C agrees with the number of flows in progress N: by Little's law, N = u C E[1/rate]. With the published
+//! - Flow rates follow a power law between their bounds. The exponent of the power law follows from the utilisation u,
+//!   the link rate C and the mean number N of flows in progress: by Little's law, N = u C E[1/rate]. With the published
 //!   numbers, the distribution is nearly log-uniform.
 //! - A flow sends packets of equal size at a constant rate.
 //! - The trace is stationary from the start: at time zero, the number of flows in progress has a Poisson distribution.
-//!   Their sizes and rates are weighted by the duration of the flows (size-biased sizes), and their progress is
-//!   uniform.
+//!   The sizes and rates of these flows are weighted by the duration of the flows (size-biased sizes), and the share
+//!   that a flow has already sent is uniformly distributed.
 
 use aqm_net::{ConfigError, Instant, Rate, Rng, Size, Span, Streams, parameters};
 use aqm_traffic::distributions::power_law::{self, PowerLaw};
@@ -26,14 +26,14 @@ use aqm_net::watch::{Unit, Watch};
 pub(crate) const OC48: Rate = Rate::from_bps(2_488_320_000);
 
 parameters! {
-    /// A generated trace with published properties instead of a capture: Poisson arrivals of flows with heavy-tailed
-    /// sizes, each sent at its own constant rate.
+    /// A generated trace with the published properties of a real trace: flows with heavy-tailed sizes arrive as a
+    /// Poisson process, and each flow is sent at its own constant rate.
     pub struct Config {
         /// Duration of the trace.
         pub duration: Span = Span::from_millis(60_000), "aqmlab's choice";
-        /// Rate of the link whose traffic the trace imitates.
+        /// Rate of the link on which the real trace was captured.
         pub line_rate: Rate = OC48, "Roberts & Augé talk: OC-48";
-        /// Mean utilisation of that link.
+        /// Mean utilisation of the link on which the real trace was captured.
         pub utilisation: f64 = 0.16, "Roberts & Augé talk";
         /// Mean number of flows in progress.
         pub flows: f64 = 7000.0, "Roberts & Augé talk";
@@ -48,7 +48,8 @@ parameters! {
     }
 }
 
-/// A heavy tail, like that of Web files, from a few packets to many.
+/// Returns the default distribution of flow sizes, from a few packets to many packets, with a heavy tail as for Web
+/// files.
 fn flow_sizes() -> distributions::Config {
     distributions::Config::power_law(power_law::Config {
         exponent: 1.2,
@@ -59,12 +60,12 @@ fn flow_sizes() -> distributions::Config {
 
 /// Maximum number of packets; a run with more packets would take days.
 const MAX_PACKETS: f64 = 1e11;
-/// Maximum number of flows in progress, because each needs memory.
+/// Maximum number of flows in progress, because each flow needs memory.
 const MAX_FLOWS: f64 = 1e7;
 
 impl Config {
     fn distributions(&self) -> Result<Distributions, ConfigError> {
-        ConfigError::unless(!self.duration.is_zero(), "duration", "must be longer than 0s")?;
+        ConfigError::unless(!self.duration.is_zero(), "duration", "must be greater than zero")?;
         let is_share = self.utilisation > 0.0 && self.utilisation <= 1.0;
         let problem = format_args!("must be above 0 and at most 1 (got {})", self.utilisation);
         ConfigError::unless(is_share, "utilisation", problem)?;
@@ -96,8 +97,8 @@ impl Config {
         Ok(Distributions { rates, per_second: offered / 8.0 / sizes.mean(), sizes })
     }
 
-    /// Returns the flows in ascending order of their starts. Of the flows in progress at time zero, only the remaining
-    /// part is returned.
+    /// Returns the flows in ascending order of start times. For flows in progress at time zero, the result contains
+    /// only the part that remains to be sent.
     pub(crate) fn flows(&self, seed: u64) -> Result<Generated, ConfigError> {
         let distributions = self.distributions()?;
         let streams = Streams::new(seed);
@@ -143,7 +144,7 @@ impl Build for Config {
     }
 }
 
-/// The distributions of a generated trace.
+/// The distributions from which a trace is generated.
 #[derive(Clone, Debug)]
 struct Distributions {
     /// Rates in bits per second.
@@ -159,9 +160,9 @@ pub(crate) struct Generated {
     distributions: Distributions,
     packet: u16,
     end: Instant,
-    /// Flows in progress at time zero, in descending order of their starts.
+    /// Flows in progress at time zero, in descending order of the times of their first remaining packets.
     initial: Vec<Flow>,
-    /// Arrival of the last flow, in seconds.
+    /// Arrival time of the last flow, in seconds.
     arrival: f64,
     gaps: Rng,
     sizes: Rng,
@@ -169,7 +170,8 @@ pub(crate) struct Generated {
 }
 
 impl Generated {
-    /// Draws the flows in progress at time zero; their number has a Poisson distribution with this mean.
+    /// Draws the flows in progress at time zero. The number of these flows has a Poisson distribution with the mean
+    /// `mean`.
     fn draw_initial_flows(&mut self, mean: f64, rng: &mut Rng) {
         let step = Exponential { mean: 1.0 };
         let rates = self.distributions.rates.weighted(-1.0);
@@ -181,7 +183,7 @@ impl Generated {
             let progress = rng.uniform() * bytes as f64;
             let packet = f64::from(self.packet);
             let next = libm::ceil(progress / packet) * packet;
-            // In the gap after its last packet, a flow has nothing left to send.
+            // A flow whose last packet has already been sent has nothing left to send.
             if next < bytes as f64 {
                 let start = Instant::START + Span::from_seconds((next - progress) * 8.0 / rate as f64);
                 let (bytes, rate) = (bytes - next as u64, Rate::from_bps(rate));
@@ -208,13 +210,13 @@ fn whole(value: f64) -> u64 {
 }
 
 impl Generated {
-    /// Returns the part of a flow that is sent before the end of the trace.
+    /// Returns the flow without the packets that would be sent after the end of the trace.
     pub(crate) fn truncate(&self, flow: Flow) -> Flow {
         let pace = flow.rate.pace();
         let packet = u64::from(flow.packet);
         let sends = |packets: u64| flow.start + pace.time_for(packets * packet) <= self.end;
         let seconds = self.end.since(flow.start).seconds();
-        // The first packet that may be too late, except for rounding.
+        // The number of packets before the end of the trace, which may be wrong by rounding.
         let mut packets = (seconds * flow.rate.bytes_per_second() / packet as f64) as u64;
         while sends(packets) {
             packets += 1;
@@ -243,7 +245,7 @@ impl Flows for Generated {
     }
 }
 
-/// The packets of the flows, until the end of the trace.
+/// The packets of all flows, up to the end of the trace.
 struct GeneratedPackets<'a> {
     merge: Merge<Generated>,
     watch: &'a Watch,

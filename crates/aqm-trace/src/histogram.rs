@@ -1,5 +1,5 @@
-//! A histogram of times in constant memory with an error below 1 %: each power of two is divided into 128 bins of equal
-//! width.
+//! A histogram of times, which needs constant memory. Each power of two is divided into 128 bins of equal width, so the
+//! error is below 1 %.
 
 use aqm_net::Span;
 
@@ -33,8 +33,8 @@ impl Histogram {
         (self.total > 0).then(|| self.nanos as f64 / self.total as f64 / 1e9)
     }
 
-    /// Returns the time in seconds that a share of all times does not exceed, at most 1 % too long; `None` if the
-    /// histogram is empty.
+    /// Returns the quantile of the times in seconds: a share `share` of all times is not longer than the result. The
+    /// result is at most 1 % too large. `None` if the histogram is empty.
     pub(crate) fn quantile(&self, share: f64) -> Option<f64> {
         let rank = libm::ceil(share * self.total as f64) as u64;
         let mut below = 0;
@@ -46,7 +46,7 @@ impl Histogram {
     }
 }
 
-/// Returns the bin of a number, from its leading bit and the next `PARTS` bits.
+/// Returns the bin of a number. The leading bit and the next `PARTS` bits of the number determine the bin.
 fn bin(nanos: u64) -> usize {
     let octave = (u64::BITS - nanos.leading_zeros()).saturating_sub(PARTS + 1);
     ((octave as usize) << PARTS) + (nanos >> octave) as usize

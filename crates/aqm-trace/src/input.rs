@@ -1,4 +1,5 @@
-//! The bytes of a file, decompressed if necessary. The bytes are counted and included in a digest as they are read.
+//! The bytes of a file, decompressed if necessary. While the file is read, its bytes are counted and included in a
+//! digest.
 
 #![expect(
     clippy::disallowed_types,
@@ -17,7 +18,7 @@ use flate2::bufread::MultiGzDecoder;
 use aqm_net::level::Failure;
 use aqm_net::watch::{Unit, Watch};
 
-/// Number of bytes from which the type of a file is detected.
+/// Number of bytes that are read to detect the type of a file.
 const HEAD_BYTES: u64 = 1 << 16;
 /// Number of bytes per read.
 const CHUNK: usize = 1 << 18;
@@ -32,7 +33,7 @@ pub(crate) struct Input<'a> {
     state: Rc<State>,
 }
 
-/// State of the bytes that were read.
+/// State that results from the bytes read so far.
 #[derive(Default)]
 struct State {
     read: Cell<u64>,
@@ -59,7 +60,7 @@ impl<'a> Input<'a> {
             Box::new(ErrorRecorder { inner: whole, state: Rc::clone(&state) })
         };
         let mut head = Vec::new();
-        // An error is recorded, and occurs again when reading continues.
+        // An error is recorded and occurs again in the next read, so the error is ignored here.
         let _ = rest.by_ref().take(HEAD_BYTES).read_to_end(&mut head);
         Ok(Self { path: path.to_owned(), is_gzip, head, rest: Some(rest), state })
     }
@@ -79,24 +80,24 @@ impl<'a> Input<'a> {
         &self.head
     }
 
-    /// Returns a reader of all bytes from the first one; an empty reader on later calls.
+    /// Returns a reader of all bytes of the file. Later calls return an empty reader.
     pub(crate) fn reader(&mut self) -> Box<dyn Read + 'a> {
         let rest = self.rest.take().unwrap_or_else(|| Box::new(io::empty()));
         Box::new(Cursor::new(self.head.clone()).chain(rest))
     }
 
-    /// Returns the error that ended reading, if any.
+    /// Returns the error because of which reading ended, if any.
     pub(crate) fn error(&self) -> Option<String> {
         self.state.error.borrow().clone()
     }
 
-    /// Returns the digest of the whole file, even if only a part of it was used.
+    /// Returns the digest of the whole file, even if only a part of the file was used.
     pub(crate) fn contents(&self) -> Result<String, Failure> {
         contents(&self.path, self.state.digest.borrow().clone(), self.state.read.get())
     }
 }
 
-/// Returns the digest of a file; `digest` already contains the first `from` bytes.
+/// Returns the digest of a file. `digest` must already include the first `from` bytes of the file.
 pub(crate) fn contents(path: &str, mut digest: Digest, from: u64) -> Result<String, Failure> {
     let mut read = || {
         let mut file = File::open(Path::new(path))?;
@@ -117,7 +118,7 @@ fn unreadable(path: &str, error: &io::Error) -> Failure {
     Failure::File(format!("{path}: cannot be read: {error}"))
 }
 
-/// A file as stored on disk.
+/// A reader of the bytes of a file as stored on disk, before decompression.
 struct RawFile<'a> {
     file: File,
     watch: &'a Watch,
@@ -134,7 +135,7 @@ impl Read for RawFile<'_> {
     }
 }
 
-/// A reader that records errors, because the layers above do not report their text.
+/// A reader that records the texts of errors, because the layers above do not report these texts.
 struct ErrorRecorder<R> {
     inner: R,
     state: Rc<State>,

@@ -1,8 +1,9 @@
-//! Traces: packets from a capture, a list of flows or a generator are replayed through a queue at a selected link rate.
-//! The results are tables.
+//! Traces. Packets from a capture, a list of flows or a generator are replayed through a queue at a selected link rate,
+//! and the results are tables.
 //!
-//! This crate does not depend on the packet level or the flow level. It opens files, but uses no sockets, threads or
-//! clocks. A file may contain arbitrary data: it is read as far as it is valid, and a warning reports the errors.
+//! This crate does not depend on the packet level or the flow level. The crate opens files, but uses no sockets,
+//! threads or clocks. A file may contain arbitrary data. A file is read as far as its contents are valid, and a warning
+//! reports the error.
 
 mod capture;
 mod file;
@@ -37,11 +38,11 @@ use crate::source::Config as SourceConfig;
 pub use scenario::Scenario;
 pub use write::write;
 
-/// Results version, which is increased whenever the same scenario and seed give different numbers; CHANGELOG contains
-/// the reasons.
+/// Version of the results. The version increases whenever the same scenario and seed yield different numbers than
+/// before; CHANGELOG contains the reasons.
 pub const RESULTS_VERSION: u32 = 2;
 
-/// The trace level: packets from a file or a generator are replayed through a queue.
+/// The trace-level model: packets from a file or a generator are replayed through a queue.
 pub struct Traces;
 
 impl Level for Traces {
@@ -108,7 +109,7 @@ impl Plan for Scenario {
     }
 }
 
-/// Returns the digest that identifies a result, given the digest of the file.
+/// Returns the digest that identifies a result. `contents` is the digest of the file.
 fn result_digest(scenario: &Scenario, contents: &str) -> String {
     level::digest(scenario, [("", contents)])
 }

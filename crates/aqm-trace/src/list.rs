@@ -1,9 +1,10 @@
-//! A list of flows as a trace: CSV with one flow per line.
+//! A list of flows as a trace. A list is a CSV file with one flow on each line.
 //!
-//! aqmlab's choice: the first line contains the names of the columns, in any order. `start_s` (in seconds) and `bytes`
-//! are required. `rate` is a text with a unit or a number of bits per second, and `packet_bytes` is a number; without
-//! these columns or with empty cells, the values of the scenario apply. Lines must be in ascending order of `start_s`.
-//! Because a list is written by hand or by a program, the first invalid line is an error.
+//! aqmlab's choice: the first line contains the names of the columns, in any order. The columns `start_s` (in seconds)
+//! and `bytes` are required. The column `rate` contains texts with a unit or numbers of bits per second, and the column
+//! `packet_bytes` contains numbers. If one of these two columns is missing or a cell is empty, the value of the
+//! scenario applies. Lines must be in ascending order of `start_s`. A list is written by hand or by a program, so the
+//! first invalid line is an error.
 
 use std::io::{BufRead, BufReader, Read};
 
@@ -15,10 +16,10 @@ use crate::input::Input;
 use crate::packets::{Arrival, Packets, TraceSummary};
 use aqm_net::level::Failure;
 
-/// Known columns, in the order in which aqmlab writes them.
+/// Names of all columns, in the order in which aqmlab writes the columns.
 pub(crate) const COLUMNS: [&str; 4] = ["start_s", "bytes", "rate", "packet_bytes"];
 
-/// Maximum start in seconds, three centuries; a later start is treated as an error.
+/// Maximum start time in seconds, which is three centuries. A later start time is treated as an error.
 const MAX_START: f64 = 1e10;
 /// Maximum size of a flow in bytes; a larger size is treated as an error.
 const MAX_BYTES: u64 = 1_000_000_000_000_000;
@@ -32,7 +33,7 @@ pub(crate) struct List<'a> {
 }
 
 impl<'a> List<'a> {
-    /// Returns whether the first bytes of a file are those of a list.
+    /// Returns whether a file that begins with the bytes `head` is a list of flows.
     pub(crate) fn matches(head: &[u8]) -> bool {
         let line = head.split(|&byte| byte == b'\n').next().unwrap_or_default();
         std::str::from_utf8(line).is_ok_and(|line| {
@@ -49,7 +50,7 @@ impl<'a> List<'a> {
             number: 0,
             columns: [None; 4],
             rate,
-            // The check of the parameter ensures that the value fits.
+            // The check of the parameter ensures that the value fits into 16 bits.
             packet: packet.bytes() as u16,
             last: Instant::START,
         };
@@ -105,7 +106,7 @@ impl Lines<'_> {
         Ok(())
     }
 
-    /// Reads a line; returns false at the end.
+    /// Reads a line. Returns false at the end of the file.
     fn read_line(&mut self) -> Result<bool, Failure> {
         self.line.clear();
         self.number += 1;
@@ -120,7 +121,7 @@ impl Lines<'_> {
         }
     }
 
-    /// Returns the cell of the line in a column; `None` if the column is missing or the cell is empty.
+    /// Returns the cell of the current line in a column; `None` if the column is missing or the cell is empty.
     fn cell(&self, column: usize) -> Option<&str> {
         let index = self.columns[column]?;
         self.line.trim_end().split(',').nth(index).map(str::trim).filter(|cell| !cell.is_empty())

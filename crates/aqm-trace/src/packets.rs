@@ -1,4 +1,4 @@
-//! The packets of a trace, and the interface of their sources.
+//! The packets of a trace, and the interface of the sources of packets.
 
 use aqm_net::level::Failure;
 use aqm_net::watch::Watch;
@@ -11,19 +11,19 @@ pub trait Build {
     /// Checks all parameters that can be checked without reading a file.
     ///
     /// # Errors
-    /// The invalid field and the allowed values.
+    /// Returns the invalid field and the allowed values.
     fn check(&self) -> Result<(), ConfigError>;
 
-    /// Begins to read or to generate the packets.
+    /// Starts to read or to generate the packets.
     ///
     /// # Errors
-    /// A file cannot be read, or is not a valid trace.
+    /// Returns an error if a file cannot be read or is not a valid trace.
     fn open<'a>(&self, seed: u64, watch: &'a Watch) -> Result<Box<dyn Packets + 'a>, Failure>;
 
     /// Returns the digest of the file; empty if the source reads no file.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// Returns an error if the file cannot be read.
     fn contents(&self) -> Result<String, Failure> {
         Ok(String::new())
     }
@@ -34,36 +34,36 @@ pub trait Packets {
     /// Returns the next packet; `None` at the end of the trace.
     ///
     /// # Errors
-    /// The file is invalid.
+    /// Returns an error if the file is invalid.
     fn next(&mut self) -> Result<Option<Arrival>, Failure>;
 
-    /// Ends the trace and returns its summary.
+    /// Closes the trace and returns a summary of the trace.
     ///
     /// # Errors
-    /// The rest of the file cannot be read.
+    /// Returns an error if the rest of the file cannot be read.
     fn close(self: Box<Self>) -> Result<TraceSummary, Failure>;
 }
 
 /// A packet of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// Arrival time by the clock of the trace.
+    /// Arrival time according to the clock of the trace.
     pub at: Instant,
-    /// Length on the wire.
+    /// Length of the packet on the link, in bytes.
     pub bytes: u16,
     /// Flow of the packet.
     pub key: Key,
 }
 
-/// The key of a flow: addresses, ports and protocol, or the number of a generated flow. Each direction of a
-/// conversation is a separate flow.
+/// The key of a flow, which consists of addresses, ports and protocol, or of the number of a generated flow. Each
+/// direction of a connection is a separate flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Key {
     /// Source address.
     pub source: u128,
     /// Destination address.
     pub destination: u128,
-    /// Ports and protocol, or the number.
+    /// Ports and protocol, or the number of a generated flow.
     pub rest: u64,
 }
 
@@ -77,7 +77,7 @@ impl Key {
 impl edge::Key for Key {
     fn hash(self) -> u64 {
         let halves = [self.source, self.destination].map(|word| [(word >> 64) as u64, word as u64]);
-        // Multiplication and rotation, as in FxHash: fast, and identical in all runs.
+        // The hash uses multiplications and rotations, as FxHash does. It is fast and the same in all runs.
         halves
             .into_iter()
             .flatten()
@@ -86,13 +86,13 @@ impl edge::Key for Key {
     }
 }
 
-/// Summary of a trace after reading.
+/// Summary of a trace that has been read.
 #[derive(Clone, Debug, Default)]
 pub struct TraceSummary {
-    /// Errors that did not prevent reading.
+    /// Messages about errors after which reading could continue or the trace could be used.
     pub warnings: Vec<String>,
-    /// Digest of the file; empty if there is none.
+    /// Digest of the file; empty if the source reads no file.
     pub contents: String,
-    /// Type and properties of the trace.
+    /// Type and properties of the trace, for the manifest.
     pub facts: Value,
 }

@@ -1,9 +1,9 @@
-//! Number of flows in progress. A flow is in progress from its first packet to its last. If two packets are further
-//! apart than a time-out, they belong to different flows.
+//! Number of flows in progress. A flow is in progress from its first packet to its last packet. If the time between two
+//! packets exceeds a time-out, the packets belong to different flows.
 //!
-//! aqmlab's choice: the last packet of a flow is identified only after the time-out, so the count lags by the time-out
-//! but is exact. A flow that began before the trace is counted only from its first packet in the trace. The first
-//! time-out of a trace is therefore excluded, and so is the last.
+//! aqmlab's choice: the last packet of a flow is identified only after the time-out, so the count is exact but lags by
+//! the time-out. A flow that began before the trace is counted only from its first packet in the trace. An interval of
+//! one time-out at the start and at the end of a trace is therefore excluded.
 
 use std::collections::VecDeque;
 
@@ -17,7 +17,7 @@ pub(crate) struct InProgress {
     idle: Span,
     begin: Instant,
     now: usize,
-    /// Starts of the flows that began within the time-out.
+    /// Start times of the flows that started less than a time-out ago.
     starts: VecDeque<Instant>,
     number: Occupancy,
     samples: Samples<ProgressRow>,
@@ -36,7 +36,7 @@ impl InProgress {
         }
     }
 
-    /// Returns the time before which a flow must have sent its last packet to be over at `now`.
+    /// Returns the horizon at `now`: a flow is over if its last packet was before the horizon.
     pub(crate) fn horizon(&self, now: Instant) -> Instant {
         now.earlier_by(self.idle)
     }
@@ -46,13 +46,13 @@ impl InProgress {
         self.starts.push_back(at);
     }
 
-    /// Records the last packet of a flow at `at`; the times of consecutive calls must not decrease.
+    /// Records that the last packet of a flow was at `at`. The times of consecutive calls must not decrease.
     pub(crate) fn end(&mut self, at: Instant) {
         self.advance(at);
         self.change(self.now - 1, at);
     }
 
-    /// Advances to `horizon`; the ends of all flows before this time must have been recorded.
+    /// Advances the count to `horizon`. The ends of all flows before this time must have been recorded.
     pub(crate) fn advance(&mut self, horizon: Instant) {
         while let Some(start) = self.starts.front().copied().filter(|start| *start <= horizon) {
             self.starts.pop_front();
@@ -66,7 +66,7 @@ impl InProgress {
         self.now = to;
     }
 
-    /// Takes the samples that are due before the events at `until`.
+    /// Takes the samples that are due at or before `until`. Samples precede events of the same time.
     fn sample_until(&mut self, until: Instant) {
         while self.samples.next() <= until {
             let at = self.samples.next();
@@ -79,7 +79,8 @@ impl InProgress {
         }
     }
 
-    /// Ends the count at the end of the trace. Returns the count, unless the trace is too short, and its samples.
+    /// Completes the count at the end of the trace. Returns the count, or `None` if the trace is too short, and the
+    /// samples of the count.
     pub(crate) fn finish(mut self, end: Instant) -> (Option<Occupancy>, Vec<ProgressRow>) {
         let horizon = self.horizon(end);
         self.advance(horizon);

@@ -1,9 +1,9 @@
-//! Replay of a trace through a queue: packets enter the queue at their own times, the link removes them, and the events
-//! are counted.
+//! Replay of a trace through a queue. Packets enter the queue at the times of the trace, the link removes packets from
+//! the queue, and all events are counted.
 //!
-//! Keys identify the flows of packets. A key is stored until its flow has been silent for `idle_timeout`. The queue
-//! identifies flows by numbers that are not reused. If a flow sends again after its time-out, it is a new flow, even if
-//! packets of the old flow are still queued.
+//! Keys identify the flows of packets. A key is stored until its flow has sent no packets for `idle_timeout`. The queue
+//! identifies flows by numbers that are not reused. If packets with the same key arrive after the time-out, these
+//! packets belong to a new flow, even if packets of the old flow are still queued.
 
 use std::cell::RefCell;
 
@@ -30,13 +30,13 @@ pub(crate) struct RunRecord {
     pub(crate) sent: u64,
 }
 
-/// The fate of a packet.
+/// The outcome for a packet at the port.
 enum Fate {
     Sent(Departure),
     Dropped(Packet, Instant),
 }
 
-/// Fates in chronological order, from both sides of a port.
+/// Outcomes in chronological order. Both the queue and the transmitter of a port append outcomes.
 #[derive(Default)]
 struct Fates(RefCell<Vec<Fate>>);
 
@@ -56,7 +56,7 @@ pub(crate) struct Replay<'a> {
     /// Number of flows so far.
     flow_count: u64,
     max_known: u32,
-    /// Number of flows that were removed only because of the maximum number of flows.
+    /// Number of flows that were removed early because the maximum number of flows was reached.
     evicted: u64,
     queued: QueuedPackets,
     packets: Slab,
@@ -68,7 +68,7 @@ pub(crate) struct Replay<'a> {
     warm_up: Instant,
     /// Counters of the port at the end of the warm-up.
     warm_up_counters: Option<Counters>,
-    /// Time of the first packet, by the clock of the trace.
+    /// Time of the first packet, according to the clock of the trace.
     first: Option<Instant>,
     now: Instant,
 }
@@ -102,8 +102,8 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Processes a packet of the trace; packets must be in ascending order of time. Returns false if the packet is
-    /// after the end of the replay.
+    /// Processes a packet of the trace. Packets must be passed in ascending order of time. Returns false if the packet
+    /// is after the end of the replay.
     pub(crate) fn accept(&mut self, arrival: Arrival) -> bool {
         let now = Instant::START + arrival.at.since(*self.first.get_or_insert(arrival.at));
         if self.settings.duration.is_some_and(|most| now > Instant::START + most) {
@@ -133,7 +133,7 @@ impl<'a> Replay<'a> {
         true
     }
 
-    /// Returns the flow of a key, which is created if necessary.
+    /// Returns the flow of a key. If the key has no flow, creates a new flow.
     fn flow(&mut self, key: Key, now: Instant) -> FlowState {
         if self.flows.len() == self.settings.max_flows && !self.flows.contains(key) {
             self.evicted += 1;
@@ -142,7 +142,7 @@ impl<'a> Replay<'a> {
         let flow = self.flows.touch(key, now);
         if flow.number == 0 {
             self.flow_count += 1;
-            // After 2^32 flows, numbers are reused; the first flow with the same number is over by then.
+            // After 2^32 flows, numbers are reused. The earlier flow with the same number is over at this time.
             *flow = FlowState { number: (self.flow_count as u32).max(1), slot: self.queued.open() };
             self.in_progress.start(now);
         }
@@ -166,7 +166,7 @@ impl<'a> Replay<'a> {
         true
     }
 
-    /// Processes the fates of packets.
+    /// Processes and removes the recorded outcomes of packets.
     fn process_fates(&mut self) {
         for fate in self.fates.0.get_mut().drain(..) {
             let (packet, at) = match fate {
@@ -263,7 +263,7 @@ impl<'a> Replay<'a> {
         let mut warnings = Vec::new();
         if in_progress.is_none() {
             warnings.push(format!(
-                "the trace of {:.6} s is too short to count the flows in progress, which requires more \
+                "the trace of {:.6} s is too short for a count of the flows in progress, which requires more \
                  than twice the `idle_timeout` of {}",
                 end.seconds(),
                 self.settings.idle_timeout
@@ -292,7 +292,8 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// Returns the shares of the time at each number of flows, from zero to the maximum.
+/// Returns the shares of the time during which each number of flows was active or in progress, from zero to the maximum
+/// number.
 fn distribution(active: &Occupancy, in_progress: Option<&Occupancy>) -> Vec<DistributionRow> {
     let total = |number: &Occupancy| -> f64 { number.seconds.iter().sum() };
     let most = active.maximum().max(in_progress.map_or(0, Occupancy::maximum));
@@ -313,14 +314,15 @@ fn distribution(active: &Occupancy, in_progress: Option<&Occupancy>) -> Vec<Dist
 /// The number of queued packets of each flow.
 #[derive(Default)]
 struct QueuedPackets {
-    /// Counters; the highest bit is set if the flow is over, so that the counter becomes free when no packet is queued.
+    /// Counters of queued packets. The highest bit of a counter is set if the flow is over, so that the counter becomes
+    /// free when no packet is queued.
     counts: Vec<u32>,
     free: Vec<u32>,
     /// Number of flows with a queued packet.
     flows: usize,
 }
 
-/// Flag of a counter whose flow is over.
+/// Bit of a counter that is set if the flow is over.
 const FLOW_OVER: u32 = 1 << 31;
 
 impl QueuedPackets {
@@ -332,7 +334,7 @@ impl QueuedPackets {
         })
     }
 
-    /// Marks the flow as over; packets of it may still be queued.
+    /// Marks the flow as finished; some of its packets may still be queued.
     fn close(&mut self, slot: u32) {
         let count = &mut self.counts[slot as usize];
         if *count == 0 {
@@ -361,7 +363,7 @@ impl QueuedPackets {
     }
 }
 
-/// Arrival times of the queued packets.
+/// Storage for the arrival times of the queued packets.
 #[derive(Default)]
 struct Slab {
     since: Vec<Instant>,

@@ -1,5 +1,5 @@
-//! Samples at regular intervals, in constant memory: if there are too many, every second sample is removed and the
-//! interval doubles.
+//! Samples at regular intervals, stored in constant memory. If the number of samples exceeds the maximum, every second
+//! sample is removed and the interval doubles.
 
 use aqm_net::{Instant, Span};
 

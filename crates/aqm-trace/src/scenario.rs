@@ -1,9 +1,10 @@
-//! The scenario of a replay. All checks that need no file are made when it is parsed.
+//! The scenario of a replay. The parser makes all checks that do not need a file.
 //!
-//! The experiment is that of J. Roberts with J. Augé, "Fair queueing and congestion control", 2005, and of A. Kortebi,
-//! L. Muscariello, S. Oueslati and J. Roberts, "Evaluating the number of active flows in a scheduler realizing fair
-//! statistical bandwidth sharing", SIGMETRICS 2005: real packets pass through a scheduler, at the rate of their link
-//! and at lower rates. A trace cannot react, so losses and delays do not slow down the senders.
+//! The experiment follows J. Roberts with J. Augé, "Fair queueing and congestion control", 2005, and A. Kortebi, L.
+//! Muscariello, S. Oueslati and J. Roberts, "Evaluating the number of active flows in a scheduler realizing fair
+//! statistical bandwidth sharing", SIGMETRICS 2005: packets of a real trace pass through a scheduler, at the rate of
+//! the original link and at lower rates. A trace cannot react to the queue, so losses and delays do not slow down the
+//! senders.
 
 use std::fmt;
 
@@ -18,25 +19,29 @@ use crate::packets::Key;
 use crate::source::Config as Source;
 
 parameters! {
-    /// A trace replayed through a queue.
+    /// A trace that is replayed through a queue.
     ///
-    /// In addition to these parameters, a scenario has `source`, a table whose `kind` is a trace source, and `queue`, a
-    /// table whose `kind` is a queue discipline (by default, `drr`). The default `limit` of the queue is 100000p at
-    /// this level, so that hardly any packets are lost, because a trace does not slow down.
+    /// In addition to these parameters, a scenario has the tables `source` and `queue`. The key `kind` of `source` is a
+    /// trace source, and the key `kind` of `queue` is a queue discipline (by default, `drr`). At this level, the
+    /// default `limit` of the queue is 100000p, so that hardly any packets are lost; a trace would not slow down after
+    /// losses.
     pub struct Settings {
         /// Rate of the link.
         pub rate: Rate = OC48, "Roberts & Augé talk: OC-48";
-        /// Duration of the replayed part, from the beginning of the trace; by default, the whole trace.
+        /// Duration of the replayed part, which starts at the beginning of the trace. By default, the whole trace is
+        /// replayed.
         pub duration: Option<Span> = None, "aqmlab's choice";
         /// Initial part of the trace that is not measured.
-        pub warm_up: Span = Span::ZERO, "aqmlab's choice: the link of a trace is in operation from the start";
+        pub warm_up: Span = Span::ZERO, "aqmlab's choice: the recorded link was already in operation";
         /// Seed of the random streams of the queue and the source.
         pub seed: u64 = 1, "aqmlab's choice";
-        /// Time without packets after which a flow is over.
-        pub idle_timeout: Span = Span::from_millis(2000), "aqmlab's choice: above the gap between 1500 B at 10 kb/s";
-        /// Maximum number of flows in memory; beyond it, the flow with the longest silence is over.
-        pub max_flows: u32 = 4_000_000, "aqmlab's choice: about half a gigabyte";
-        /// Interval at which the queue and the flows in progress are recorded; `0s` for never.
+        /// Time without packets after which a flow counts as finished.
+        pub idle_timeout: Span = Span::from_millis(2000),
+            "aqmlab's choice: longer than the interval between packets of 1500 B at 10 kb/s";
+        /// Maximum number of flows in memory. If this number is exceeded, the flow that has been idle for the longest
+        /// time counts as finished.
+        pub max_flows: u32 = 4_000_000, "aqmlab's choice: the flows need about half a gigabyte";
+        /// Interval at which the queue and the flows in progress are recorded; `0s` records neither.
         pub every: Span = Span::from_millis(100), "aqmlab's choice";
     }
 }
@@ -46,14 +51,14 @@ const KIND: &str = "drr";
 /// The default limit of the queue.
 const LIMIT: &str = "100000p";
 
-/// Value of a scenario's `level`.
+/// Value of the key `level` that selects the trace level.
 pub(crate) const TRACE: &str = "trace";
 
 /// Keys of a scenario, except `level`.
 pub(crate) const KEYS: &[&str] =
     &["rate", "duration", "warm_up", "seed", "idle_timeout", "max_flows", "every", "source", "queue"];
 
-/// The state of a flow that is not over.
+/// The state of a flow that is not finished.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FlowState {
     /// Number of the flow, unique in a replay; zero for a new flow.
@@ -62,13 +67,13 @@ pub(crate) struct FlowState {
     pub(crate) slot: u32,
 }
 
-/// A trace scenario after all checks and with all defaults, and the objects that each replay clones.
+/// A checked trace scenario with all defaults filled in, and the objects that each replay clones.
 #[derive(Clone)]
 pub struct Scenario {
     pub(crate) settings: Settings,
     queue: Queue,
     pub(crate) discipline: Box<dyn QueueDiscipline>,
-    /// An empty table with room for the maximum number of flows.
+    /// An empty table with space for the maximum number of flows.
     pub(crate) flows: Table<FlowState, Key>,
     pub(crate) source: Source,
 }
@@ -83,7 +88,7 @@ impl Scenario {
     /// Parses and checks a scenario given as a JSON value.
     ///
     /// # Errors
-    /// All errors, with their paths and the allowed values.
+    /// Returns all errors, with their paths and the allowed values.
     pub fn from_value(value: Value) -> Result<Self, ConfigErrors> {
         let mut table = TableReader::new(value)?;
         let level = table.value(LEVEL);
@@ -95,7 +100,7 @@ impl Scenario {
         }
         let queue = with_defaults(table.value("queue").unwrap_or_else(|| json!({})));
         let settings = Settings::take_from(&mut table);
-        table.check(!settings.idle_timeout.is_zero(), "idle_timeout", "must be longer than 0s");
+        table.check(!settings.idle_timeout.is_zero(), "idle_timeout", "must be greater than zero");
         let flows = table.note(Table::new(settings.max_flows));
         let queue = table.note(Queue::read(queue).map_err(|errors| errors.within("queue")));
         let discipline = queue
@@ -108,7 +113,8 @@ impl Scenario {
         table.finish(read())
     }
 
-    /// Returns the complete scenario, including all defaults; parsing it gives the same scenario.
+    /// Returns the complete scenario, including all defaults, as a JSON value; parsing the value returns the same
+    /// scenario.
     pub fn to_value(&self) -> Value {
         let mut value = json!(self.settings);
         value[LEVEL] = TRACE.into();
@@ -118,7 +124,7 @@ impl Scenario {
     }
 }
 
-/// Adds the default kind to the queue's table, and the default limit if the kind has a limit.
+/// Adds the default `kind` to the queue's table, and the default `limit` if this kind of queue has a limit.
 fn with_defaults(queue: Value) -> Value {
     let Value::Object(mut table) = queue else {
         return queue;

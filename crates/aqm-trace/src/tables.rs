@@ -1,43 +1,44 @@
 //! The tables of a replay and their schemas.
 //!
-//! Times are in seconds since the first packet. A flow is *active* while it has queued packets. As in the gauge of the
-//! fair schedulers, the packet in transmission does not count.
+//! Times are in seconds since the first packet. A flow is *active* while packets of the flow are queued. The packet in
+//! transmission does not count as queued, as in the gauge of the fair schedulers.
 
 use aqm_net::table;
 use aqm_net::table::{Row, TableDoc};
 
 table! {
-    /// The replay in one row.
+    /// The results of the replay in one row.
     ///
     /// Counts cover the whole trace; all other values cover the time after the warm-up.
     SummaryRow as "summary" {
         /// Rate of the link.
         rate_bps: Real(f64),
-        /// Time from the first packet to the last.
+        /// Time from the first packet to the last packet.
         duration_s: Real(f64),
         /// Time after the warm-up.
         measured_s: Real(f64),
         /// Number of arriving packets.
         packets: Whole(u64),
-        /// Bytes of the arriving packets.
+        /// Total size of the arriving packets.
         bytes: Whole(u64),
         /// Number of packets whose transmission began.
         sent: Whole(u64),
         /// Number of packets that the queue dropped.
         dropped: Whole(u64),
-        /// Number of queued packets at the end.
+        /// Number of packets that were queued at the end of the replay.
         waiting: Whole(u64),
-        /// Number of flows; the packets of a flow have one key and are no further apart than `idle_timeout`.
+        /// Number of flows. The packets of a flow have the same key, and the times between consecutive packets do not
+        /// exceed `idle_timeout`.
         flows: Whole(u64),
         /// Mean rate of the arriving packets.
         mean_rate_bps: Real(f64),
         /// Mean rate of the arriving packets as a share of the link's rate.
         load: Real(f64),
-        /// Bytes sent as a share of the link's capacity.
+        /// Number of bytes sent, as a share of the bytes that the link could have sent.
         utilisation: Real(f64),
         /// Time average of the number of active flows.
         mean_active: Real(f64),
-        /// Number of active flows that was not exceeded for 99.9 % of the time.
+        /// 99.9th percentile of the number of active flows, over time.
         p999_active: Whole(u64),
         /// Maximum number of active flows.
         most_active: Whole(u64),
@@ -47,22 +48,23 @@ table! {
         most_in_progress: MaybeWhole(Option<u64>),
         /// Time average of the number of queued packets.
         mean_backlog_packets: Real(f64),
-        /// Mean time of a packet from its arrival to the end of its transmission; missing if none was sent.
+        /// Mean time of a packet from its arrival to the end of its transmission; missing if no packet was sent.
         mean_sojourn_s: MaybeReal(Option<f64>),
-        /// 99th percentile of the time from arrival to the end of transmission, at most 1 % too long; missing if no
-        /// packet was sent.
+        /// 99th percentile of the time from a packet's arrival to the end of its transmission; missing if no packet was
+        /// sent. The value is at most 1 % too large.
         p99_sojourn_s: MaybeReal(Option<f64>),
     }
 }
 
 table! {
-    /// Shares of the time at which each number of flows was active or in progress, after the warm-up.
+    /// For each number of flows, the share of the time during which exactly this number of flows was active or in
+    /// progress, after the warm-up.
     DistributionRow as "distribution" {
         /// Number of flows.
         flows: Whole(u64),
-        /// Share of the time with this number of active flows.
+        /// Share of the time during which this number of flows was active.
         active_share: Real(f64),
-        /// Share of the time with this number of flows in progress; missing if the trace is too short.
+        /// Share of the time during which this number of flows was in progress; missing if the trace is too short.
         in_progress_share: MaybeReal(Option<f64>),
     }
 }
@@ -84,7 +86,8 @@ table! {
 table! {
     /// The number of flows in progress, sampled at intervals of `every`, or at longer intervals in a long trace.
     ///
-    /// The first and the last `idle_timeout` of a trace are excluded, because the number is not known there.
+    /// An interval of `idle_timeout` at the start and at the end of a trace is excluded, because the number of flows in
+    /// progress is not known there.
     ProgressRow as "in_progress" {
         /// Time of the sample.
         time_s: Real(f64),

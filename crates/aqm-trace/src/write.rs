@@ -1,9 +1,10 @@
-//! Writes a generated trace: the packets as pcap, or the flows as CSV, optionally compressed with gzip, according to
-//! the file name.
+//! Writer of generated traces. The file name determines whether the packets are written as pcap or the flows are
+//! written as CSV, and whether the file is compressed with gzip.
 //!
-//! aqmlab's choices: the capture has the link type raw IP, contains the IPv4 and UDP headers (28 bytes of each packet)
-//! and has timestamps in nanoseconds. The source address and port of a flow represent its number. For a flow that
-//! outlasts the trace, the list contains only the bytes sent within the trace.
+//! aqmlab's choices: the capture has the link type raw IP and timestamps in nanoseconds, and contains the first 28
+//! bytes of each packet, which are the IPv4 and UDP headers. The source address and source port of a flow represent the
+//! flow's number. For a flow that outlasts the trace, the list contains only the bytes that are sent before the end of
+//! the trace.
 
 #![expect(clippy::disallowed_types, clippy::disallowed_methods, reason = "a trace may be larger than memory")]
 
@@ -24,20 +25,21 @@ use crate::source::Config as Source;
 use aqm_net::level::Failure;
 use aqm_net::watch::{Stopped, Unit, Watch};
 
-/// Number of bytes that are written of each packet.
+/// Number of bytes of each packet that are written to the file.
 const HEADERS: u16 = 28;
 /// Address of flow zero, 10.0.0.0.
 const FIRST_ADDRESS: u64 = 0x0a00_0000;
 /// Number of source addresses.
 const ADDRESS_COUNT: u64 = 1 << 24;
-/// Destination of all flows: an address and a port for documentation.
+/// Destination address and port of all flows. The address is reserved for documentation.
 const DESTINATION: ([u8; 4], u16) = ([192, 0, 2, 1], 9);
 
 /// Writes the generated trace of `scenario` to `path`, which must end in `.pcap` or `.csv`, optionally followed by
-/// `.gz`. Returns the numbers of `packets` (for a capture) and `flows` that were written.
+/// `.gz`. Returns the number of `flows` and, for a capture, the number of `packets` that were written.
 ///
 /// # Errors
-/// The source is not a generator, the name has another ending, the file cannot be written, or `watch` stopped the run.
+/// Returns an error if the source is not a generator, if the name has a different ending, if the file cannot be
+/// written, or if `watch` stops the run.
 pub fn write(scenario: &Scenario, path: &str, watch: &Watch) -> Result<Value, Failure> {
     let file_error = |problem: &str| Err(Failure::File(format!("{path}: {problem}")));
     let gzip = path.strip_suffix(".gz");
@@ -57,7 +59,8 @@ pub fn write(scenario: &Scenario, path: &str, watch: &Watch) -> Result<Value, Fa
         let result =
             if gzip.is_some() { write_gzip(file, write_trace) } else { write_plain(file, write_trace) };
         if result.is_err() {
-            // An incomplete trace is removed. A failure to remove it is less important than the original error.
+            // The incomplete file is removed. If the removal fails, the original error is still the more important
+            // error.
             let _ = std::fs::remove_file(path);
         }
         result
@@ -68,7 +71,7 @@ pub fn write(scenario: &Scenario, path: &str, watch: &Watch) -> Result<Value, Fa
     })
 }
 
-/// The error that ended writing.
+/// The error because of which writing ended.
 enum WriteError {
     Trace(Failure),
     Disk(io::Error),
@@ -113,7 +116,8 @@ fn write_gzip(
 }
 
 fn capture(scenario: &Scenario, out: &mut dyn Write, watch: &Watch) -> Result<Value, WriteError> {
-    // Magic number for nanoseconds, version 2.4, captured length, link type raw IP.
+    // The header contains the magic number for nanoseconds, the version 2.4, the maximum captured length, and the link
+    // type raw IP.
     let header = [0xa1b2_3c4d_u32, 2 | 4 << 16, 0, 0, HEADERS.into(), 101];
     header.into_iter().try_for_each(|word| out.write_all(&word.to_le_bytes()))?;
     let mut packets = scenario.source.open(scenario.settings.seed, watch)?;

@@ -283,7 +283,7 @@ fn invalid_scenarios_are_rejected() {
         (json!({"source": {"kind": "file"}}), "source.path", "is missing"),
         (json!({"source": {"kind": "socket"}}), "source.kind", "allowed: `generated`, `file`"),
         (json!({"queue": {"kind": "drr", "limit": "0p"}}), "queue.limit", "at least 1p"),
-        (json!({"idle_timeout": "0s"}), "idle_timeout", "longer than 0s"),
+        (json!({"idle_timeout": "0s"}), "idle_timeout", "greater than zero"),
         (json!({"max_flows": 0}), "max_flows", "must be from 1"),
         (
             json!({"rat": "1Mbps"}),

@@ -6,11 +6,11 @@ use super::{Job, Server};
 
 /// A link that serves flows in the order of arrival.
 pub(crate) struct Fifo {
-    /// Bytes per second.
+    /// Capacity of the link, in bytes per second.
     capacity: f64,
     waiting: VecDeque<Job>,
     now: f64,
-    /// Departure time of the first flow.
+    /// Departure time of the flow in service.
     next: f64,
     carried: Vec<f64>,
 }
@@ -52,7 +52,7 @@ impl Server for Fifo {
 
     fn leave(&mut self) -> u32 {
         self.advance(self.next);
-        let job = self.waiting.pop_front().expect("a flow leaves only if there is one");
+        let job = self.waiting.pop_front().expect("a departure requires a flow in progress");
         self.start_first();
         job.slot
     }

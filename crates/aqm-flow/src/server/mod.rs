@@ -1,9 +1,9 @@
-//! Servers, which determine how a link serves the flows in progress. A server receives arriving flows and returns the
-//! next departure and its time.
+//! Servers, which determine how a link serves the flows in progress. Flows arrive at a server, and the server returns
+//! the next departure and the departure time.
 //!
 //! aqmlab's choice: the times of a fluid model are real numbers, so times in this module are seconds in an `f64`
-//! instead of integer nanoseconds. The completed work is counted when a flow departs, and never as a difference of
-//! clock readings.
+//! instead of integer nanoseconds. Carried bytes are counted when a flow departs, never as a difference of two clock
+//! readings.
 
 mod fifo;
 mod sharing;
@@ -15,38 +15,39 @@ pub(crate) use fifo::Fifo;
 pub(crate) use sharing::{Group, Sharing};
 pub(crate) use shortest::Shortest;
 
-/// A flow as a server sees it.
+/// The properties of a flow that a server needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Job {
-    /// Size in bytes; with [`Sharing`], the virtual departure time.
+    /// Size of the flow in bytes; in [`Sharing`], the virtual departure time of the flow.
     pub(crate) bytes: f64,
-    /// Number of the flow, which breaks ties.
+    /// Number of the flow. If two flows have equal `bytes`, the flow with the lower number is served first.
     pub(crate) number: u64,
-    /// Index of the flow in the run's state.
+    /// Slot of the flow in the list of flows in progress.
     pub(crate) slot: u32,
     /// Index of the flow's traffic class.
     pub(crate) class: u32,
 }
 
-/// A link that serves flows. Time never decreases, and `advance` must not go beyond `next`.
+/// A link that serves flows. Times must not decrease from call to call, and the time passed to `advance` must not be
+/// later than `next`.
 pub(crate) trait Server {
-    /// Returns the time of the next departure, which is infinite if there is none.
+    /// Returns the time of the next departure, or infinity if no flow is in progress.
     fn next(&self) -> f64;
 
     /// Serves flows until `now`.
     fn advance(&mut self, now: f64);
 
-    /// Adds a flow at the present time.
+    /// Adds a flow that arrives at the current time.
     fn join(&mut self, job: Job);
 
     /// Serves flows until `next`, and returns the slot of the departing flow.
     fn leave(&mut self) -> u32;
 
-    /// Returns the bytes that were carried for a class so far.
+    /// Returns the number of bytes that the link has carried for a class so far.
     fn carried(&self, class: usize) -> f64;
 }
 
-// The top of a heap of jobs is the job with the fewest bytes, and among equal jobs the earliest.
+// A heap of jobs returns the job with the fewest bytes first, and jobs with equal bytes in the order of their numbers.
 impl Ord for Job {
     fn cmp(&self, other: &Self) -> Ordering {
         other.bytes.total_cmp(&self.bytes).then(other.number.cmp(&self.number))
@@ -71,7 +72,8 @@ impl Eq for Job {}
 pub(crate) mod testing {
     use super::{Job, Server};
 
-    /// Returns the departure times of flows, given as arrival time, bytes and class.
+    /// Returns the departure times of `flows`. Each element of `flows` contains a flow's arrival time, size in bytes
+    /// and class.
     pub(crate) fn departures(server: &mut dyn Server, flows: &[(f64, f64, u32)]) -> Vec<f64> {
         let mut departures = vec![f64::NAN; flows.len()];
         let mut arrivals = flows.iter().enumerate().peekable();

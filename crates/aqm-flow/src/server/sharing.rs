@@ -1,29 +1,31 @@
-//! Processor sharing: at any time, every flow in progress has a share of the link, which may be weighted and is limited
-//! by the flow's peak rate.
+//! Processor sharing: at any time, every flow in progress has a share of the link. Shares may be weighted, and are
+//! limited by the flows' peak rates.
 //!
 //! Sources: L. Kleinrock, "Time-shared Systems: A Theoretical Treatment", 1967 (processor sharing, and discriminatory
-//! processor sharing with weights); D. Bertsekas & R. Gallager, "Data Networks", 1992, section 6.5.2 (max-min shares,
-//! in which flows share the capacity that others cannot use). Streaming flows have priority, and elastic flows share
-//! the remaining capacity: T. Bonald & J. W. Roberts, "Congestion at Flow Level and the Impact of User Behaviour",
-//! 2003.
+//! processor sharing with weights); D. Bertsekas & R. Gallager, "Data Networks", 1992, section 6.5.2 (max-min shares:
+//! capacity that some flows cannot use is divided among the other flows). The rule that streaming flows have priority
+//! and that elastic flows share the remaining capacity is from T. Bonald & J. W. Roberts, "Congestion at Flow Level and
+//! the Impact of User Behaviour", 2003.
 //!
-//! At any time, all flows of a group have the same rate. A group therefore needs only one virtual clock, which counts
-//! the bytes that a permanent flow would have sent, and one heap of the clock readings at which its flows are complete.
-//! An event takes O(log n) plus one step per group.
+//! At any time, all flows of a group have the same rate. A group therefore needs only one virtual clock and one heap.
+//! The virtual clock counts the bytes that a permanent flow of the group would have sent, and the heap contains the
+//! clock readings at which the group's flows complete. Processing an event takes O(log n) steps for n flows, plus one
+//! step per group.
 //!
 //! aqmlab's choice: the duration of a streaming flow is always its size divided by its peak rate. If the link cannot
-//! carry all streaming flows, each loses in proportion to its rate.
+//! carry all streaming flows, each streaming flow loses data in proportion to its rate.
 
 use std::collections::BinaryHeap;
 
 use super::{Job, Server};
 
-/// The share of the link that the flows of a class may use.
+/// The parameters that determine the share of the link for the flows of a class.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Group {
-    /// Weight: the rates of elastic flows below their peak rates are proportional to their weights.
+    /// Weight of a flow. The rates of all elastic flows that are below their peak rates are proportional to the
+    /// weights.
     pub(crate) weight: f64,
-    /// Peak rate of a flow in bytes per second; may be infinite.
+    /// Peak rate of each flow, in bytes per second; may be infinite.
     pub(crate) peak: f64,
     /// Whether the flows have priority and always send at their peak rate.
     pub(crate) streaming: bool,
@@ -34,26 +36,26 @@ struct GroupState {
     group: Group,
     /// Flows, sorted by the virtual time of their departure.
     flows: BinaryHeap<Job>,
-    /// Virtual clock in bytes; reset to zero when the group is empty, which keeps it exact.
+    /// Virtual clock in bytes. The clock is reset to zero when the group is empty, to limit rounding errors.
     clock: f64,
     /// Rate of each flow, in bytes per second.
     rate: f64,
-    /// Part of the rate that the link carries.
+    /// Part of `rate` that the link carries, in bytes per second.
     carried_rate: f64,
     carried: f64,
 }
 
 /// A link that all flows share.
 pub(crate) struct Sharing {
-    /// Bytes per second.
+    /// Capacity of the link, in bytes per second.
     capacity: f64,
     groups: Vec<GroupState>,
-    /// Elastic groups, in the order in which they reach their peak rates.
+    /// Indices of the elastic groups, in the order in which the groups reach their peak rates as the shares increase.
     elastic: Vec<usize>,
     streaming: Vec<usize>,
     now: f64,
     next: f64,
-    /// Group of the next departing flow.
+    /// Index of the group whose flow departs next.
     first: usize,
 }
 
@@ -82,7 +84,7 @@ impl Sharing {
         }
     }
 
-    /// Sets all rates, and determines the next departure.
+    /// Sets all rates and determines the next departure.
     fn update(&mut self) {
         let room = self.set_streaming_rates();
         self.set_elastic_rates(room);
@@ -97,7 +99,7 @@ impl Sharing {
         }
     }
 
-    /// Sets the rates of streaming flows to their peak rates; returns the remaining capacity.
+    /// Sets the rates of streaming flows to their peak rates, and returns the remaining capacity.
     fn set_streaming_rates(&mut self) -> f64 {
         let demand = |&number: &usize| self.groups[number].demand();
         let demand: f64 = self.streaming.iter().map(demand).sum();
@@ -110,7 +112,7 @@ impl Sharing {
         (self.capacity - demand).max(0.0)
     }
 
-    /// Sets the weighted max-min shares of the capacity `room`.
+    /// Divides the capacity `room` among the elastic flows as weighted max-min shares.
     fn set_elastic_rates(&mut self, mut room: f64) {
         let mut weights: f64 = self.elastic.iter().map(|&number| self.groups[number].weights()).sum();
         for &number in &self.elastic {
@@ -131,9 +133,9 @@ impl Sharing {
 }
 
 impl GroupState {
-    /// Returns the total peak rate of the flows.
+    /// Returns the sum of the peak rates of the group's flows.
     fn demand(&self) -> f64 {
-        // Avoids the product of zero and an infinite peak rate.
+        // The product of zero and an infinite peak rate would not be a number.
         if self.flows.is_empty() { 0.0 } else { self.flows.len() as f64 * self.group.peak }
     }
 
@@ -167,7 +169,7 @@ impl Server for Sharing {
     fn leave(&mut self) -> u32 {
         self.advance(self.next);
         let group = &mut self.groups[self.first];
-        let job = group.flows.pop().expect("a flow leaves only if there is one");
+        let job = group.flows.pop().expect("a departure requires a flow in progress");
         group.clock = if group.flows.is_empty() { 0.0 } else { job.bytes };
         self.update();
         job.slot

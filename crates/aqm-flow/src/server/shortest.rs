@@ -1,6 +1,6 @@
-//! Shortest remaining processing time: the flow with the fewest remaining bytes uses the whole link, and is preempted
-//! by any smaller flow that arrives. No discipline has a smaller mean time (L. Schrage, "A Proof of the Optimality of
-//! the Shortest Remaining Processing Time Discipline", 1968).
+//! Shortest remaining processing time: the flow with the fewest remaining bytes uses the whole link. An arriving flow
+//! with fewer bytes preempts the flow in service. No discipline achieves a smaller mean duration of flows (L. Schrage,
+//! "A Proof of the Optimality of the Shortest Remaining Processing Time Discipline", 1968).
 
 use std::collections::BinaryHeap;
 
@@ -8,14 +8,14 @@ use super::{Job, Server};
 
 /// A link that serves the flow with the fewest remaining bytes.
 pub(crate) struct Shortest {
-    /// Bytes per second.
+    /// Capacity of the link, in bytes per second.
     capacity: f64,
-    /// Flow in service, with its remaining bytes when its service last began.
+    /// Flow in service, with the number of bytes that remained at the time `since`.
     first: Option<Job>,
-    /// Other flows, with their remaining bytes.
+    /// All other flows, with their remaining bytes.
     waiting: BinaryHeap<Job>,
     now: f64,
-    /// Time at which the service of the present flow began.
+    /// Time at which the service of the flow `first` last began.
     since: f64,
     carried: Vec<f64>,
 }
@@ -34,7 +34,7 @@ impl Shortest {
 
 impl Server for Shortest {
     fn next(&self) -> f64 {
-        // Rounding must not turn the clock back.
+        // Rounding must not move the next departure before the current time.
         self.first.map_or(f64::INFINITY, |job| (self.since + job.bytes / self.capacity).max(self.now))
     }
 
@@ -59,7 +59,7 @@ impl Server for Shortest {
 
     fn leave(&mut self) -> u32 {
         self.advance(self.next());
-        let job = self.first.expect("a flow leaves only if there is one");
+        let job = self.first.expect("a departure requires a flow in progress");
         let next = self.waiting.pop();
         self.serve(next);
         job.slot

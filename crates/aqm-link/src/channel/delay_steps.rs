@@ -12,17 +12,13 @@ parameters! {
     }
 }
 
-/// Returns the delay steps of a scenario.
+/// Checks the delay steps of a scenario and returns them as pairs of a time and a delay.
 pub(super) fn read(steps: &[DelayStep]) -> Result<Vec<(Span, Span)>, ConfigErrors> {
     let mut errors = ErrorCollector::default();
     let mut read: Vec<(Span, Span)> = Vec::new();
     for (index, step) in steps.iter().enumerate() {
-        errors.check(
-            step.at.is_some(),
-            format!("{index}.at"),
-            "is missing: write a time, for example \"10s\"",
-        );
-        let problem = "is missing: write a delay, for example \"30ms\"";
+        errors.check(step.at.is_some(), format!("{index}.at"), "is missing: set a time, for example \"10s\"");
+        let problem = "is missing: set a delay, for example \"30ms\"";
         errors.check(step.delay.is_some(), format!("{index}.delay"), problem);
         let (Some(at), Some(delay)) = (step.at, step.delay) else { continue };
         if let Some(&(before, _)) = read.last() {

@@ -1,22 +1,22 @@
-//! Packet loss on a link: independent losses, or bursts of losses.
+//! Packet loss on a link, as independent losses or as bursts of losses.
 //!
 //! Bursts follow E. N. Gilbert, "Capacity of a Burst-Noise Channel", 1960, and E. O. Elliott, 1963, with the terms of
 //! `tc-netem(8)`. The channel has two states, good and bad. A packet is lost with the loss probability of the current
 //! state. After the packet, the state changes from good to bad with probability `p`, and from bad to good with
-//! probability `r`. In the long run, a share `p / (p + r)` of packets arrives in the bad state, in runs of 1 / `r`
-//! packets on average.
+//! probability `r`. In the long run, a share `p / (p + r)` of packets arrives while the channel is in the bad state. A
+//! stay in the bad state lasts for 1 / `r` packets on average.
 
 use aqm_net::{ConfigErrors, ErrorCollector, Rng, parameters};
 
 parameters! {
     /// Packet loss on the link, independent or in bursts (Gilbert-Elliott).
     pub struct Loss {
-        /// Probability that a packet is lost, independently of other packets. Write either this key, or `p` and `r`.
-        pub probability: Option<f64> = None, "no default: this, or `p` and `r`, must be given";
-        /// Probability that the state becomes bad after a packet.
-        pub p: Option<f64> = None, "no default: this and `r`, or `probability`, must be given";
-        /// Probability that the state becomes good after a packet.
-        pub r: Option<f64> = None, "no default: this and `p`, or `probability`, must be given";
+        /// Probability that a packet is lost, independently of other packets. Set either `probability`, or `p` and `r`.
+        pub probability: Option<f64> = None, "no default: either `probability`, or `p` and `r`, is required";
+        /// Probability that the channel changes from the good to the bad state after a packet.
+        pub p: Option<f64> = None, "no default: either `p` and `r`, or `probability`, is required";
+        /// Probability that the channel changes from the bad to the good state after a packet.
+        pub r: Option<f64> = None, "no default: either `r` and `p`, or `probability`, is required";
         /// Loss probability in the good state (netem's `1-k`).
         pub loss_in_good: f64 = 0.0, "tc-netem(8): default of `1-k`";
         /// Loss probability in the bad state (netem's `1-h`).
@@ -28,9 +28,9 @@ impl Loss {
     pub(super) fn check(&self) -> Result<(), ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let bursty = self.p.is_some() || self.r.is_some();
-        let problem = "write either `probability`, or `p` and `r`";
+        let problem = "set either `probability`, or `p` and `r`";
         errors.check(self.probability.is_some() != bursty, "", problem);
-        errors.check(self.p.is_some() == self.r.is_some(), "", "write both `p` and `r`, or neither");
+        errors.check(self.p.is_some() == self.r.is_some(), "", "set both `p` and `r`, or neither");
         let probabilities = [
             ("probability", self.probability),
             ("p", self.p),
@@ -47,7 +47,7 @@ impl Loss {
     }
 }
 
-/// The losses of a channel in a run.
+/// The random losses of a channel during a run.
 pub(super) struct Losses {
     rng: Rng,
     kind: Kind,
@@ -59,7 +59,7 @@ enum Kind {
 }
 
 impl Losses {
-    /// Returns a channel that begins in the good state.
+    /// Returns the losses of a channel that starts in the good state.
     pub(super) fn new(config: &Loss, rng: Rng) -> Self {
         let (in_good, in_bad) = (config.loss_in_good, config.loss_in_bad);
         let kind = match (config.p, config.r) {
@@ -69,7 +69,7 @@ impl Losses {
         Self { rng, kind }
     }
 
-    /// Draws whether the next packet is lost.
+    /// Determines at random whether the next packet is lost.
     pub(super) fn loses(&mut self) -> bool {
         match &mut self.kind {
             Kind::Random { probability } => self.rng.chance(*probability),
@@ -129,10 +129,10 @@ mod tests {
         };
         let one = |config| problems(config).join("; ");
         assert_eq!(one(Loss { probability: Some(0.1), ..Loss::default() }), "");
-        assert_eq!(one(Loss::default()), "write either `probability`, or `p` and `r`");
-        assert_eq!(one(Loss { p: Some(0.1), ..Loss::default() }), "write both `p` and `r`, or neither");
+        assert_eq!(one(Loss::default()), "set either `probability`, or `p` and `r`");
+        assert_eq!(one(Loss { p: Some(0.1), ..Loss::default() }), "set both `p` and `r`, or neither");
         let both = Loss { probability: Some(0.1), p: Some(0.1), r: Some(1.0), ..Loss::default() };
-        assert_eq!(one(both), "write either `probability`, or `p` and `r`");
+        assert_eq!(one(both), "set either `probability`, or `p` and `r`");
         let beyond = Loss { probability: Some(1.5), ..Loss::default() };
         assert_eq!(one(beyond), "probability: must be between 0 and 1 (got 1.5)");
     }

@@ -1,9 +1,9 @@
-//! The channel of a link, between the transmitter and the far end: propagation delay, which may change, loss and
-//! reordering.
+//! The channel between the transmitter and the far end of a link. The channel has a propagation delay, which may change
+//! during the run, and may lose and reorder packets.
 //!
-//! All effects are decided when a packet leaves the queue, because the end of its transmission is known then. A packet
-//! lost on the channel counts as a drop of the link with the reason `line-loss`, reported at the start of its
-//! transmission. The transmission takes its full time nevertheless.
+//! All effects on a packet are determined when the packet leaves the queue, because the end of its transmission is
+//! known at this time. A packet lost on the channel counts as a drop of the link with the reason `line-loss`, reported
+//! at the start of its transmission. The transmission of a lost packet takes as long as that of any other packet.
 
 pub mod delay_steps;
 pub mod loss;
@@ -18,36 +18,36 @@ use reordering::{Reorderer, Reordering};
 parameters! {
     /// The channel of a managed link, between its transmitter and its far end.
     ///
-    /// These keys are written next to `queue` in `[bottleneck]`, `[bottleneck.reverse]` or `[links.NAME]`.
+    /// These keys belong to the same table as `queue`: `[bottleneck]`, `[bottleneck.reverse]` or `[links.NAME]`.
     pub struct Config {
         /// Changes of the propagation delay, in order of time. Until the first step, the propagation delay is `delay`.
-        /// A packet gets the delay at the end of its transmission. If the delay decreases, packets wait for preceding
-        /// packets, so that none is overtaken.
+        /// The delay of a packet is the propagation delay at the end of its transmission. If the propagation delay
+        /// decreases, no packet overtakes a preceding packet: later packets wait.
         pub delay_steps: Vec<DelayStep> = Vec::new(), "aqmlab's choice";
         /// Period after which the delay steps repeat.
         pub delay_repeat: Option<Span> = None, "aqmlab's choice";
         /// Packet loss.
         pub loss: Option<Loss> = None, "tc-netem(8), `loss`";
-        /// Packets with an additional delay, so that other packets overtake them.
+        /// Additional delay of some packets, so that other packets overtake these packets.
         pub reordering: Option<Reordering> = None, "tc-netem(8), `delay` with jitter; terms of RFC 4737";
     }
 }
 
 impl Config {
-    /// Whether every packet has the same propagation delay.
+    /// Returns whether the channel has no impairments, so that every packet has the same propagation delay.
     pub fn is_plain(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Returns the impairments, with a propagation delay of `delay` before the first step.
+    /// Returns the impairments of the channel. Before the first step, the propagation delay is `delay`.
     ///
     /// # Errors
-    /// Every invalid field, and what is allowed.
+    /// Returns every invalid field with the allowed values.
     pub fn impairments(&self, delay: Span) -> Result<Impairments, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let steps =
             errors.take(delay_steps::read(&self.delay_steps).map_err(|wrong| wrong.within("delay_steps")));
-        let problem = "is the period of delay steps: write `delay_steps`, too";
+        let problem = "is the period of the delay steps and requires `delay_steps`";
         errors.check(self.delay_repeat.is_none() || !self.delay_steps.is_empty(), "delay_repeat", problem);
         if let (Some(steps), Some(repeat)) = (&steps, self.delay_repeat) {
             let last = steps.last().map_or(Span::ZERO, |&(at, _)| at);
@@ -77,17 +77,18 @@ pub struct Impairments {
 }
 
 impl Impairments {
-    /// The minimum propagation delay.
+    /// Returns the minimum propagation delay.
     pub fn least_delay(&self) -> Span {
         self.delays.values().min().unwrap_or_default()
     }
 
-    /// Whether packets may arrive in a different order than they were sent.
+    /// Returns whether packets may arrive in a different order than they were sent.
     pub fn reorders(&self) -> bool {
         self.reordering.is_some()
     }
 
-    /// Returns the channel of a run; `chance` contains the random streams of the link named `link`.
+    /// Returns the channel for a run. Its random numbers are from the random streams of the link named `link` in
+    /// `chance`.
     pub fn channel(&self, chance: &Streams, link: &str) -> Channel {
         let stream = |name: &str| chance.named(&format!("{name}/{link}"), 0);
         let impaired = Impaired {
@@ -109,12 +110,12 @@ pub struct Channel {
     impaired: Option<Box<Impaired>>,
 }
 
-/// What happens to a packet on a channel.
+/// Outcome of the transmission of a packet over a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
     /// The packet arrives at the far end at this time.
     At(Instant),
-    /// The transmission never ends, because the transmitter sends nothing any more.
+    /// The transmission never ends, because the transmitter has permanently stopped sending.
     Never,
     /// The channel loses the packet.
     Lost,
@@ -126,7 +127,7 @@ impl Channel {
         Self { delay, least_delay: delay, impaired: None }
     }
 
-    /// Whether every packet has the same delay.
+    /// Returns whether the channel has no impairments, so that every packet has the same delay.
     pub fn is_constant(&self) -> bool {
         self.impaired.is_none()
     }
@@ -142,7 +143,8 @@ impl Channel {
         self.least_delay
     }
 
-    /// Returns the arrival of a packet whose transmission ends at `end`. Calls must be in the order of transmission.
+    /// Returns the arrival of a packet whose transmission ends at `end`. Packets must be passed in the order of their
+    /// transmission.
     pub fn arrival(&mut self, end: Instant) -> Arrival {
         match &mut self.impaired {
             None => Arrival::At(end + self.delay),
@@ -153,13 +155,13 @@ impl Channel {
 
 struct Impaired {
     delays: Steps<Span>,
-    /// The last arrival of a packet that overtakes no other packet.
+    /// Latest arrival time of the packets without an additional delay so far.
     last: Instant,
     losses: Option<Losses>,
     reorderer: Option<Reorderer>,
 }
 
-/// No run lasts this long, and later times do not fit the clock of the simulator's event queue.
+/// A time after the end of every run. The simulator's event queue cannot store later times.
 const NEVER: Instant = Instant::from_nanos(1 << 60);
 
 impl Impaired {

@@ -1,13 +1,13 @@
-//! Packets with an additional delay, which are overtaken by other packets.
+//! Reordering: some packets have an additional delay, so that other packets overtake these packets.
 //!
-//! Terms are those of RFC 4737 and `tc-netem(8)`. netem's `reorder` works the other way round: it sends a share of
-//! packets at once and delays all others. Here all packets have the delay of the link, and a share of them has an
-//! additional delay. Packets of this share may overtake one another, too, because of their jitter.
+//! The terms are from RFC 4737 and `tc-netem(8)`. However, netem's `reorder` sends a share of the packets immediately
+//! and delays all other packets. In aqmlab, all packets have the delay of the link, and a share of the packets has an
+//! additional delay. If the additional delay has jitter, packets of this share may also overtake one another.
 
 use aqm_net::{ConfigErrors, ErrorCollector, Rng, Span, parameters};
 
 parameters! {
-    /// Additional delay of a share of packets, so that other packets overtake them.
+    /// Additional delay of a share of packets, so that other packets overtake these packets.
     pub struct Reordering {
         /// Probability that a packet gets the additional delay.
         pub probability: Option<f64> = None, "no default: required";
@@ -24,7 +24,7 @@ impl Reordering {
         errors.check(
             self.probability.is_some(),
             "probability",
-            "is missing: write the share of packets with an additional delay",
+            "is missing: set the share of packets that get an additional delay",
         );
         let is_valid = self.probability.is_none_or(|probability| (0.0..=1.0).contains(&probability));
         let problem = format!("must be between 0 and 1 (got {})", self.probability.unwrap_or_default());
@@ -33,12 +33,12 @@ impl Reordering {
     }
 }
 
-/// Draws the packets of a run that get the additional delay.
+/// Draws at random which packets of a run get the additional delay.
 pub(super) struct Reorderer {
     rng: Rng,
     probability: f64,
     delay: Span,
-    /// In nanoseconds.
+    /// Maximum jitter, in nanoseconds.
     jitter: u64,
 }
 
@@ -48,7 +48,7 @@ impl Reorderer {
         Self { rng, probability, delay: config.delay, jitter: config.jitter.nanos() }
     }
 
-    /// Returns the additional delay of the next packet, if it gets one.
+    /// Returns the additional delay of the next packet, or `None` if the packet gets no additional delay.
     pub(super) fn additional_delay(&mut self) -> Option<Span> {
         let chosen = self.rng.chance(self.probability);
         chosen.then(|| self.delay + Span::from_nanos(self.rng.below(self.jitter.saturating_add(1))))

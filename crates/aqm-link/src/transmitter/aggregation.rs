@@ -1,13 +1,13 @@
 //! A transmitter that sends packets in bursts, as Wi-Fi does (the A-MPDU of IEEE 802.11n and later).
 //!
-//! The transmitter rests until a packet is queued. It then waits until the queued packets or bytes fill a burst, but no
-//! longer than `max_wait`. After a further `gap` it sends the queued packets back to back, including packets that
-//! arrive meanwhile. The burst ends when the queue is empty or holds its packets back, after `packets` packets, or with
-//! the packet that reaches `bytes` bytes. Then the transmitter rests again; if packets are queued already, `max_wait`
-//! begins at once.
+//! The transmitter is idle until a packet is queued. The transmitter then waits until the queued packets or bytes fill
+//! a burst, but no longer than `max_wait`. After a further `gap`, the transmitter sends the queued packets back to
+//! back, including packets that arrive during the burst. The burst ends if the queue is empty or holds its packets
+//! back, after `packets` packets, or after the packet with which the burst reaches `bytes` bytes. After the burst, the
+//! transmitter is idle again. If packets are already queued at this time, the next `max_wait` starts immediately.
 //!
-//! A loaded transmitter therefore sends bursts of full size, each after a `gap`. On a lightly loaded transmitter,
-//! packets wait for `max_wait`. An outage interrupts a burst, which continues after the outage.
+//! A heavily loaded transmitter therefore sends bursts of full size, each after a `gap`. On a lightly loaded link, each
+//! burst waits for the full `max_wait`. An outage interrupts a burst, which continues after the outage.
 
 use aqm_net::{ConfigErrors, ErrorCollector, Instant, Size, Span, parameters};
 
@@ -17,8 +17,9 @@ parameters! {
     /// Transmission in bursts.
     pub struct Aggregation {
         /// Maximum number of packets in a burst.
-        pub packets: u32 = 64, "IEEE 802.11n: the window of a block acknowledgement";
-        /// Maximum number of bytes in a burst; the last packet may exceed it. By default, there is no limit.
+        pub packets: u32 = 64, "IEEE 802.11n: the window of a block acknowledgement has 64 frames";
+        /// Maximum number of bytes in a burst, which only the last packet of the burst may exceed. By default, the
+        /// number of bytes is not limited.
         pub bytes: Option<Size> = None, "aqmlab's choice";
         /// Maximum time for which the transmitter waits for a full burst.
         pub max_wait: Span = Span::from_millis(2), "aqmlab's choice";
@@ -42,7 +43,7 @@ impl Aggregation {
     }
 }
 
-/// The bursts of a transmitter.
+/// The state of a transmitter that sends in bursts.
 #[derive(Clone, Debug)]
 pub(super) struct Bursts {
     packets: u64,
@@ -55,11 +56,12 @@ pub(super) struct Bursts {
 #[derive(Clone, Copy, Debug)]
 enum State {
     Resting,
-    /// A packet is queued, and the transmitter waits for more.
+    /// A packet is queued, and the transmitter waits for more packets.
     Waiting {
         until: Instant,
     },
-    /// A burst with the packets and bytes that may still be sent, not before `from`.
+    /// A burst that starts no earlier than `from`. The other fields are the numbers of packets and bytes that the burst
+    /// may still contain.
     Sending {
         from: Instant,
         packets: u64,
@@ -68,7 +70,8 @@ enum State {
 }
 
 impl Bursts {
-    /// Returns the earliest time from `now` on at which the transmitter may send, given the queued packets `waiting`.
+    /// Returns the earliest time, at or after `now`, at which the transmitter may send, given the queued packets
+    /// `waiting`.
     pub(super) fn ready(&mut self, now: Instant, waiting: Waiting) -> Instant {
         let until = match self.state {
             State::Sending { from, .. } => return from.max(now),
@@ -88,14 +91,14 @@ impl Bursts {
     /// Records a sent packet of `bytes` bytes.
     pub(super) fn sent(&mut self, bytes: u64) {
         let State::Sending { from, packets, bytes: left } = self.state else {
-            unreachable!("a packet is sent during a burst only");
+            unreachable!("packets are sent only during a burst");
         };
         let (packets, left) = (packets - 1, left.saturating_sub(bytes));
         let over = packets == 0 || left == 0;
         self.state = if over { State::Resting } else { State::Sending { from, packets, bytes: left } };
     }
 
-    /// Ends the burst, because no packet is queued or may leave the queue.
+    /// Ends the burst because no packet is queued, or because the queue holds its packets back.
     pub(super) fn rest(&mut self) {
         self.state = State::Resting;
     }

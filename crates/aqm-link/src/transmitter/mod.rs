@@ -1,13 +1,14 @@
 //! Transmitters: the sending side of a link, with a constant or a varying rate.
 //!
-//! A [`Port`](crate::Port) calls a transmitter with a varying rate for two times, in the order of time: the next time
-//! at which it may take a packet (`ready`), and the end of a transmission that begins now (`transmit`). Both depend
-//! only on the time and on the queued packets, so a port can be served late and still yields exact times. While the
-//! transmitter sends nothing, it takes no packet. A packet in transmission stays in transmission and continues with the
-//! transmitter.
+//! A [`Port`](crate::Port) asks a transmitter with a varying rate for the next time at which the transmitter may take a
+//! packet (`ready`), and for the end of a transmission that begins now (`transmit`). The port makes these calls in the
+//! order of time. The results depend only on the time and on the queued packets, so the times are exact even if the
+//! port is served late. While the rate is zero or the link is down, the transmitter takes no packet from the queue, and
+//! a packet in transmission is interrupted and continues afterwards.
 //!
-//! Each concept has its own file: rates that change ([`rates`]), Mahimahi's opportunities ([`opportunities`]),
-//! [`outages`], which can be combined with rates and opportunities, and transmission in bursts ([`aggregation`]).
+//! Separate modules contain rates that change ([`rates`]), Mahimahi's delivery opportunities ([`opportunities`]),
+//! [`outages`], and transmission in bursts ([`aggregation`]). Outages can be combined with rates and with
+//! opportunities.
 
 pub mod aggregation;
 pub mod opportunities;
@@ -25,21 +26,22 @@ use rates::{RateStep, Rates};
 parameters! {
     /// The transmitter of a managed link, if its rate is not constant.
     ///
-    /// These keys are written next to `queue` in `[bottleneck]`, `[bottleneck.reverse]` or `[links.NAME]`. If they
-    /// determine the rate from the start of the run, `rate` may be left out, and defaults to the mean rate.
+    /// These keys belong to the same table as `queue`: `[bottleneck]`, `[bottleneck.reverse]` or `[links.NAME]`. If
+    /// these keys determine the rate from the start of the run, `rate` may be omitted and defaults to the mean rate.
     pub struct Config {
-        /// Changes of the rate, in order of time. Until the first step, the link sends at its `rate`. A packet in
-        /// transmission continues at the new rate. At `0bps` the link sends nothing.
+        /// Changes of the rate, in order of time. Until the first step, the link sends at its `rate`. If the rate
+        /// changes during the transmission of a packet, the rest of the packet is sent at the new rate. At `0bps`, the
+        /// link sends nothing.
         pub rate_steps: Vec<RateStep> = Vec::new(), "aqmlab's choice";
-        /// CSV file of rate steps: on each line a time in seconds and a rate in bits per second, or a time and a rate
-        /// with units.
+        /// CSV file of rate steps. Each line contains a time and a rate; without units, times are in seconds and rates
+        /// are in bits per second.
         pub rate_file: Option<String> = None, "aqmlab's choice";
         /// Period after which the rate steps repeat.
         pub rate_repeat: Option<Span> = None, "aqmlab's choice";
         /// Mahimahi's delivery opportunities, used instead of a rate.
         pub opportunities: Option<Opportunities> = None, "Mahimahi's mm-link, link_queue.cc";
-        /// Intervals in which the link is down. It then takes no packet from the queue, and a packet in transmission
-        /// waits.
+        /// Intervals in which the link is down. During an outage, the link takes no packet from the queue, and a packet
+        /// in transmission is interrupted and continues after the outage.
         pub outages: Vec<Outage> = Vec::new(), "aqmlab's choice";
         /// Random intervals in which the link is down.
         pub random_outages: Option<RandomOutages> = None, "aqmlab's choice";
@@ -49,7 +51,7 @@ parameters! {
 }
 
 impl Config {
-    /// Whether the rate is constant.
+    /// Returns whether the rate is constant.
     pub fn is_constant(&self) -> bool {
         *self == Self::default()
     }
@@ -60,10 +62,10 @@ impl Config {
         self.rate_file.as_deref().into_iter().chain(trace)
     }
 
-    /// Reads the rates or opportunities; `contents` returns the contents of a file by its name.
+    /// Reads the rates or opportunities. The function `contents` returns the contents of the file with a given name.
     ///
     /// # Errors
-    /// Every invalid field, and what is allowed.
+    /// Returns every invalid field with the allowed values.
     pub fn schedule<'a>(&self, contents: impl Fn(&str) -> Option<&'a str>) -> Result<Schedule, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let file = |path: &str, name: &str| {
@@ -71,13 +73,13 @@ impl Config {
             contents(name).ok_or_else(problem)
         };
         let has_rates = !self.rate_steps.is_empty() || self.rate_file.is_some();
-        let problem = "write either `rate_steps` or `rate_file`, not both";
+        let problem = "set either `rate_steps` or `rate_file`, not both";
         errors.check(self.rate_steps.is_empty() || self.rate_file.is_none(), "rate_file", problem);
-        let problem = "is the period of rate steps: write `rate_steps` or `rate_file`, too";
+        let problem = "is the period of the rate steps and requires `rate_steps` or `rate_file`";
         errors.check(has_rates || self.rate_repeat.is_none(), "rate_repeat", problem);
-        let problem = "cannot be combined with rates: leave out `rate_steps` and `rate_file`";
+        let problem = "cannot be combined with rates: remove `rate_steps` and `rate_file`";
         errors.check(self.opportunities.is_none() || !has_rates, "opportunities", problem);
-        let problem = "cannot be combined with `opportunities`: leave out one of them";
+        let problem = "cannot be combined with `opportunities`: remove one of the two";
         errors.check(self.opportunities.is_none() || self.aggregation.is_none(), "aggregation", problem);
         if let Some(opportunities) = &self.opportunities {
             let read =
@@ -97,18 +99,18 @@ impl Config {
             let last = steps.last().map_or(Span::ZERO, |&(at, _)| at);
             let problem = format_args!("must be later than the last step at {last} (got {repeat})");
             errors.check(last < repeat, "rate_repeat", problem);
-            // An event that can happen a thousand million times would prevent the run from ending.
+            // The limit prevents a run with a thousand million steps, which would practically never end.
             let least = Span::from_nanos(1000 * steps.len() as u64);
-            let problem = format_args!("must be at least {least}, 1us for each step (got {repeat})");
+            let problem = format_args!("must be at least {least}, which is 1us for each step (got {repeat})");
             errors.check(repeat >= least, "rate_repeat", problem);
         }
         errors.finish_some(steps.map(|steps| Schedule::Rates { steps, repeat: self.rate_repeat }))
     }
 
-    /// Returns the service of a transmitter with this base `rate`.
+    /// Returns the service of a transmitter. `rate` is the rate until the first rate step.
     ///
     /// # Errors
-    /// Every invalid field of outages and bursts.
+    /// Returns every invalid field of outages and bursts.
     pub fn service(&self, rate: Rate, schedule: Schedule) -> Result<Service, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let outages = outages::read(&self.outages).map_err(|wrong| wrong.within("outages"));
@@ -122,7 +124,7 @@ impl Config {
             Schedule::Opportunities(trace) => Sending::Opportunities(trace),
         };
         if let Sending::Rates(rates) = &sending {
-            let problem = "never allows the link to send: write at least one rate other than `0bps`";
+            let problem = "never allows the link to send: at least one rate must be greater than `0bps`";
             let key = if self.rate_file.is_some() { "rate_file" } else { "rate_steps" };
             errors.check(rates.peak() != Rate::default(), key, problem);
         }
@@ -139,11 +141,11 @@ impl Config {
 /// The times at which a transmitter may send.
 #[derive(Clone, Debug)]
 pub enum Schedule {
-    /// Rates: the steps and the period after which the steps repeat.
+    /// Rate steps, and the period after which the steps repeat.
     Rates {
-        /// The steps.
+        /// The rate steps, in order of time.
         steps: Vec<(Span, Rate)>,
-        /// The period.
+        /// The period after which the steps repeat, if any.
         repeat: Option<Span>,
     },
     /// Delivery opportunities.
@@ -151,8 +153,8 @@ pub enum Schedule {
 }
 
 impl Schedule {
-    /// Returns the mean rate over a period or, without a period, over the run. Zero if the mean is below the lowest
-    /// valid rate; `None` if the schedule does not contain the initial rate.
+    /// Returns the mean rate over one period or, if the steps do not repeat, over the run. Returns zero if the mean is
+    /// below the lowest valid rate, and `None` if the schedule does not contain the initial rate.
     pub fn mean_rate(&self, duration: Span) -> Option<Rate> {
         let bps = match self {
             Self::Rates { steps, repeat } => {
@@ -168,7 +170,7 @@ impl Schedule {
     }
 }
 
-/// The service of a transmitter with a varying rate. Each run builds a [`Transmitter`] from it.
+/// The parameters of a transmitter with a varying rate. Each run creates its [`Transmitter`] from a service.
 #[derive(Clone, Debug)]
 pub struct Service {
     sending: Sending,
@@ -184,13 +186,14 @@ enum Sending {
 }
 
 impl Service {
-    /// Returns the transmitter; `rng` is the random stream of its outages.
+    /// Returns the transmitter for a run. Its random outages are drawn from `rng`.
     pub fn transmitter(&self, rng: Rng) -> Transmitter {
         Transmitter::Varying(Box::new(self.running(rng)))
     }
 
-    /// Returns the number of bits that the transmitter can send between two times if packets are always queued and
-    /// bursts are ignored; `rng` is the random stream that [`transmitter`](Self::transmitter) got.
+    /// Returns the number of bits that the transmitter can send between two times if packets are always queued, without
+    /// the waiting times of bursts. `rng` must be the random stream that was passed to
+    /// [`transmitter`](Self::transmitter).
     pub fn bits(&self, rng: Rng, between: [Instant; 2]) -> f64 {
         let Varying { sending, mut outages, .. } = self.running(rng);
         match sending {
@@ -199,7 +202,7 @@ impl Service {
         }
     }
 
-    /// Returns the highest rate, or the mean rate of opportunities.
+    /// Returns the highest rate of the rate steps, or the mean rate of the delivery opportunities.
     pub fn peak(&self) -> Rate {
         match &self.sending {
             Sending::Rates(rates) => rates.peak(),
@@ -216,7 +219,7 @@ impl Service {
         rates.into_iter().flat_map(Rates::steps)
     }
 
-    /// Whether a transmission may end at the instant at which it begins.
+    /// Returns whether a transmission may begin and end at the same instant.
     pub fn takes_no_time(&self) -> bool {
         matches!(self.sending, Sending::Opportunities(_))
     }
@@ -233,9 +236,9 @@ impl Service {
 /// The sending side of a link.
 #[derive(Clone, Debug)]
 pub enum Transmitter {
-    /// A constant rate.
+    /// A transmitter with a constant rate.
     Constant(Pace),
-    /// Anything else.
+    /// A transmitter with a varying rate, delivery opportunities, outages or bursts.
     Varying(Box<Varying>),
 }
 
@@ -255,7 +258,7 @@ pub struct Varying {
     bursts: Option<Bursts>,
 }
 
-/// The queued packets and their bytes.
+/// The number of queued packets and their total size.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiting {
     pub(crate) packets: u64,
@@ -263,9 +266,9 @@ pub(crate) struct Waiting {
 }
 
 impl Varying {
-    /// Returns the earliest time from `now` on at which the transmitter may take a packet if no more packets arrive. It
-    /// is called when no transmission is in progress and packets are queued. Each `now` is the last result or a later
-    /// time, or an earlier time if the transmitter [waits for more packets](Self::waits_for_more).
+    /// Returns the earliest time, at or after `now`, at which the transmitter may take a packet if no more packets
+    /// arrive. The function may be called only if no transmission is in progress and packets are queued. `now` must not
+    /// be earlier than the previous result, unless the transmitter [waits for more packets](Self::waits_for_more).
     #[inline(never)]
     pub(crate) fn ready(&mut self, now: Instant, waiting: Waiting) -> Instant {
         if let Some(bursts) = &mut self.bursts {
@@ -280,7 +283,8 @@ impl Varying {
         }
     }
 
-    /// Returns the end of a transmission that begins at `start`, or `NEVER` if the remaining rates do not suffice.
+    /// Returns the end of a transmission that begins at `start`, or `NEVER` if the transmission cannot complete at the
+    /// remaining rates.
     #[inline(never)]
     pub(crate) fn transmit(&mut self, start: Instant, bytes: u64) -> Instant {
         if let Some(bursts) = &mut self.bursts {
@@ -292,7 +296,7 @@ impl Varying {
         }
     }
 
-    /// Returns the rate at `now`, or `None` if the transmitter has no rate.
+    /// Returns the rate at `now`, or `None` if the transmitter sends at delivery opportunities instead of at a rate.
     pub(crate) fn rate_at(&self, now: Instant) -> Option<Rate> {
         match &self.sending {
             Sending::Rates(_) if self.outages.is_down_at(now) => Some(Rate::default()),
@@ -301,7 +305,7 @@ impl Varying {
         }
     }
 
-    /// Handles a transmitter that was ready at `now` but got no packet from the queue.
+    /// Updates the transmitter after the queue supplied no packet at `now`, although the transmitter was ready.
     #[cold]
     pub(crate) fn rest(&mut self, now: Instant) {
         if let Some(bursts) = &mut self.bursts {
@@ -312,15 +316,16 @@ impl Varying {
         }
     }
 
-    /// Handles the arrival of a packet at `now` while the transmitter has nothing to send. Opportunities that precede
-    /// the arrival, according to the tie rule, are lost.
+    /// Handles the arrival of a packet at `now` while the transmitter is idle. Opportunities that precede the arrival
+    /// according to the tie rule are lost.
     pub(crate) fn begin(&mut self, now: Instant, ties: Ties) {
         if let (Sending::Opportunities(trace), Ties::DepartureFirst) = (&mut self.sending, ties) {
             trace.pass(now);
         }
     }
 
-    /// Whether the transmitter waits for more packets, so that it must be called again when a packet arrives.
+    /// Returns whether the transmitter waits for more packets, so that [`ready`](Self::ready) must be called again when
+    /// a packet arrives.
     pub(crate) fn waits_for_more(&self) -> bool {
         self.bursts.as_ref().is_some_and(Bursts::waits_for_more)
     }

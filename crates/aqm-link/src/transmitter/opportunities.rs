@@ -1,17 +1,20 @@
-//! Mahimahi's delivery opportunities: a recorded link, for example a mobile link.
+//! Mahimahi's delivery opportunities, which reproduce a recorded link, for example a mobile link.
 //!
 //! Source: R. Netravali et al., "Mahimahi: Accurate Record-and-Replay for HTTP", 2015; the program is `mm-link`, and
-//! its algorithm is in `link_queue.cc`. A trace is a list of whole milliseconds in ascending order, one on each line.
-//! At each of them, the link may deliver a fixed number of bytes (1504, although the manual says 1500). Equal lines are
-//! separate opportunities. After its last millisecond, which is its period, the trace repeats.
+//! its algorithm is in `link_queue.cc`. Each line of a trace is a time in whole milliseconds, and the times are in
+//! ascending order. At each of these times, the link may deliver a fixed number of bytes (1504, although the manual
+//! says 1500). Lines with equal times are separate opportunities. The last time is the period after which the trace
+//! repeats.
 //!
-//! Each packet counts with 4 additional bytes, the header of a TUN device, so that a packet of 1500 bytes fits exactly.
-//! At an opportunity, packets are taken from the queue while bytes of the opportunity remain. The last packet may need
-//! bytes of the next opportunity: it leaves the queue when its service begins, and departs at the opportunity that
-//! completes it. The remainder of an opportunity is lost when the queue is empty. Opportunities of a millisecond
-//! precede packets that arrive at the same time.
+//! The size of each packet is increased by 4 bytes, the header of a TUN device, so that a packet of 1500 bytes fits
+//! exactly into an opportunity. At an opportunity, packets are taken from the queue while bytes of the opportunity
+//! remain. The last of these packets may also need bytes of the next opportunity. In this case, the packet leaves the
+//! queue when its service begins, and departs at the opportunity that provides its last bytes. If the queue becomes
+//! empty, the remaining bytes of the opportunity are lost. If a packet arrives at the time of an opportunity, the
+//! opportunity precedes the arrival.
 //!
-//! aqmlab's choice, where Mahimahi stops with an error: a packet larger than an opportunity uses several opportunities.
+//! aqmlab's choice: a packet larger than an opportunity uses several opportunities, whereas Mahimahi stops with an
+//! error.
 
 use std::sync::Arc;
 
@@ -24,10 +27,10 @@ parameters! {
     pub struct Opportunities {
         /// Trace file with a whole number of milliseconds on each line.
         pub file: Option<String> = None, "no default: required";
-        /// Maximum number of bytes that leave at each opportunity.
+        /// Maximum number of bytes that the link delivers at each opportunity.
         pub bytes: Size = Size::from_bytes(1504), "Mahimahi, link_queue.hh, PACKET_SIZE";
-        /// Number of bytes added to each packet's length in the queue.
-        pub overhead: Size = Size::from_bytes(4), "Mahimahi: the header of its TUN device";
+        /// Number of bytes by which each packet is longer on this link than in the queue.
+        pub overhead: Size = Size::from_bytes(4), "Mahimahi: length of the TUN device's header";
     }
 }
 
@@ -41,7 +44,7 @@ impl Opportunities {
         errors.check(
             self.file.is_some(),
             "file",
-            "is missing: write the name of a Mahimahi trace, with a time in ms on each line",
+            "is missing: set the name of a Mahimahi trace file, which contains a time in ms on each line",
         );
         errors.check(self.bytes.bytes() > 0, "bytes", "must be at least 1B (got 0B)");
         let problem = format_args!("must be less than `bytes`, {} (got {})", self.bytes, self.overhead);
@@ -55,7 +58,7 @@ impl Opportunities {
     }
 }
 
-/// Parses the milliseconds of a trace.
+/// Parses a trace, which contains a time in milliseconds on each line.
 fn parse(content: &str) -> Result<Vec<u64>, String> {
     let mut times: Vec<u64> = Vec::new();
     for (number, line) in content.lines().enumerate() {
@@ -73,13 +76,13 @@ fn parse(content: &str) -> Result<Vec<u64>, String> {
         times.push(time);
     }
     match times.last() {
-        None => Err("is empty: write a time in ms on each line".to_owned()),
-        Some(0) => Err("ends with 0: the last line is the period, and must be at least 1".to_owned()),
+        None => Err("is empty: each line must contain a time in ms".to_owned()),
+        Some(0) => Err("ends with 0: the last line is the period and must be at least 1".to_owned()),
         Some(_) => Ok(times),
     }
 }
 
-/// One year.
+/// One leap year.
 const MAX_MILLIS: u64 = 366 * 86_400_000;
 
 /// A trace and the current position in it.
@@ -89,10 +92,10 @@ pub struct Trace {
     times: Arc<[Span]>,
     bytes: u64,
     overhead: u64,
-    /// The next opportunity: its index, and the start of its period.
+    /// Index of the next opportunity within its period.
     next: usize,
     round: Instant,
-    /// The last used opportunity: its time, and its remaining bytes.
+    /// Time of the opportunity that was used last.
     last: Instant,
     left: u64,
 }
@@ -108,13 +111,14 @@ impl Trace {
         self.times[self.times.len() - 1]
     }
 
-    /// Returns the mean rate of full packets in bits per second, with lengths as in the queue.
+    /// Returns the mean rate in bits per second if all packets have the maximum size, where the length of a packet is
+    /// the length in the queue.
     pub(super) fn mean_bps(&self) -> f64 {
         let bits = 8 * (self.bytes - self.overhead) * self.times.len() as u64;
         bits as f64 / self.period().seconds()
     }
 
-    /// Returns the number of bits that can be sent after the first time and up to the second.
+    /// Returns the number of bits that can be sent after the time `from` and up to the time `to`.
     pub(super) fn bits(mut self, outages: &mut Outages, [from, to]: [Instant; 2]) -> f64 {
         let mut opportunities = 0_u64;
         self.pass(from);
@@ -125,7 +129,7 @@ impl Trace {
         (8 * (self.bytes - self.overhead) * opportunities) as f64
     }
 
-    /// Returns the earliest time from `now` on at which a packet can be taken.
+    /// Returns the earliest time, at or after `now`, at which a packet can be taken from the queue.
     pub(super) fn ready(&mut self, now: Instant, outages: &mut Outages) -> Instant {
         if self.left > 0 && self.last == now {
             return now;
@@ -150,7 +154,7 @@ impl Trace {
         self.last
     }
 
-    /// Discards the opportunities up to `now` and the remainder of the last one.
+    /// Discards the opportunities up to `now` and the remaining bytes of the opportunity that was used last.
     pub(super) fn pass(&mut self, now: Instant) {
         self.left = 0;
         self.skip_before(now + Span::from_nanos(1));
@@ -172,7 +176,7 @@ impl Trace {
         if self.next_time() >= now {
             return;
         }
-        // The end of a period is an opportunity, too, and precedes the start of the next period.
+        // The opportunity at the end of a period precedes the start of the next period.
         let rounds = (now.since(self.round).nanos() - 1) / self.period().nanos();
         if rounds > 0 {
             self.round += self.period().saturating_mul(rounds);
@@ -182,7 +186,8 @@ impl Trace {
         self.next += self.times[self.next..].partition_point(|&time| time < since);
     }
 
-    /// Skips opportunities during outages, which are lost. Returns the time of the next opportunity.
+    /// Skips the opportunities during outages, because these opportunities are lost. Returns the time of the next
+    /// usable opportunity.
     fn skip_outages(&mut self, outages: &mut Outages) -> Instant {
         loop {
             let next = self.next_time();

@@ -1,4 +1,4 @@
-//! Outages of a link, at given times and at random times.
+//! Outages of a link, at times set in the scenario or at random times.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ parameters! {
 }
 
 parameters! {
-    /// Random outages: the link is up for an exponentially distributed time, then down for another one, and so on. It
-    /// is up at the start of the run.
+    /// Random outages: the link starts up, and then alternates between down and up after exponentially distributed
+    /// times.
     pub struct RandomOutages {
         /// Mean time for which the link is up.
         pub mean_up: Span = Span::from_millis(30_000), "aqmlab's choice";
@@ -26,11 +26,11 @@ parameters! {
 }
 
 impl RandomOutages {
-    /// Checks the mean times.
+    /// Checks the two mean times.
     pub(super) fn check(&self) -> Result<(), ConfigErrors> {
         let mut errors = ErrorCollector::default();
         for (name, mean) in [("mean_up", self.mean_up), ("mean_down", self.mean_down)] {
-            // An event that can happen a thousand million times would prevent the run from ending.
+            // The limit prevents a run with a thousand million outages, which would practically never end.
             let problem = format_args!("must be at least 1us (got {mean})");
             errors.check(mean >= Span::from_nanos(1000), name, problem);
         }
@@ -38,7 +38,7 @@ impl RandomOutages {
     }
 }
 
-/// Returns the outages of a scenario in the order of time, with adjacent and overlapping outages merged.
+/// Checks the outages of a scenario and returns them in the order of time. Adjacent and overlapping outages are merged.
 pub(super) fn read(outages: &[Outage]) -> Result<Vec<[Instant; 2]>, ConfigErrors> {
     let mut errors = ErrorCollector::default();
     let mut read: Vec<[Instant; 2]> = Vec::new();
@@ -46,7 +46,7 @@ pub(super) fn read(outages: &[Outage]) -> Result<Vec<[Instant; 2]>, ConfigErrors
         errors.check(
             outage.from.is_some(),
             format!("{index}.from"),
-            "is missing: write a time, for example \"10s\"",
+            "is missing: set a time, for example \"10s\"",
         );
         let Some(from) = outage.from.map(|from| Instant::START + from) else { continue };
         let until = outage.until.map_or(Instant::NEVER, |until| Instant::START + until);
@@ -64,10 +64,10 @@ pub(super) fn read(outages: &[Outage]) -> Result<Vec<[Instant; 2]>, ConfigErrors
     errors.finish(apart)
 }
 
-/// The outages of a link, read in the order of time.
+/// The outages of a link, which must be queried in the order of time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outages {
-    /// Disjoint, in the order of time.
+    /// The outages set in the scenario: disjoint, and in the order of time.
     given: Arc<[[Instant; 2]]>,
     /// Index of the first outage that has not ended.
     next: usize,
@@ -78,7 +78,7 @@ pub(super) struct Outages {
 #[derive(Clone, Debug)]
 struct Random {
     rng: Rng,
-    /// In nanoseconds.
+    /// Mean time for which the link is up, in nanoseconds.
     mean_up: f64,
     mean_down: f64,
     outage: [Instant; 2],
@@ -98,8 +98,8 @@ impl Outages {
         self
     }
 
-    /// Whether the link is down at `now`, and the time until which this state is certain. Times must not decrease from
-    /// call to call.
+    /// Returns whether the link is down at `now`, and the time until which this state certainly lasts. Times must not
+    /// decrease from call to call.
     #[inline]
     pub(super) fn at(&mut self, now: Instant) -> (bool, Instant) {
         if self.given.is_empty() && self.random.is_none() {
@@ -115,13 +115,14 @@ impl Outages {
         let given = self.given.get(self.next).map_or([Instant::NEVER; 2], |&outage| outage);
         let random = self.random.as_mut().map_or([Instant::NEVER; 2], |random| random.at(now));
         let down = given[0] <= now || random[0] <= now;
-        // While the link is down, the latest end of the outages that have begun counts; while it is up, the earliest
-        // start.
+        // While the link is down, the state lasts until the latest end of the outages that have begun. While the link
+        // is up, the state lasts until the earliest start of an outage.
         let ends = [given, random].into_iter().filter(|outage| outage[0] <= now).map(|outage| outage[1]);
         (down, ends.max().unwrap_or_else(|| given[0].min(random[0])))
     }
 
-    /// Whether the link is down at `now`. Of the random outages, only the one of the last call is known.
+    /// Returns whether the link is down at `now`. Considers only the random outage that the last call of
+    /// [`at`](Self::at) returned.
     pub(super) fn is_down_at(&self, now: Instant) -> bool {
         let covers = |[from, until]: &[Instant; 2]| *from <= now && now < *until;
         self.given.iter().any(covers) || self.random.as_ref().is_some_and(|random| covers(&random.outage))
@@ -129,7 +130,7 @@ impl Outages {
 }
 
 impl Random {
-    /// Returns the outage at `now`, or the next one.
+    /// Returns the outage at `now` or, if the link is up, the next outage.
     fn at(&mut self, now: Instant) -> [Instant; 2] {
         while self.outage[1] <= now {
             self.advance();
@@ -143,7 +144,7 @@ impl Random {
     }
 }
 
-/// Draws an exponentially distributed time with this mean in nanoseconds, at least 1 ns.
+/// Draws an exponentially distributed time of at least 1 ns. `mean` is in nanoseconds.
 fn exponential(mean: f64, rng: &mut Rng) -> Span {
     Span::from_nanos(((-libm::log(rng.uniform_positive()) * mean + 0.5) as u64).max(1))
 }

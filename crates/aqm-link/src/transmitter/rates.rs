@@ -1,8 +1,9 @@
 //! A transmitter whose rate changes in steps.
 //!
-//! A packet in transmission continues at the new rate: it departs when the integral of the rate since the start of its
-//! transmission equals its length. The integral is exact, and its end is rounded to the nearest nanosecond, as with a
-//! constant rate. At a rate of zero the transmitter takes no packet.
+//! If the rate changes during the transmission of a packet, the rest of the packet is sent at the new rate. The packet
+//! departs when the integral of the rate since the start of its transmission equals its length. The integral is
+//! computed exactly, and the departure time is rounded to the nearest nanosecond, as with a constant rate. While the
+//! rate is zero, the transmitter takes no packet.
 
 use aqm_net::parameters;
 use aqm_net::{ConfigErrors, ErrorCollector, Instant, Pace, Quantity, Rate, RateOrZero, Span, Steps};
@@ -14,22 +15,18 @@ parameters! {
     pub struct RateStep {
         /// Time of the change.
         pub at: Option<Span> = None, "no default: required";
-        /// New rate; `0bps` means that nothing is sent.
+        /// New rate; at `0bps`, the link sends nothing.
         pub rate: Option<RateOrZero> = None, "no default: required";
     }
 }
 
-/// Returns the rate steps of a scenario.
+/// Checks the rate steps of a scenario and returns them as pairs of a time and a rate.
 pub(super) fn read(steps: &[RateStep]) -> Result<Vec<(Span, Rate)>, ConfigErrors> {
     let mut errors = ErrorCollector::default();
     let mut read: Vec<(Span, Rate)> = Vec::new();
     for (index, step) in steps.iter().enumerate() {
-        errors.check(
-            step.at.is_some(),
-            format!("{index}.at"),
-            "is missing: write a time, for example \"10s\"",
-        );
-        let problem = "is missing: write a rate, for example \"5Mbps\" or \"0bps\"";
+        errors.check(step.at.is_some(), format!("{index}.at"), "is missing: set a time, for example \"10s\"");
+        let problem = "is missing: set a rate, for example \"5Mbps\" or \"0bps\"";
         errors.check(step.rate.is_some(), format!("{index}.rate"), problem);
         let (Some(at), Some(rate)) = (step.at, step.rate) else { continue };
         if let Some(&(before, _)) = read.last() {
@@ -41,7 +38,7 @@ pub(super) fn read(steps: &[RateStep]) -> Result<Vec<(Span, Rate)>, ConfigErrors
     errors.finish(read)
 }
 
-/// Parses the rate steps of a file with a time and a rate on each line.
+/// Parses a file of rate steps. Each line contains a time and a rate.
 pub(super) fn parse(content: &str) -> Result<Vec<(Span, Rate)>, String> {
     let mut steps: Vec<(Span, Rate)> = Vec::new();
     let (mut unit, mut first) = ("bps", true);
@@ -72,13 +69,14 @@ pub(super) fn parse(content: &str) -> Result<Vec<(Span, Rate)>, String> {
     }
     if steps.is_empty() {
         return Err(
-            "contains no steps: write a time in seconds and a rate in bits per second on each line".into()
+            "contains no rate steps: each line must contain a time in seconds and a rate in bits per second"
+                .into(),
         );
     }
     Ok(steps)
 }
 
-/// Returns the unit of the rates if `fields` are the column names.
+/// If `fields` are column names, returns the unit of the rate column.
 fn header(fields: &[&str]) -> Option<&'static str> {
     let [time, rate] = fields else { return None };
     let units = ["bps", "kbps", "Mbps", "Gbps"].into_iter();
@@ -98,7 +96,7 @@ fn step(fields: &[&str], unit: &str) -> Result<(Span, Rate), String> {
     Ok((Span::parse(&with_unit(at, "s"))?, RateOrZero::parse(&with_unit(rate, unit))?.or_zero()))
 }
 
-/// A rate, and the transmission time of a byte if the rate is not zero.
+/// A rate and, if the rate is not zero, the transmission time of a byte.
 #[derive(Clone, Copy, Debug)]
 struct Speed {
     rate: Rate,
@@ -122,13 +120,13 @@ const NANOS: u128 = 1_000_000_000;
 
 impl Rates {
     pub(super) fn new(rate: Rate, steps: Vec<(Span, Rate)>, repeat: Option<Span>) -> Self {
-        // If the rate does not change any more, no changes are searched for.
+        // If all steps have the same rate, repeating the steps would not change the rate.
         let repeat = repeat.filter(|_| steps.iter().any(|step| step.1 != steps[0].1));
         let steps: Vec<_> = steps.into_iter().map(|(at, rate)| (at, Speed::of(rate))).collect();
         Self(Steps::new(Speed::of(rate), steps, repeat))
     }
 
-    /// Returns the rate at any time.
+    /// Returns the rate at `now`, which may be any time of the run.
     pub(super) fn rate_at(&self, now: Instant) -> Rate {
         self.0.value_at(now).rate
     }
@@ -142,7 +140,7 @@ impl Rates {
         self.0.values().map(|speed| speed.rate).max().unwrap_or_default()
     }
 
-    /// Returns the speed at `now`, and the time until which the speed is certain.
+    /// Returns the speed at `now`, and the time until which the speed certainly does not change.
     #[inline]
     fn at(&mut self, now: Instant, outages: &mut Outages) -> (Speed, Instant) {
         let (speed, until) = self.0.at(now);
@@ -155,7 +153,7 @@ impl Rates {
         }
     }
 
-    /// Returns the earliest time from `now` on at which the rate is not zero.
+    /// Returns the earliest time, at or after `now`, at which the rate is not zero.
     pub(super) fn ready(&mut self, mut now: Instant, outages: &mut Outages) -> Instant {
         loop {
             let (speed, until) = self.at(now, outages);
@@ -174,7 +172,7 @@ impl Rates {
                 return end;
             }
         }
-        // In units of 1e-9 bits, so that all quantities are whole numbers at any rate.
+        // The unit is 1e-9 bits, so that all quantities are whole numbers at any rate.
         let mut left = 8 * u128::from(bytes) * NANOS;
         let (mut now, mut speed, mut until) = (start, speed, until);
         loop {

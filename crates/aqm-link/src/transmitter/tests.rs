@@ -13,14 +13,14 @@ fn at(nanos: u64) -> Instant {
     Instant::from_nanos(nanos)
 }
 
-/// Reads a config; every file has this content.
+/// Reads a config. Every file that the config names has the contents `content`.
 fn read(config: Value, content: &str) -> Result<Service, ConfigErrors> {
     let config = <Config as aqm_net::Parameter>::read(config)?;
     let schedule = config.schedule(|_| Some(content))?;
     config.service(Rate::from_bps(8_000_000), schedule)
 }
 
-/// Returns a service with one byte per microsecond, changed by `config`.
+/// Returns a service with a base rate of one byte per microsecond and the keys in `config`.
 fn service(config: Value) -> Service {
     read(config, "").unwrap()
 }
@@ -29,8 +29,8 @@ fn rng() -> Rng {
     Streams::new(1).named("line", 0)
 }
 
-/// Sends packets that arrive at the given nanoseconds, with the given sizes, through an unlimited queue. Returns the
-/// start and the end of each transmission.
+/// Sends packets through an unlimited queue. `arrivals` contains the arrival time in nanoseconds and the size of each
+/// packet. Returns the start and the end of each transmission.
 fn sent(service: &Service, arrivals: &[(u64, u16)]) -> Vec<(u64, u64)> {
     let config = aqm_queue::Config::read(json!({"kind": "drop-tail", "limit": "100000p"})).unwrap();
     let queue = config.build(Rate::from_bps(8_000_000)).unwrap();
@@ -54,7 +54,8 @@ fn a_packet_continues_at_the_current_rate() {
     let steps = json!({"rate_steps": [
         {"at": "1ms", "rate": "4Mbps"}, {"at": "2ms", "rate": "0bps"}, {"at": "5ms", "rate": "24Mbps"},
     ]});
-    // 500 bytes before 1 ms, 500 bytes before 2 ms, nothing until 5 ms, and the rest at 3 bytes per microsecond.
+    // The link sends 500 bytes before 1 ms, 500 bytes before 2 ms, nothing until 5 ms, and then 3 bytes per
+    // microsecond.
     let found = sent(&service(steps), &[(500_000, 1300), (600_000, 300), (7_000_000, 300)]);
     assert_eq!(found, [(500_000, 5_100_000), (5_100_000, 5_200_000), (7_000_000, 7_100_000)]);
 }
@@ -120,7 +121,7 @@ fn steps_to_the_same_rate_equal_a_constant_rate() {
         for _ in 0..200 {
             let bytes = 1 + rng.below(9000);
             let end = rates.transmit(now, bytes, &mut Outages::default());
-            // Where a step falls into a transmission, half nanoseconds may be rounded differently.
+            // If the rate changes during a transmission, half nanoseconds may be rounded differently.
             assert!((now + rate.pace().time_for(bytes)).nanos().abs_diff(end.nanos()) <= 1);
             now = end;
         }
@@ -154,8 +155,8 @@ fn random_outages_have_their_means() {
     assert!((f64::from(changes) / 80_000.0 - 1.0).abs() < 0.02, "{changes}");
 }
 
-/// Mahimahi's link queue, opportunity by opportunity. Returns the start and the end of each packet's service for
-/// packets with the given arrival times in nanoseconds.
+/// A reference queue that processes each of Mahimahi's opportunities explicitly. `arrivals` contains the arrival time
+/// in nanoseconds and the size of each packet. Returns the start and the end of each packet's service.
 fn mahimahi(trace: &[u64], arrivals: &[(u64, u16)]) -> Vec<(u64, u64)> {
     let (mut queue, mut left_of_packet) = (VecDeque::new(), 0);
     let mut found: Vec<(u64, u64)> = Vec::new();
@@ -164,7 +165,7 @@ fn mahimahi(trace: &[u64], arrivals: &[(u64, u16)]) -> Vec<(u64, u64)> {
     loop {
         for &line in trace {
             let now = (base + line) * MILLI;
-            // Packets that arrive at this instant join after the opportunity.
+            // Packets that arrive at the time of the opportunity join the queue after the opportunity.
             while let Some((_, &(_, bytes))) = coming.next_if(|(_, (time, _))| *time < now) {
                 queue.push_back(u64::from(bytes) + 4);
             }
@@ -208,7 +209,7 @@ fn opportunities_are_those_of_mahimahi() {
         }
         let (mut arrivals, mut now) = (Vec::new(), 0);
         for _ in 0..60 {
-            // Half of the arrivals are at whole milliseconds, where the order matters.
+            // Half of the arrivals are at whole milliseconds, so that the order of arrivals and opportunities matters.
             now += rng.below(4) * MILLI / 2;
             let small = if rng.chance(0.5) { 40 } else { 1 + rng.below(1500) };
             arrivals.push((now, if rng.chance(0.4) { 1500 } else { small as u16 }));
@@ -242,7 +243,7 @@ fn small_packets_share_an_opportunity_and_a_packet_may_span_two() {
     // At 1 ms: 500, 500 and 504 of 1504 bytes. At 2 ms: 1000 and 504. At 3 ms: 496, and the remainder is lost.
     let expected = [milli(1, 1), milli(1, 1), milli(1, 2), milli(2, 3), milli(4, 4)];
     assert_eq!(sent(&opportunities(&[1]), &arrivals), expected);
-    // Twice as large as an opportunity, which makes Mahimahi stop.
+    // The packet is twice as large as an opportunity; Mahimahi would stop with an error.
     assert_eq!(sent(&opportunities(&[1]), &[(0, 3000)]), [milli(1, 2)]);
 }
 
@@ -340,7 +341,7 @@ fn invalid_transmitters_are_refused() {
         (
             json!({"rate_file": "f", "rate_repeat": "1us"}),
             "0,1000\n1e-7,2000\n",
-            "rate_repeat: must be at least 2us, 1us for each step (got 1us)",
+            "rate_repeat: must be at least 2us, which is 1us for each step (got 1us)",
         ),
         (json!({"rate_file": "f"}), "1,5\n1,6\n", "rate_file: line 1: `5bps` must be between 16bps"),
         (
@@ -365,11 +366,11 @@ fn invalid_transmitters_are_refused() {
             "rate_file: line 1: must have 2 columns, a time and a rate (got 3)",
         ),
         (json!({"rate_file": "f"}), "rate_bps,time_s\n1,50", "rate_file: line 1: `rate_bps` is not a number"),
-        (json!({"rate_file": "f"}), "# none", "rate_file: contains no steps"),
+        (json!({"rate_file": "f"}), "# none", "rate_file: contains no rate steps"),
         (
             json!({"rate_file": "f", "rate_steps": [{"at": "1s", "rate": "0bps"}]}),
             "0,16",
-            "rate_file: write either",
+            "rate_file: set either",
         ),
         (json!({"opportunities": {}}), "", "opportunities.file: is missing"),
         (json!({"opportunities": {"file": "f"}}), "", "opportunities.file: is empty"),

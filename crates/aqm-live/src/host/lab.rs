@@ -1,8 +1,9 @@
-//! A lab: hosts in network namespaces, each with a TUN device, without access to other networks.
+//! A lab: hosts without access to other networks. Each host is a network namespace with a TUN device.
 //!
-//! Source: Linux, network_namespaces(7). The namespaces have no names and contain no processes; only file descriptors
-//! of this process refer to them, so they disappear with this process. The machine's own network is neither read nor
-//! changed. `unshare` and `setns` affect single threads, so each task in a host runs in its own thread.
+//! Source: Linux, network_namespaces(7). The namespaces have no names and initially contain no processes. Only file
+//! descriptors of this process refer to the namespaces, so the namespaces disappear when this process ends. The
+//! machine's own network is neither read nor changed. `unshare` and `setns` affect only the calling thread, so each
+//! task in a host runs in its own thread.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -25,21 +26,22 @@ use crate::host::program::{self, Child, Daemons, EtcFiles};
 use crate::host::tun;
 use crate::tcp::kernel_tcp::{Kernel, KernelTcp};
 
-/// A resolver configuration that fails at once, because nothing outside can be reached.
+/// Resolver configuration under which the lookup of an unknown name fails quickly, because a host cannot reach a DNS
+/// server.
 const RESOLV_CONF: &str = "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n";
 
-/// Reason why a container cannot change settings.
+/// Explanation for a setting that cannot be changed in a container.
 const READ_ONLY: &str = "/proc/sys is read-only: a container needs `--security-opt systempaths=unconfined` (Docker) \
                          or `--security-opt unmask=ALL` (Podman)";
 
 /// The specification of a host.
 #[derive(Clone, Debug)]
 pub struct HostSpec {
-    /// Name, which programs in all hosts of the lab resolve to the host's first address.
+    /// Name of the host. Programs in all hosts of the lab resolve the name to the host's first address.
     pub name: String,
-    /// Second byte of the host's addresses, which are all of 10.`prefix`.0.0/16.
+    /// Second byte of the host's addresses; the host has all addresses of 10.`prefix`.0.0/16.
     pub prefix: u8,
-    /// Prefix of the host's peer.
+    /// The `prefix` of the host's peer.
     pub peer: u8,
     /// MTU of the host's device, in bytes.
     pub mtu: u16,
@@ -57,7 +59,7 @@ impl Lab {
     /// Creates the hosts.
     ///
     /// # Errors
-    /// The system refuses an operation.
+    /// Returns an error if the system denies an operation.
     pub fn new(specs: &[HostSpec]) -> Result<Self, LiveError> {
         let mut hosts = String::from("127.0.0.1 localhost\n");
         for spec in specs {
@@ -74,8 +76,8 @@ impl Lab {
     }
 }
 
-/// A host: a network namespace with a TUN device. The namespace disappears when this value is dropped and the last
-/// thread and program in the namespace have ended.
+/// A host: a network namespace with a TUN device. The namespace disappears when this value has been dropped and all
+/// threads and programs in the namespace have ended.
 #[derive(Debug)]
 pub struct Host {
     spec: HostSpec,
@@ -100,18 +102,19 @@ impl Host {
         &self.spec
     }
 
-    /// Whether a socket's own choice of a congestion control has an effect.
+    /// Returns whether a socket can select its own congestion control.
     pub(crate) fn has_free_choice(&self) -> bool {
         self.free_choice
     }
 
-    /// Returns the address of the host with this `number`, counted from 0, among those that share the namespace.
+    /// Returns the address of the host with this `number`, counted from 0. Several hosts may share the namespace, each
+    /// with its own number.
     pub fn address(&self, number: u16) -> Ipv4Addr {
         let [high, low] = number.wrapping_add(1).to_be_bytes();
         Ipv4Addr::new(10, self.spec.prefix, high, low)
     }
 
-    /// Returns the device. Reads and writes do not block, and each transfers one IP packet.
+    /// Returns the TUN device. Reads and writes do not block, and each read or write transfers one IP packet.
     pub fn tun(&self) -> BorrowedFd<'_> {
         self.tun.as_fd()
     }
@@ -119,7 +122,7 @@ impl Host {
     /// Runs a task in a new thread in the host. The task's sockets and child processes belong to the host.
     ///
     /// # Errors
-    /// The system cannot start a thread.
+    /// Returns an error if the system cannot start a thread.
     pub fn run<T: Send + 'static>(
         &self,
         task: impl FnOnce() -> T + Send + 'static,
@@ -143,28 +146,28 @@ impl Host {
         Ok(thread)
     }
 
-    /// Runs a program in the host. The program sees only its own processes. It is killed with all of its child
-    /// processes when this process ends, at the latest.
+    /// Runs a program in the host. The program sees only its own processes. When this process ends, a program that
+    /// still runs is killed with all of its child processes.
     ///
     /// # Errors
-    /// The program cannot be found or run.
+    /// Returns an error if the program cannot be found or run.
     pub fn spawn(&self, command: Command, daemons: Daemons) -> Result<Child, LiveError> {
         program::spawn(self.namespace.as_fd(), &self.files, command, daemons)
     }
 
-    /// Returns the counters of the device.
+    /// Returns the counters of the TUN device.
     ///
     /// # Errors
-    /// The kernel does not report them.
+    /// Returns an error if the kernel does not report the data.
     pub fn statistics(&self) -> Result<DeviceStatistics, LiveError> {
         self.query(netlink::statistics)
     }
 
-    /// Returns the settings in force, as reported by the kernel: all settings that were made, and properties of the
-    /// kernel that cannot be set.
+    /// Returns the effective settings as reported by the kernel: all settings that this module makes, and properties of
+    /// the kernel that cannot be set.
     ///
     /// # Errors
-    /// The kernel does not report them.
+    /// Returns an error if the kernel does not report the data.
     pub fn in_force(&self) -> Result<Value, LiveError> {
         let (tcp, peer) = (self.spec.tcp.clone(), self.spec.peer);
         self.query(move || {
@@ -177,7 +180,7 @@ impl Host {
         })
     }
 
-    /// Runs `query` in a thread in the host and returns its result.
+    /// Runs `query` in a new thread in the host and returns the result of `query`.
     pub(crate) fn query<T: Send + 'static>(
         &self,
         query: impl FnOnce() -> Result<T, LiveError> + Send + 'static,
@@ -195,7 +198,8 @@ struct SetUp {
     free_choice: bool,
 }
 
-/// Creates the namespace and its contents in the calling thread, which must not be used for anything else afterwards.
+/// Creates the namespace, the device and the routes in the calling thread. The thread stays in the namespace and must
+/// not be used for anything else afterwards.
 fn set_up(spec: &HostSpec) -> Result<SetUp, LiveError> {
     let what = format!("cannot create the host `{}`", spec.name);
     unshare(CloneFlags::CLONE_NEWNET).map_err(|error| {
@@ -226,7 +230,7 @@ fn set_up(spec: &HostSpec) -> Result<SetUp, LiveError> {
     Ok(SetUp { namespace: namespace.into(), tun, free_choice: route.congctl.is_none() })
 }
 
-/// Disables IPv6 on future devices, because router solicitations would enter the queue.
+/// Disables IPv6 on devices that are created later, because router solicitations would enter the emulated queues.
 fn without_ipv6() -> std::io::Result<()> {
     if !Path::new("/proc/sys/net/ipv6").exists() {
         return Ok(());

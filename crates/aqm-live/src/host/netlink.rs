@@ -1,7 +1,7 @@
 //! Devices and routes of a host, configured with rtnetlink in the network namespace of the calling thread.
 //!
-//! Sources: Linux, `Documentation/networking/ip-sysctl.rst`; rtnetlink(7). The async runtime that `rtnetlink` needs
-//! exists for the duration of a call only.
+//! Sources: Linux, `Documentation/networking/ip-sysctl.rst`; rtnetlink(7). The async runtime that the crate `rtnetlink`
+//! needs exists only during a call.
 
 use std::net::Ipv4Addr;
 
@@ -22,45 +22,46 @@ use crate::LiveError;
 use crate::host::tun;
 use crate::tcp::kernel_tcp::RouteSettings;
 
-/// Maximum number of packets in the device's queue. The default of 500 overflows if the router stalls, and no queue
-/// discipline would see these losses.
+/// Maximum number of packets in the device's queue. With the default of 500, the device's queue would overflow if the
+/// router stalled, and the emulated queues would not count these losses.
 const DEVICE_QUEUE: u32 = 10_000;
 
-/// The queue discipline of the device, `noqueue`. The machine's default discipline may pace packets (`fq`) or drop
-/// them.
+/// The queue discipline of the device. The machine's default discipline might pace packets (`fq`) or drop packets.
 const QDISC: &str = "noqueue";
 
 /// `RTAX_FEATURE_ECN` of rtnetlink.h.
 const FEATURE_ECN: u32 = 1;
 
-/// The bit of `RTAX_RTO_MIN`. A route must lock this metric for its minimum RTO to take effect.
+/// The bit of `RTAX_RTO_MIN` in a lock mask. The minimum RTO of a route takes effect only if the route locks this
+/// metric.
 const LOCK_RTO_MIN: u32 = 1 << 13;
 
-/// Length of the prefix of a host's addresses, in bits.
+/// Prefix length of a host's addresses, in bits.
 const PREFIX_BITS: u8 = 16;
 
-/// Counters of a TUN device: packets that passed, and packets lost there.
+/// Counters of the packets that a TUN device transferred or lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DeviceStatistics {
     /// Packets from the host.
     pub tx_packets: u64,
     /// Bytes of the packets from the host.
     pub tx_bytes: u64,
-    /// Packets from the host that were dropped because the device's queue was full, before any emulated queue.
+    /// Packets from the host that were dropped because the device's queue was full. These packets did not reach an
+    /// emulated queue.
     pub tx_dropped: u64,
-    /// Packets from the host that could not be transferred.
+    /// Packets from the host whose transfer failed.
     pub tx_errors: u64,
     /// Packets to the host.
     pub rx_packets: u64,
     /// Bytes of the packets to the host.
     pub rx_bytes: u64,
-    /// Packets to the host that were dropped for lack of space.
+    /// Packets to the host that were dropped because buffer space was missing.
     pub rx_dropped: u64,
     /// Packets to the host that were malformed.
     pub rx_errors: u64,
 }
 
-/// The settings of a TUN device that are in force.
+/// The effective settings of a TUN device.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Device {
     pub mtu: Option<u32>,
@@ -70,8 +71,8 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    /// Returns the settings made by [`bring_up`]. Segments larger than a packet would be split only after BPF has seen
-    /// them.
+    /// Returns the settings that [`bring_up`] makes. `gso_max_segs` is 1, because otherwise a BPF program would see
+    /// segments that are larger than a packet and are split later.
     pub fn expected(mtu: u16) -> Self {
         Self {
             mtu: Some(u32::from(mtu)),
@@ -82,17 +83,17 @@ impl Device {
     }
 }
 
-/// Returns the network 10.x.0.0.
+/// Returns the network address 10.`prefix`.0.0.
 fn network(prefix: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, prefix, 0, 0)
 }
 
-/// Returns the first address of 10.x.0.0/16.
+/// Returns the first host address of 10.`prefix`.0.0/16.
 pub(crate) fn first_address(prefix: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, prefix, 0, 1)
 }
 
-/// Enables the loopback and the TUN device of a host whose addresses are 10.`prefix`.0.0/16.
+/// Enables the loopback device and the TUN device of a host with the addresses 10.`prefix`.0.0/16.
 pub(crate) fn bring_up(prefix: u8, mtu: u16) -> Result<(), LiveError> {
     with_netlink("cannot set up the devices of a host", async |mut netlink| {
         let loopback = index_of(&netlink, "lo").await?;
@@ -108,7 +109,7 @@ pub(crate) fn bring_up(prefix: u8, mtu: u16) -> Result<(), LiveError> {
         netlink.link().set(settings.build()).execute().await?;
         netlink.link().set(LinkUnspec::new_with_index(device).up().build()).execute().await?;
         send(&mut netlink, RouteNetlinkMessage::NewQueueDiscipline(qdisc)).await?;
-        // Programs require an address other than the loopback's before they look up other addresses.
+        // Some programs look up addresses only if a device other than the loopback device has an address.
         netlink.address().add(device, first_address(prefix).into(), 32).execute().await?;
         let mut local = RouteMessageBuilder::<Ipv4Addr>::new()
             .destination_prefix(network(prefix), PREFIX_BITS)
@@ -121,7 +122,7 @@ pub(crate) fn bring_up(prefix: u8, mtu: u16) -> Result<(), LiveError> {
     })
 }
 
-/// Sets the route from the host with `prefix` to the host with `peer`.
+/// Sets the route from the host with the prefix `prefix` to the host with the prefix `peer`.
 pub(crate) fn route(prefix: u8, peer: u8, settings: &RouteSettings) -> Result<(), LiveError> {
     let control = settings.congctl.as_ref().map(|name| format!(" (congestion control `{name}`)"));
     let what = format!("cannot set the route of a host{}", control.unwrap_or_default());

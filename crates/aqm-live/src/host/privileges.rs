@@ -1,8 +1,8 @@
-//! Privileges that this process has for live runs, and how an unprivileged user gets more.
+//! The privileges of this process for live runs, and a user namespace that gives an unprivileged user more privileges.
 //!
-//! Sources: Linux, capabilities(7), user_namespaces(7). In its own user namespace, every process is root for the
-//! network namespaces that it creates, which is sufficient for a live run. Real-time priority and BPF require
-//! privileges on the machine.
+//! Sources: Linux, capabilities(7), user_namespaces(7). A process in its own user namespace has root privileges for the
+//! network namespaces that the process creates, which is sufficient for a live run. Real-time priority and BPF require
+//! privileges on the machine itself.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -16,7 +16,7 @@ use crate::LiveError;
 use crate::host::realtime::{Grant, request_fifo};
 use crate::host::{program, tun};
 
-/// Environment variable that marks the command that was restarted in a user namespace.
+/// Environment variable that is set if the command was restarted in a user namespace.
 const MARK: &str = "AQMLAB_IN_USER_NAMESPACE";
 
 /// Numbers of capabilities (capability.h).
@@ -25,23 +25,24 @@ const CAP_IPC_LOCK: u32 = 14;
 const CAP_SYS_ADMIN: u32 = 21;
 const CAP_BPF: u32 = 39;
 
-/// The features that a live run can use on this machine, with reasons if a feature is not available.
+/// The features that a live run can use on this machine. For each unavailable feature, the reason is given.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Privileges {
-    /// Namespaces for the hosts. Required.
+    /// Namespaces for the hosts; a live run requires this feature.
     pub namespaces: Grant,
-    /// TUN devices for the links of the hosts. Required.
+    /// TUN devices for the links of the hosts; a live run requires this feature.
     pub tun: Grant,
-    /// Real-time priority. Without it, a busy machine makes runs invalid.
+    /// Real-time priority. Without real-time priority, runs on a busy machine are often invalid.
     pub realtime: Grant,
-    /// BPF, which writes windows of senders into packets, for SHRED. Without it, windows are polled.
+    /// BPF, with which the senders' windows are written into packets, for SHRED. Without BPF, the router polls the
+    /// windows.
     pub bpf: Grant,
 }
 
 impl Privileges {
-    /// Tests the features, as far as this leaves no traces.
+    /// Tests which features are available, without permanent changes to the machine.
     pub fn here() -> Self {
-        // The test runs in its own thread, with which its namespace and its device disappear.
+        // The test runs in its own thread, so that the test's namespace and device disappear when the thread ends.
         let test = std::thread::spawn(|| {
             let fifo = request_fifo(1);
             let Err(error) = unshare(CloneFlags::CLONE_NEWNET) else {
@@ -52,14 +53,14 @@ impl Privileges {
                 );
             };
             let why = format!("no network namespaces: {}; {}", error.desc(), namespaces_refused());
-            (Grant::No(why), Grant::No("it needs a network namespace".to_owned()), fifo)
+            (Grant::No(why), Grant::No("a TUN device needs a network namespace".to_owned()), fifo)
         });
         let unknown = || Grant::No("the test failed".to_owned());
         let (namespaces, tun, realtime) = test.join().unwrap_or_else(|_| (unknown(), unknown(), unknown()));
         Self { namespaces, tun, realtime, bpf: bpf() }
     }
 
-    /// Whether a live run is possible, with or without the optional features.
+    /// Returns whether a live run is possible, even if optional features are not available.
     pub fn are_enough(&self) -> bool {
         self.namespaces.is_granted() && self.tun.is_granted()
     }
@@ -69,14 +70,15 @@ fn bpf() -> Grant {
     let may = may(CAP_NET_ADMIN) && (may(CAP_BPF) || may(CAP_SYS_ADMIN));
     match (may, in_first_user_namespace()) {
         (true, true) => Grant::Yes,
-        (false, true) => Grant::No("it needs the capabilities CAP_BPF and CAP_NET_ADMIN".to_owned()),
+        (false, true) => Grant::No("BPF needs the capabilities CAP_BPF and CAP_NET_ADMIN".to_owned()),
         (_, false) => Grant::No(
-            "it needs CAP_BPF on the machine itself, not in a user namespace: run as root".to_owned(),
+            "BPF needs the capability CAP_BPF on the machine itself, not in a user namespace: run as root"
+                .to_owned(),
         ),
     }
 }
 
-/// Returns the reasons why namespaces are refused, as far as the system reports them.
+/// Returns the possible reasons for which the system denied namespaces, according to the settings of the system.
 fn namespaces_refused() -> String {
     let setting = |name: &str| fs::read_to_string(format!("/proc/sys/{name}")).unwrap_or_default();
     let value = |name: &str| setting(name).trim().to_owned();
@@ -95,12 +97,12 @@ fn namespaces_refused() -> String {
     reasons.join("; ")
 }
 
-/// Whether the process may lock memory without limit.
+/// Returns whether the process may lock memory without a limit.
 pub(crate) fn may_lock_memory() -> bool {
     may(CAP_IPC_LOCK) && in_first_user_namespace()
 }
 
-/// Whether a capability is effective.
+/// Returns whether this process has the capability.
 fn may(capability: u32) -> bool {
     let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
     let fields: BTreeMap<&str, &str> = status.lines().filter_map(|line| line.split_once(":\t")).collect();
@@ -108,25 +110,28 @@ fn may(capability: u32) -> bool {
     effective.is_some_and(|bits| bits >> capability & 1 == 1)
 }
 
-/// Whether this process is in the initial user namespace.
+/// Returns whether this process is in the initial user namespace.
 fn in_first_user_namespace() -> bool {
     let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     map.split_whitespace().eq(["0", "0", "4294967295"])
 }
 
-/// Whether this process lacks privileges that a user namespace would give, so that it should be restarted in one.
+/// Returns whether this process lacks privileges that the process would have in a user namespace, and therefore should
+/// be restarted in a user namespace.
 pub fn needs_user_namespace() -> bool {
     !(may(CAP_SYS_ADMIN) && may(CAP_NET_ADMIN)) && std::env::var_os(MARK).is_none()
 }
 
-/// Runs `command` (the program and arguments of this process) in a new user namespace and waits for it. Returns its
-/// exit status, or 128 plus the number of the signal that terminated it. If this process dies, the command is killed.
+/// Runs `command` (the program and arguments of this process) in a new user namespace and waits until the command ends.
+/// Returns the exit status of the command, or 128 plus the number of the signal that terminated the command. If this
+/// process dies, the command is killed.
 ///
 /// # Errors
-/// User namespaces are refused, or the program cannot be run.
+/// Returns an error if the system denies a user namespace, or if the program cannot be run.
 pub fn run_in_user_namespace(command: &[OsString]) -> Result<i32, LiveError> {
     let what = "cannot run in a user namespace";
-    let (program, arguments) = command.split_first().ok_or_else(|| LiveError::new(what, "no command"))?;
+    let (program, arguments) =
+        command.split_first().ok_or_else(|| LiveError::new(what, "the command is empty"))?;
     let mut again = Command::new(program);
     again.args(arguments).env(MARK, "1");
     program::run_as_own_root(again)

@@ -1,9 +1,9 @@
 //! Programs that run inside a host, and the code that runs between `fork` and `exec`.
 //!
-//! Sources: Linux, pid_namespaces(7), mount_namespaces(7), prctl(2). Each program has its own process namespace, whose
-//! first process is a copy of this process that only waits. When the first process ends, the kernel kills all remaining
-//! processes in the namespace, including daemons. The first process is killed when the thread that created it ends, so
-//! at the latest when this process ends.
+//! Sources: Linux, pid_namespaces(7), mount_namespaces(7), prctl(2). Each program has its own process namespace. The
+//! first process of the namespace is a copy of this process, and only waits for other processes. When the first process
+//! ends, the kernel kills all remaining processes in the namespace, including daemons. The kernel kills the first
+//! process when the thread that created the first process ends, thus at the latest when this process ends.
 
 #![allow(unsafe_code)]
 
@@ -31,10 +31,11 @@ use nix::unistd::{ForkResult, Pid, close, fork, getegid, geteuid, mkdir, write};
 
 use crate::LiveError;
 
-/// Offset of the exit status of a program terminated by a signal, as in a shell: this number plus the signal's number.
+/// Base of the exit status of a program that a signal terminated. As in a shell, the status is this number plus the
+/// number of the signal.
 const SIGNALLED: i32 = 128;
 
-/// The exit status EX_OSERR of sysexits.h, for operations that the system refuses.
+/// The exit status EX_OSERR of sysexits.h, used if the system denies an operation.
 const EX_OSERR: i32 = 71;
 
 /// Treatment of the processes that remain when a program ends.
@@ -42,8 +43,8 @@ const EX_OSERR: i32 = 71;
 pub enum Daemons {
     /// Remaining processes are killed.
     End,
-    /// Remaining processes continue, and the program counts as running until the last of them ends. Used for servers
-    /// that detach into the background.
+    /// Remaining processes continue, and the program counts as running until the last remaining process ends. Used for
+    /// servers that detach into the background.
     Stay,
 }
 
@@ -63,15 +64,16 @@ pub struct Child {
 }
 
 impl Child {
-    /// Waits until the program ends. Returns its exit status, or 128 plus the number of the signal that terminated it.
+    /// Waits until the program ends. Returns the program's exit status, or 128 plus the number of the signal that
+    /// terminated the program.
     pub fn wait(&mut self) -> i32 {
         let status = self.status.unwrap_or_else(|| self.ended.recv().unwrap_or(SIGNALLED));
         self.status = Some(status);
         status
     }
 
-    /// Waits at most `timeout` for the program to end. Returns its exit status as in [`wait`](Self::wait), if the
-    /// program has ended.
+    /// Waits until the program ends, but at most for `timeout`. Returns the exit status as in [`wait`](Self::wait), or
+    /// `None` if the program has not ended.
     pub fn wait_timeout(&mut self, timeout: Duration) -> Option<i32> {
         if self.status.is_none() {
             self.status = match self.ended.recv_timeout(timeout) {
@@ -86,7 +88,7 @@ impl Child {
     /// Kills the program and all of its child processes. Does nothing if the program has ended.
     pub fn kill(&self) {
         if let Some(first) = *lock(&self.process) {
-            // The process has not been waited for, so the number still refers to it.
+            // The process has not been reaped, so the process number has not been reused.
             let _ = kill(first, Signal::SIGKILL);
         }
     }
@@ -101,7 +103,7 @@ impl Drop for Child {
     }
 }
 
-/// The files in `/etc` for programs in a host.
+/// The contents of files in `/etc` that programs in a host see.
 #[derive(Clone, Debug)]
 pub(crate) struct EtcFiles {
     pub hosts: String,
@@ -124,7 +126,7 @@ pub(crate) fn spawn(
     let (end, ended) = mpsc::channel();
     let thread_process = Arc::clone(&process);
     let keep = move || {
-        let reason = "its own process and mount namespaces are refused";
+        let reason = "the system denied permission to create process and mount namespaces";
         let entered = enter(namespace.as_fd(), &files)
             .map_err(|error| io::Error::other(format!("{reason}: {}", error.desc())));
         let mut child = match entered.and_then(|()| start(command, daemons)) {
@@ -137,10 +139,13 @@ pub(crate) fn spawn(
             reap(child, &thread_process, &end);
         }
     };
-    // The first process is killed when the thread that created it ends, so this thread stays until the process ends.
+    // The kernel kills the first process when the thread that created the process ends, so this thread waits until the
+    // first process ends.
     let keeper = std::thread::Builder::new().name("program".to_owned()).spawn(keep).map_err(failed)?;
-    let (stdin, stdout, stderr) =
-        started.recv().unwrap_or_else(|_| Err(io::Error::other("its thread ended"))).map_err(failed)?;
+    let (stdin, stdout, stderr) = started
+        .recv()
+        .unwrap_or_else(|_| Err(io::Error::other("the program's thread has ended")))
+        .map_err(failed)?;
     Ok(Child { stdin, stdout, stderr, process, ended, status: None, keeper: Some(keeper) })
 }
 
@@ -152,8 +157,8 @@ fn lock(process: &Mutex<Option<Pid>>) -> MutexGuard<'_, Option<Pid>> {
     process.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits for the first process of a program and sends its exit status. The process is reaped under the lock, so that no
-/// other process that got its number is killed.
+/// Waits for the first process of a program and sends its exit status. The process is reaped under the lock. Otherwise,
+/// another process could get the same process number and be killed.
 fn reap(mut child: process::Child, process: &Mutex<Option<Pid>>, end: &Sender<i32>) {
     let ended = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
     while waitid(Id::Pid(pid_of(&child)), ended) == Err(Errno::EINTR) {}
@@ -163,29 +168,31 @@ fn reap(mut child: process::Child, process: &Mutex<Option<Pid>>, end: &Sender<i3
     let _ = end.send(status);
 }
 
-/// Returns the exit status in the form of a shell.
+/// Returns the exit status as a shell reports it.
 fn exit_status(status: ExitStatus) -> i32 {
     status.code().unwrap_or_else(|| SIGNALLED + status.signal().unwrap_or_default())
 }
 
-/// Moves the calling thread into the network namespace and into a new mount namespace with the given files, and its
-/// children into a new process namespace.
+/// Moves the calling thread into the network namespace and into a new mount namespace that contains `files`. Child
+/// processes that the thread creates later are in a new process namespace.
 fn enter(network: BorrowedFd<'_>, files: &EtcFiles) -> nix::Result<()> {
     setns(network, CloneFlags::CLONE_NEWNET)?;
     unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWPID)?;
     let none: Option<&str> = None;
     mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)?;
-    // A memory file system must be mounted somewhere until its files are bound. /proc is not used at this time.
+    // The tmpfs must be mounted somewhere until its files are bound. /proc can be used, because nothing needs /proc at
+    // this time.
     mount(Some("etc"), "/proc", Some("tmpfs"), MsFlags::empty(), Some("mode=0755"))?;
     let bound = bind(files);
-    // This is refused if parts of /sys are hidden (in containers). Programs then see the machine's devices.
+    // The system denies this mount if parts of /sys are hidden, as in containers. Programs then see the machine's
+    // devices.
     let _ = show_devices();
     umount2("/proc", MntFlags::MNT_DETACH)?;
     bound
 }
 
-/// Binds the files over those in `/etc`. Missing files are not created, because they would be created in the machine's
-/// file system.
+/// Bind-mounts each file over the file of the same name in `/etc`. A file that does not exist in `/etc` is skipped,
+/// because the mount point would have to be created in the machine's file system.
 fn bind(files: &EtcFiles) -> nix::Result<()> {
     let none: Option<&str> = None;
     for (name, text) in [("hosts", &files.hosts), ("resolv.conf", &files.resolv_conf)] {
@@ -206,7 +213,7 @@ fn show_devices() -> nix::Result<()> {
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC | MsFlags::MS_RDONLY;
     mkdir("/proc/sysfs", Mode::S_IRWXU)?;
     mount(Some("sysfs"), "/proc/sysfs", Some("sysfs"), flags, none)?;
-    // The entries of the class are links to the devices.
+    // The entries of `class/net` are symbolic links to the devices.
     for directory in ["devices/virtual/net", "class/net"] {
         let (from, to) = (format!("/proc/sysfs/{directory}"), format!("/sys/{directory}"));
         mount(Some(from.as_str()), to.as_str(), none, MsFlags::MS_BIND, none)?;
@@ -214,7 +221,7 @@ fn show_devices() -> nix::Result<()> {
     Ok(())
 }
 
-/// Starts the program, with the first process of its namespace as its parent.
+/// Starts the program. The parent of the program is the first process of the program's namespace.
 fn start(mut command: Command, daemons: Daemons) -> io::Result<process::Child> {
     let (reader, writer) = io::pipe()?;
     let writing = writer.as_raw_fd();
@@ -222,8 +229,8 @@ fn start(mut command: Command, daemons: Daemons) -> io::Result<process::Child> {
         die_with_parent(reader.as_fd(), writing)?;
         let none: Option<&str> = None;
         let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
-        // This is refused if parts of /proc are hidden (in containers). Programs then see processes outside the
-        // namespace.
+        // The system denies this mount if parts of /proc are hidden, as in containers. Programs then see processes
+        // outside the namespace.
         let _ = mount(Some("proc"), "/proc", Some("proc"), flags, none);
         // SAFETY: the child of the fork calls only `exec`, and its parent only the functions in `wait_for_all`.
         match unsafe { fork() }? {
@@ -239,8 +246,9 @@ fn start(mut command: Command, daemons: Daemons) -> io::Result<process::Child> {
     child
 }
 
-/// Requests that the kernel kill this process when the thread that created it ends. `reader` and `writing` are the ends
-/// of a pipe whose other copies the parent has. If these copies are closed, the parent has already died.
+/// Requests that the kernel kill this process when the thread that created this process ends. `reader` and `writing`
+/// are the ends of a pipe that the parent has open, too. If the pipe has no writer after `writing` is closed, the
+/// parent has already died.
 fn die_with_parent(reader: BorrowedFd<'_>, writing: RawFd) -> nix::Result<()> {
     set_pdeathsig(Signal::SIGKILL)?;
     close(writing)?;
@@ -248,11 +256,12 @@ fn die_with_parent(reader: BorrowedFd<'_>, writing: RawFd) -> nix::Result<()> {
     if poll(&mut ends, PollTimeout::ZERO)? > 0 { Err(Errno::ESRCH) } else { Ok(()) }
 }
 
-/// Runs as the first process of a namespace: waits for `program` and for orphaned processes, and exits with the exit
-/// status of the program.
+/// Waits for `program` and for orphaned processes in the first process of a namespace, and exits with the exit status
+/// of the program.
 fn wait_for_all(program: Pid, daemons: Daemons) -> ! {
-    // SAFETY: only system calls. The copies of this process's files are closed, because devices, pipes and the
-    // program's files would otherwise stay open as long as the first process; they are not used here.
+    // SAFETY: the block only makes system calls. The block closes this process's copies of all file descriptors and
+    // does not use them. Otherwise, devices, pipes and the program's files would stay open until the first process
+    // ends.
     unsafe {
         if libc::syscall(libc::SYS_close_range, 0, libc::c_uint::MAX, 0) != 0 {
             libc::_exit(EX_OSERR);
@@ -273,8 +282,8 @@ fn wait_for_all(program: Pid, daemons: Daemons) -> ! {
     }
 }
 
-/// Runs `command` in a new user namespace in which the current user is root, and waits for it. Returns its exit status
-/// in the form of a shell. The command is killed when the calling thread ends.
+/// Runs `command` in a new user namespace in which the current user is root, and waits until the command ends. Returns
+/// the exit status as a shell reports it. The command is killed if the calling thread ends.
 pub(crate) fn run_as_own_root(mut command: Command) -> io::Result<i32> {
     let uid_map = format!("0 {} 1\n", geteuid());
     let gid_map = format!("0 {} 1\n", getegid());
@@ -285,7 +294,7 @@ pub(crate) fn run_as_own_root(mut command: Command) -> io::Result<i32> {
         write_file(c"/proc/self/setgroups", "deny")?;
         write_file(c"/proc/self/uid_map", &uid_map)?;
         write_file(c"/proc/self/gid_map", &gid_map)?;
-        // This must follow `unshare`, which clears the setting.
+        // This call must follow `unshare`, because `unshare` clears the setting.
         die_with_parent(reader.as_fd(), writing)?;
         Ok(())
     };

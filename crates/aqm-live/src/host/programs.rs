@@ -1,4 +1,4 @@
-//! The programs of a plan: servers, which run from the beginning, and clients.
+//! The programs of a plan: servers, which start at the beginning of a run, and clients, which start when they are due.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,14 +15,15 @@ use crate::host::lab::{Host, Lab};
 use crate::host::program::{Child, Daemons};
 use crate::load::HostIndex;
 
-/// Maximum time for which a client waits until its server listens. A server may use neither TCP nor UDP.
+/// Maximum time for which the start of a client is delayed until its server listens. The time is limited because some
+/// servers use neither TCP nor UDP.
 const LISTEN_TIMEOUT: Span = Span::from_millis(3000);
 
 /// The states of listening sockets in the tables under `/proc/net`: `TCP_LISTEN` for TCP, and `TCP_CLOSE` for UDP
 /// sockets, which are bound but not connected (tcp_states.h).
 const LISTENING_STATES: [(&str, &str); 4] = [("tcp", "0A"), ("tcp6", "0A"), ("udp", "07"), ("udp6", "07")];
 
-/// A client that has not been started.
+/// A client that has not started yet.
 struct PendingClient {
     traffic: u32,
     name: String,
@@ -47,7 +48,7 @@ pub(crate) struct Exit {
 
 /// The programs of a plan.
 pub(crate) struct Programs {
-    /// By position of the workload.
+    /// The servers, by position of their workload.
     servers: BTreeMap<u32, Server>,
     pending: Vec<PendingClient>,
     clients: Vec<(String, Child, Option<i32>)>,
@@ -60,7 +61,7 @@ impl Programs {
         for (traffic, planned) in (0..).zip(plan.workloads()) {
             let Some(spec) = planned.programs else { continue };
             if let Some(mut command) = command(spec.server) {
-                // Terminal input and output belong to the client.
+                // Standard input and standard output of the terminal are reserved for the client.
                 command.stdin(Stdio::null()).stdout(std::io::stderr());
                 let host = lab.at(HostIndex { traffic, side: Side::Sender });
                 let child = host.spawn(command, Daemons::Stay)?;
@@ -102,12 +103,12 @@ impl Programs {
         Ok(())
     }
 
-    /// Whether there are clients, running or not.
+    /// Returns whether the plan has clients, whether or not they have started.
     pub(crate) fn have_clients(&self) -> bool {
         !(self.pending.is_empty() && self.clients.is_empty())
     }
 
-    /// Whether no client is running or still to be started.
+    /// Returns whether all clients have started and ended.
     pub(crate) fn clients_have_ended(&self) -> bool {
         self.pending.is_empty() && self.clients.iter().all(|(_, _, status)| status.is_some())
     }
@@ -125,17 +126,17 @@ impl Programs {
 }
 
 impl Exit {
-    /// Returns the exit in the form of the manifest.
+    /// Returns the exit in the format of the manifest.
     pub(crate) fn to_value(self) -> Value {
         json!({ "status": self.status, "at_s": self.at.seconds() })
     }
 }
 
-/// Whether a program in a host waits for connections or datagrams.
+/// Returns whether a program in the host listens for connections or datagrams.
 fn listens(host: &Host) -> Result<bool, LiveError> {
     host.query(|| {
         let has_listener = |(name, state): (&str, &str)| {
-            // A kernel without IPv6 has only half of these tables.
+            // A kernel without IPv6 has only the tables `tcp` and `udp`.
             let table = fs::read_to_string(format!("/proc/thread-self/net/{name}")).unwrap_or_default();
             table.lines().any(|line| line.split_whitespace().nth(3) == Some(state))
         };
@@ -143,7 +144,7 @@ fn listens(host: &Host) -> Result<bool, LiveError> {
     })
 }
 
-/// Returns the command with its arguments, if there is one.
+/// Returns the command with its arguments, or `None` if `words` is empty.
 fn command(words: &[String]) -> Option<Command> {
     let (program, arguments) = words.split_first()?;
     let mut command = Command::new(program);

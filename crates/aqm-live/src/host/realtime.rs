@@ -1,8 +1,8 @@
 //! Real-time priority for the router's thread, and precise sleeping.
 //!
 //! Sources: Linux, sched(7), mlockall(2), prctl(2). The kernel suspends real-time threads that run without a pause
-//! (`sched_rt_runtime_us`) for tens of milliseconds, so a thread that only spins is late. The thread therefore sleeps,
-//! and spins only shortly before the end of its wait.
+//! (`sched_rt_runtime_us`) for tens of milliseconds, so a thread that only spins would be late. The router's thread
+//! therefore sleeps, and spins only shortly before the end of its wait.
 
 #![allow(unsafe_code)]
 
@@ -15,22 +15,22 @@ use nix::sys::prctl::set_timerslack;
 use nix::sys::time::TimeSpec;
 use serde::Serialize;
 
-/// Time before the end of a wait at which a thread wakes up to spin, and the maximum time of spinning. About twice the
-/// duration of a wake-up.
+/// Time from the wake-up of a thread to the end of its wait, which is also the maximum time for which the thread spins.
+/// The value is about twice the duration of a wake-up.
 pub const SPIN: Duration = Duration::from_micros(60);
 
-/// A privilege that the system has granted to a thread, or the reason why it has not.
+/// A privilege, or the reason for which the system has not granted the privilege.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "granted", content = "why", rename_all = "kebab-case")]
 pub enum Grant {
-    /// The privilege is in force.
+    /// The system granted the privilege.
     Yes,
-    /// The privilege was refused, for this reason.
+    /// The system denied the privilege for this reason.
     No(String),
 }
 
 impl Grant {
-    /// Whether the privilege is in force.
+    /// Returns whether the system granted the privilege.
     pub fn is_granted(&self) -> bool {
         *self == Self::Yes
     }
@@ -43,28 +43,29 @@ impl Grant {
 /// The privileges of a real-time thread.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Realtime {
-    /// The scheduling policy SCHED_FIFO, under which no ordinary process delays the thread.
+    /// The scheduling policy SCHED_FIFO, under which ordinary processes cannot delay the thread.
     pub fifo: Grant,
-    /// Memory of the process is never swapped out.
+    /// Locked memory: the memory of the process is never swapped out.
     pub locked_memory: Grant,
-    /// Timers are not delayed to expire together with others.
+    /// Minimum timer slack: timers are not delayed so that several timers expire together.
     pub timer_slack: Grant,
 }
 
-/// Makes the calling thread a real-time thread with this `priority` (1 to 99), as far as the system grants it. Threads
-/// and programs that it starts are not real-time threads.
+/// Makes the calling thread a real-time thread with this `priority` (1 to 99), as far as the system grants the
+/// privileges. Threads and programs that the calling thread starts are not real-time threads.
 pub fn realtime(priority: i32) -> Realtime {
-    let lock = "it needs the capability CAP_IPC_LOCK, or no limit of locked memory (`ulimit -l`)";
+    let lock = "locked memory needs the capability CAP_IPC_LOCK, or no limit on locked memory (`ulimit -l`)";
     Realtime {
         fifo: request_fifo(priority),
         locked_memory: Grant::of(lock_memory(), lock),
-        timer_slack: Grant::of(set_timerslack(1), "PR_SET_TIMERSLACK is refused"),
+        timer_slack: Grant::of(set_timerslack(1), "the system denied PR_SET_TIMERSLACK"),
     }
 }
 
-/// Sets the scheduling policy SCHED_FIFO for the calling thread, if the system grants it.
+/// Sets the scheduling policy SCHED_FIFO for the calling thread, if the system permits this policy.
 pub(crate) fn request_fifo(priority: i32) -> Grant {
-    let remedy = "it needs the capability CAP_SYS_NICE, or a limit of real-time priority (`ulimit -r`)";
+    let remedy =
+        "SCHED_FIFO needs the capability CAP_SYS_NICE, or a higher limit on real-time priority (`ulimit -r`)";
     Grant::of(fifo(priority), remedy)
 }
 
@@ -77,23 +78,24 @@ fn fifo(priority: i32) -> Result<(), Errno> {
     Errno::result(done).map(drop)
 }
 
-/// Locks current and future memory pages. Under a limit, later allocations would fail, so the limit is removed first.
+/// Locks current and future memory pages. If locked memory had a limit, later allocations would fail, so the limit is
+/// removed first.
 fn lock_memory() -> Result<(), Errno> {
     use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
     if getrlimit(Resource::RLIMIT_MEMLOCK)?.0 != RLIM_INFINITY && !crate::host::privileges::may_lock_memory()
     {
         setrlimit(Resource::RLIMIT_MEMLOCK, RLIM_INFINITY, RLIM_INFINITY)?;
     }
-    // Pages are locked when they are first accessed, so that a large address space costs nothing.
+    // Pages are locked when they are first accessed, so a large address space does not use memory.
     let on_fault = MlockAllFlags::from_bits_retain(libc::MCL_ONFAULT);
     mlockall(MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE | on_fault)
 }
 
-/// Waits until one of `files` is ready, or until the time `until`: sleeps until [`SPIN`] before it, and then spins.
-/// Returns the number of ready files, or 0 after a signal.
+/// Waits until one of `files` is ready, or until the time `until`. Sleeps until [`SPIN`] before `until`, and then
+/// spins. Returns the number of ready files, or 0 after a signal.
 ///
 /// # Errors
-/// Errors of `ppoll` other than a signal.
+/// Returns the errors of `ppoll`, except an interruption by a signal.
 pub fn wait(files: &mut [PollFd<'_>], until: Option<Instant>) -> Result<usize, Errno> {
     let Some(until) = until else { return poll(files, None) };
     let asleep = until.saturating_duration_since(Instant::now()).saturating_sub(SPIN);

@@ -1,7 +1,8 @@
-//! TUN devices: network interfaces whose other side is a file of IP packets.
+//! TUN devices: network interfaces whose IP packets a program reads from and writes to a file descriptor.
 //!
-//! Source: Linux, `Documentation/networking/tuntap.rst`. The device is not persistent and disappears with its file.
-//! Without `IFF_VNET_HDR`, the kernel passes packets of at most the MTU, with complete checksums.
+//! Source: Linux, `Documentation/networking/tuntap.rst`. The device is not persistent and disappears when its file
+//! descriptor is closed. Because `IFF_VNET_HDR` is not set, the kernel passes packets that are not larger than the MTU
+//! and have complete checksums.
 
 #![allow(unsafe_code)]
 
@@ -21,17 +22,17 @@ mod request {
     nix::ioctl_write_ptr_bad!(set_iff, libc::TUNSETIFF, libc::ifreq);
 }
 
-/// Creates a TUN device in the network namespace of the calling thread. The device is not enabled. Reads and writes do
-/// not block, and each transfers one IP packet.
+/// Creates a TUN device in the network namespace of the calling thread. The device is not yet enabled. Reads and writes
+/// do not block, and each read or write transfers one IP packet.
 ///
 /// # Errors
-/// `/dev/net/tun` does not exist, or the process may not use it or create a device.
+/// Returns an error if `/dev/net/tun` does not exist, or if the process may not open `/dev/net/tun` or create a device.
 pub(crate) fn open() -> Result<OwnedFd, LiveError> {
     let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open(FILE);
     let file = file.map_err(|error| {
         let remedy = match error.kind() {
             ErrorKind::NotFound => "load the module (`modprobe tun`), or add the device to the container",
-            ErrorKind::PermissionDenied => "permit this user to read and write the file (mode 0666 is usual)",
+            ErrorKind::PermissionDenied => "let this user read and write the file (the usual mode is 0666)",
             _ => "load the module (`modprobe tun`)",
         };
         LiveError::new(format_args!("cannot open {FILE}"), format_args!("{error}; {remedy}"))
@@ -45,7 +46,7 @@ pub(crate) fn open() -> Result<OwnedFd, LiveError> {
         libc::ifreq { ifr_name: name, ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_flags: flags } };
     // SAFETY: `file` is open, and `request` is an `ifreq` that outlives the call, as TUNSETIFF requires.
     unsafe { request::set_iff(file.as_raw_fd(), &raw const request) }.map_err(|error| {
-        let why = "it needs the capability CAP_NET_ADMIN in the user namespace of the host";
+        let why = "a TUN device needs the capability CAP_NET_ADMIN in the user namespace of the host";
         LiveError::new("cannot create a TUN device", format_args!("{}; {why}", error.desc()))
     })?;
     Ok(file.into())

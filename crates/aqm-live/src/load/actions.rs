@@ -1,9 +1,9 @@
-//! The requests that a workload makes in one call.
+//! The actions that a workload requests during one call.
 
 use aqm_net::{Ecn, Instant};
 use aqm_traffic::{Conversation, Exchange, TrafficContext, Transfer};
 
-/// A request of a workload.
+/// An action that a workload requests.
 pub(super) enum Action {
     Wake(Instant),
     Open(Transfer),
@@ -30,7 +30,8 @@ impl TrafficContext for Actions {
     fn converse(&mut self, conversation: Conversation) {
         self.all.push(Action::Converse(conversation));
     }
-    // Workloads that continue conversations, or send datagrams in both directions, were refused.
+    // Plans with workloads that continue conversations or send datagrams in both directions were rejected before the
+    // run.
     fn request(&mut self, _: u32, _: Exchange) {}
     fn finish(&mut self, _: u32) {}
     fn datagram_back(&mut self, _: u32, _: u16, _: Ecn) {}

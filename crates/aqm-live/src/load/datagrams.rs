@@ -1,9 +1,11 @@
-//! Datagram streams.
+//! Datagram streams over UDP.
 //!
-//! A datagram contains its number within its stream, counted from zero, and its sending time in nanoseconds since the
-//! start of the run. Both have 8 bytes in big-endian order, and are left out if the datagram is too short.
+//! A datagram contains two integers of 8 bytes each, in big-endian order. The first integer is the number of the
+//! datagram within its stream, counted from zero. The second integer is the sending time in nanoseconds since the start
+//! of the run. An integer that does not fit into the datagram is omitted.
 //!
-//! aqmlab's choice: a datagram that should be shorter than its headers consists of the headers only.
+//! aqmlab's choice: if a workload requests a datagram that is shorter than the headers, the datagram consists of the
+//! headers only.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -27,13 +29,13 @@ use crate::router::buffers::MTU;
 pub struct Received {
     /// Number of datagrams.
     pub count: u64,
-    /// Bytes on the wire.
+    /// Number of bytes on the link, including headers.
     pub bytes: u64,
-    /// Datagrams marked by a router: ECN codepoint CE.
+    /// Number of datagrams marked with the ECN codepoint CE.
     pub marked: u64,
-    /// Datagrams overtaken by a datagram that was sent later.
+    /// Number of datagrams that arrived after a datagram that was sent later.
     pub overtaken: u64,
-    /// Sum of the times from sending to reading, of the datagrams long enough for a timestamp.
+    /// Sum of the delays from sending to reading, over all datagrams that contain a sending time.
     pub total_delay: Span,
 }
 
@@ -41,9 +43,9 @@ pub struct Received {
 #[derive(Default)]
 pub(super) struct Sending(BTreeMap<u32, Stream>);
 
-/// A stream that is sent.
+/// The sending side of a stream.
 struct Stream {
-    /// `None` if the socket could not be opened.
+    /// Socket of the stream; `None` if the socket could not be opened.
     socket: Option<UdpSocket>,
     /// Number of datagrams sent.
     count: u64,
@@ -52,7 +54,8 @@ struct Stream {
 }
 
 impl Sending {
-    /// Sends a datagram of `bytes` on the wire over the stream of a job. The first datagram opens the stream.
+    /// Sends a datagram of `bytes` bytes, including headers, over the stream of a job. The first datagram opens the
+    /// stream.
     pub(super) fn send(&mut self, end: &End, job: Job, bytes: u16, ecn: Ecn) {
         let number = job.number;
         let stream = self.0.entry(number).or_insert_with(|| {
@@ -90,34 +93,36 @@ impl Stream {
         for (slot, word) in payload.chunks_exact_mut(8).zip(words) {
             slot.copy_from_slice(&word.to_be_bytes());
         }
-        // The number is used up even if the kernel refuses the datagram. For the receiver, the datagram is lost.
+        // The number is not used again, even if the kernel rejects the datagram. For the receiver, a rejected datagram
+        // is lost.
         self.count += 1;
         socket.send(payload)?;
         Ok(())
     }
 }
 
-/// The streams that an end receives, by source address; `None` for a source that belongs to no workload.
+/// The streams that an end receives, by source address. The value is `None` for a source address that belongs to no
+/// workload.
 #[derive(Clone, Default)]
 pub(super) struct Receiving(Rc<RefCell<BTreeMap<SocketAddrV4, Option<Incoming>>>>);
 
-/// A stream that is received.
+/// The receiving side of a stream.
 struct Incoming {
     job: u32,
     received: Received,
-    /// The next number if no datagram is lost.
+    /// Number of the next datagram if no datagram is lost.
     next: u64,
 }
 
 impl Receiving {
-    /// Returns the counts so far, by job.
+    /// Returns and resets the counts of all streams, by job.
     pub(super) fn take_all(&self) -> Vec<(u32, Received)> {
         let all = self.0.take();
         all.into_values().flatten().map(|incoming| (incoming.job, incoming.received)).collect()
     }
 }
 
-/// Receives datagrams on a socket.
+/// Receives datagrams from a socket until the end of the run.
 pub(super) async fn receive(end: Rc<End>, socket: tokio::net::UdpSocket, receiving: Receiving) {
     loop {
         let read = socket.async_io(Interest::READABLE, || {
@@ -154,7 +159,7 @@ fn read_one(socket: &impl AsRawFd, buffer: &mut [u8]) -> io::Result<(SocketAddrV
     Ok((peer, payload, tos & 3 == ecn_bits(Ecn::Ce)))
 }
 
-/// Returns the source of a datagram, the length of its payload, and its DSCP and ECN bits.
+/// Receives a datagram, and returns its source address, payload length, and DSCP and ECN bits.
 pub(super) fn read_raw(socket: &impl AsRawFd, buffer: &mut [u8]) -> io::Result<(SocketAddrV4, usize, u8)> {
     let mut control = nix::cmsg_space!(u8);
     let mut slices = [IoSliceMut::new(buffer)];
@@ -164,7 +169,7 @@ pub(super) fn read_raw(socket: &impl AsRawFd, buffer: &mut [u8]) -> io::Result<(
         ControlMessageOwned::Ipv4Tos(tos) => Some(tos),
         _ => None,
     });
-    let peer = message.address.ok_or_else(|| io::Error::other("a datagram without a sender"))?;
+    let peer = message.address.ok_or_else(|| io::Error::other("the datagram has no source address"))?;
     Ok((SocketAddrV4::new(peer.ip(), peer.port()), message.bytes, tos.unwrap_or(0)))
 }
 

@@ -1,4 +1,4 @@
-//! One end of a workload: a thread inside the host's namespace, with the sockets of all connections.
+//! One end of a workload: a thread inside a host's namespace that owns the sockets of all connections at this end.
 
 use std::cell::{RefCell, RefMut};
 use std::collections::BTreeMap;
@@ -25,24 +25,24 @@ use super::{ConnectionDelays, Expected, HostIndex, Job, Task};
 use super::{datagrams, http, push};
 use crate::{Clock, LiveError};
 
-/// Pause before the next accept if the kernel had no file descriptor or memory for a connection.
+/// Pause after an `accept` that failed because the kernel had no file descriptor or memory for the connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
-/// Maximum number of bytes of one read and of one write.
+/// Maximum number of bytes in a single read or write.
 pub(super) const CHUNK: usize = 65_536;
 
 /// A command to an end.
 #[derive(Debug)]
 pub(super) enum Command {
-    /// The run has begun.
+    /// Start the run.
     Begin(Clock),
     /// Open a connection.
     Open(Job),
     /// Send a datagram of a stream.
     Datagram { job: Job, bytes: u16, ecn: Ecn },
-    /// Report when all previous commands were processed.
+    /// Report that all previous commands have been processed.
     Echo,
-    /// The run is over: stop at once.
+    /// Stop immediately, because the run is over.
     Stop,
 }
 
@@ -50,7 +50,7 @@ pub(super) enum Command {
 pub(super) struct EndSpec {
     pub(super) index: HostIndex,
     pub(super) options: Options,
-    /// Addresses at which connections are accepted, or datagrams received.
+    /// Addresses at which the end accepts connections or receives datagrams.
     pub(super) listening: Vec<SocketAddrV4>,
     pub(super) sends_datagrams: bool,
     pub(super) expected: Expected,
@@ -58,24 +58,24 @@ pub(super) struct EndSpec {
     pub(super) delays: mpsc::Sender<ConnectionDelays>,
 }
 
-/// The state of an end that its connections share.
+/// The state that all connections of an end share.
 pub(super) struct End {
     spec: EndSpec,
     clock: Clock,
     ports: Ports,
-    /// Connections of which this end is the sender of data, by the number of their job.
+    /// Connections on which this end sends the data, by job number.
     senders: RefCell<BTreeMap<u32, Rc<TcpStream>>>,
     scratch: Scratch,
 }
 
-/// Runs an end until it is stopped or its command channel is closed. Reports to `ready` that the end listens, or why it
-/// does not.
+/// Runs an end until a command stops the end, or until the command channel is closed. Sends `Ok` to `ready` when the
+/// end listens, or an error if the end cannot listen.
 pub(super) fn run(
     spec: EndSpec,
     commands: UnboundedReceiver<Command>,
     ready: &mpsc::Sender<Result<(), LiveError>>,
 ) {
-    // If the kernel refuses this, sleeps are longer by 50 microseconds.
+    // If the kernel denies this request, sleeps are longer by 50 microseconds.
     let _ = set_timerslack(1);
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -183,7 +183,7 @@ fn open(end: &Rc<End>, job: Job) {
     }
 }
 
-/// Accepts connections that the other end has announced.
+/// Accepts the connections that the workload's other end has announced.
 async fn accept(end: Rc<End>, listener: TcpListener) {
     loop {
         let (stream, peer) = match accept_one(&listener).await {
@@ -195,7 +195,7 @@ async fn accept(end: Rc<End>, listener: TcpListener) {
             }
         };
         let Some(job) = end.take_expected(peer) else {
-            end.report_error("accepting", &io::Error::other("a connection that no workload requested"));
+            end.report_error("accepting", &io::Error::other("no workload requested the connection"));
             continue;
         };
         let (end, stream) = (Rc::clone(&end), Rc::new(stream));
@@ -214,7 +214,7 @@ async fn accept(end: Rc<End>, listener: TcpListener) {
 async fn accept_one(listener: &TcpListener) -> io::Result<(TcpStream, SocketAddrV4)> {
     match listener.accept().await? {
         (stream, SocketAddr::V4(peer)) => Ok((stream, peer)),
-        _ => Err(io::Error::other("a connection that is not IPv4")),
+        _ => Err(io::Error::other("the connection does not use IPv4")),
     }
 }
 
@@ -223,19 +223,20 @@ impl End {
         self.clock.now()
     }
 
-    /// Sleeps for `span`. The thread of the workloads wakes the task, because it has the more precise clock: the
-    /// runtime of this thread rounds up to milliseconds.
+    /// Sleeps for `span`. The thread of the workloads wakes the task, because the async runtime of this thread rounds
+    /// times up to milliseconds.
     pub(super) async fn sleep(&self, span: Span) {
         if span.is_zero() {
             return;
         }
         let (wake, woken) = oneshot::channel();
         let _ = self.spec.reports.send(Report::Sleep { until: self.now() + span, wake });
-        // If the sender is gone, the run is over.
+        // If the sending side of the channel is closed, the run is over.
         let _ = woken.await;
     }
 
-    /// Returns the buffer of the last read. The task must not await anything while it borrows the buffer.
+    /// Returns the shared read buffer, which contains the data of the last read. A task must not await anything while
+    /// the task borrows the buffer.
     pub(super) fn scratch(&self) -> RefMut<'_, Box<[u8]>> {
         self.scratch.borrow_mut()
     }
@@ -255,11 +256,11 @@ impl End {
 
     /// Reports an event of a job at the time `at`.
     pub(super) fn report_at(&self, number: u32, at: Instant, event: Event) {
-        // If the receiver is gone, the run is over.
+        // If the receiving side of the channel is closed, the run is over.
         let _ = self.spec.reports.send(Report::Job { number, at, event });
     }
 
-    /// Reports that a job failed, and the operation that failed.
+    /// Reports that a job failed because `operation` failed with `error`.
     pub(super) fn fail(&self, number: u32, operation: &str, error: &(dyn Error + 'static)) {
         self.report(number, Event::Failed(reason(operation, error)));
     }
@@ -270,7 +271,8 @@ impl End {
         let _ = self.spec.reports.send(Report::Error { traffic, at, reason: reason(operation, error) });
     }
 
-    /// Opens the connection of a job, which the other end expects. Returns `None` after a failure, which is reported.
+    /// Opens the connection of a job, after announcing the connection to the other end. If the connection cannot be
+    /// opened, reports the failure and returns `None`.
     pub(super) async fn connect(&self, job: &Job) -> Option<Rc<TcpStream>> {
         let (socket, local) = match sockets::bind(job.from, &self.ports, self.spec.options) {
             Ok(bound) => bound,
@@ -299,23 +301,24 @@ impl End {
         }
     }
 
-    /// Announces a job from the address `local` to the other end.
+    /// Announces to the other end that the address `local` will open the connection of a job.
     pub(super) fn expect(&self, local: SocketAddrV4, job: &Job) {
         let mut expected = self.spec.expected.lock().unwrap_or_else(PoisonError::into_inner);
         expected.insert(local, job.clone());
     }
 
-    /// Returns the job announced for the address `peer`.
+    /// Returns and removes the job that was announced for the address `peer`.
     pub(super) fn take_expected(&self, peer: SocketAddrV4) -> Option<Job> {
         self.spec.expected.lock().unwrap_or_else(PoisonError::into_inner).remove(&peer)
     }
 
-    /// Registers a connection of which this end is the sender. Its kernel state is read at the end.
+    /// Registers a connection on which this end sends the data. The kernel's state of the connection is read when the
+    /// connection ends.
     pub(super) fn register_sender(&self, number: u32, stream: &Rc<TcpStream>) {
         self.senders.borrow_mut().insert(number, Rc::clone(stream));
     }
 
-    /// Removes a connection of which this end is the sender, and reports its kernel state.
+    /// Removes a connection on which this end sends the data, and reports the kernel's state of the connection.
     pub(super) fn release_sender(&self, number: u32) {
         let stream = self.senders.borrow_mut().remove(&number);
         if let Some(stream) = stream {
@@ -331,12 +334,13 @@ impl End {
     }
 }
 
-/// Returns a description of a failure with its first cause, without the wrappers of libraries.
+/// Returns a description of a failure. The description contains only the root cause of the error, not the errors of
+/// libraries that wrap the cause.
 fn reason(operation: &str, error: &(dyn Error + 'static)) -> String {
     format!("{operation}: {}", Cause::of(error))
 }
 
-/// The first cause of an error.
+/// The root cause of an error.
 struct Cause<'a>(&'a (dyn Error + 'static));
 
 impl<'a> Cause<'a> {

@@ -8,15 +8,15 @@ use super::record::RequestRecord;
 /// A request and its progress.
 pub(super) struct Entry {
     pub(super) record: RequestRecord,
-    /// Whether each of its exchanges is a separate transfer for the workload.
+    /// Whether the request is a conversation, each exchange of which is a separate transfer for the workload.
     pub(super) is_conversation: bool,
     /// Number of completed exchanges.
     pub(super) responses: usize,
 }
 
 impl Entry {
-    /// Returns the transfer in progress, as seen by the workload. The transfer of a conversation is its current
-    /// exchange, and its request covers all bytes requested so far.
+    /// Returns the transfer in progress, as the workload counts transfers. For a conversation, the transfer is the
+    /// current exchange, and the request size of the transfer is the sum of the request sizes so far.
     pub(super) fn current(&self) -> Transfer {
         let exchanges = &self.record.exchanges;
         let Some(current) = exchanges.get(self.responses).filter(|_| self.is_conversation) else {
@@ -31,14 +31,16 @@ impl Entry {
         }
     }
 
-    /// Whether nothing follows, because the request has failed, or all data have arrived and the kernel's final state
-    /// was reported. Only its workload knows the end of a datagram stream, which is always considered over.
+    /// Returns whether the request is finished: the request has failed, or all data have arrived and the kernel's final
+    /// state was reported. A datagram stream always counts as finished, because only the workload knows the end of the
+    /// stream.
     pub(super) fn is_over(&self) -> bool {
         let RequestRecord { completed, failed, tcp, transfer, .. } = &self.record;
         transfer.page_objects == 0 || failed.is_some() || completed.is_some() && tcp.is_some()
     }
 
-    /// Records that all data of the request, or of its current exchange, have arrived. Returns the transfer.
+    /// Records that all data of the request or, in a conversation, of the current exchange have arrived. Returns the
+    /// completed transfer.
     pub(super) fn arrive(&mut self, first_byte: Option<Instant>, at: Instant) -> Transfer {
         let transfer = self.current();
         if let Some(current) = self.record.exchanges.get_mut(self.responses) {

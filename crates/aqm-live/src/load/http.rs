@@ -1,8 +1,9 @@
-//! Exchanges over HTTP/1.1: a client at the receiver of the data, a server at the sender, and one connection for all
-//! exchanges of a job.
+//! Exchanges over HTTP/1.1. The client runs at the receiver of the data, and the server runs at the sender. All
+//! exchanges of a job use one connection.
 //!
-//! The client closes the connection when it has the last response, and the server with the last byte of this response.
-//! The last response therefore needs no `connection: close`, which would not fit into small responses.
+//! The server closes the connection with the last byte of the last response, and the client closes the connection after
+//! the client has received the last response. The last response therefore needs no header `connection: close`, which
+//! would not fit into small responses.
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -31,7 +32,7 @@ use super::{Job, Round, Rounds};
 
 type Failure = Box<dyn Error + Send + Sync>;
 
-/// The client: opens the connection of a job, sends its requests in turn, and reads the responses.
+/// Runs a client, which opens the connection of a job, sends the requests in order, and reads the responses.
 pub(super) async fn request_all(end: Rc<End>, job: Job, rounds: Arc<Rounds>) {
     let Some(stream) = end.connect(&job).await else { return };
     if let Err(error) = send_requests(&end, &job, &stream, &rounds).await {
@@ -50,11 +51,11 @@ async fn send_requests(
     let (mut server, connection) = hyper::client::conn::http1::handshake(wire).await?;
     let connection = spawn_local(connection);
     let outcome = exchange_in_turn(end, job, &mut server, rounds, &progress).await;
-    // This closes the connection.
+    // Dropping `server` closes the connection.
     drop(server);
     let closed = connection.await;
     outcome?;
-    // It is not an error if the server has closed the connection before, because all data have arrived.
+    // If the server has already closed the connection, no error is reported, because all data have arrived.
     let _ = closed;
     Ok(())
 }
@@ -91,7 +92,7 @@ fn request(round: &Round, server: SocketAddrV4) -> Result<Request<Filling>, hype
     request.body(Filling { left: Some(body.unwrap_or(0)) })
 }
 
-/// The server of a connection: receives requests in turn, and responds.
+/// Runs the server of a connection, which receives requests in order and responds to each request.
 pub(super) async fn respond_all(end: Rc<End>, stream: Rc<TcpStream>, number: u32, rounds: Arc<Rounds>) {
     end.register_sender(number, &stream);
     let sizes = rounds.all.iter().map(|round| round.response.unwrap_or(u64::MAX).max(SHORTEST_RESPONSE));
@@ -139,7 +140,7 @@ impl Server {
     }
 }
 
-/// A body of this number of bytes; `None` is endless.
+/// A body with this number of bytes, or an endless body if the number is `None`.
 struct Filling {
     left: Option<u64>,
 }

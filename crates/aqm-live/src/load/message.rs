@@ -1,11 +1,13 @@
-//! The shapes of requests and responses that have a given number of bytes on the connection, including headers.
+//! The formats of requests and responses that have a given number of bytes on the connection, including headers.
 //!
-//! A response consists of `HTTP/1.1 200 OK` with `content-length`, and a body. It has any number of bytes from 38 on;
-//! if the digits of the length leave a gap, an empty header fills it. A request is a GET with a path of suitable
-//! length, and has any number of bytes from 26 plus the length of `host` on. A request of more than 8 KiB is a POST
-//! with a body, because servers refuse long headers.
+//! A response consists of the status line `HTTP/1.1 200 OK`, the header `content-length`, and a body. A response can
+//! have any number of bytes from 38 on. If no number of digits in `content-length` yields exactly the required length,
+//! the response has an additional empty header. A request is a GET with a path of suitable length, and can have any
+//! number of bytes from 26 plus the length of `host` on. A request of more than 8 KiB is a POST with a body, because
+//! servers reject long headers.
 //!
-//! aqmlab's choice: a message that should be shorter than its shortest form has its shortest form.
+//! aqmlab's choice: if a workload requests a message that is shorter than the shortest possible message, the shortest
+//! possible message is sent.
 
 /// Length of the shortest response.
 pub(super) const SHORTEST_RESPONSE: u64 = 38;
@@ -13,29 +15,29 @@ pub(super) const SHORTEST_RESPONSE: u64 = 38;
 /// Maximum length of a request without a body.
 const LONGEST_HEAD: u64 = 8192;
 
-/// `HTTP/1.1 200 OK`, `content-length: `, and three line ends.
+/// Bytes of `HTTP/1.1 200 OK`, `content-length: `, and three line ends.
 const RESPONSE_HEAD: u64 = 17 + 16 + 2 + 2;
 
-/// An empty header with a name of one letter: `x: ` and its line end.
+/// Bytes of an empty header with a name of one letter: `x: ` and a line end.
 const EMPTY_HEADER: u64 = 5;
 
-/// `GET / HTTP/1.1`, `host: `, and three line ends.
+/// Bytes of `GET / HTTP/1.1`, `host: `, and three line ends.
 const GET_HEAD: u64 = 16 + 6 + 2 + 2;
 
-/// `POST / HTTP/1.1`, `host: `, `content-length: `, and four line ends.
+/// Bytes of `POST / HTTP/1.1`, `host: `, `content-length: `, and four line ends.
 const POST_HEAD: u64 = 17 + 6 + 2 + 16 + 2 + 2;
 
-/// The shape of a response.
+/// The format of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ResponseShape {
     /// Bytes of the body.
     pub(super) body: u64,
-    /// Whether the response has an empty header.
+    /// Whether the response has an additional empty header.
     pub(super) padded: bool,
 }
 
 impl ResponseShape {
-    /// Returns the shape of a response of `bytes`.
+    /// Returns the format of a response with `bytes` bytes.
     pub(super) fn of(bytes: u64) -> Self {
         let padded = || body_for(bytes, RESPONSE_HEAD + EMPTY_HEADER).map(|body| Self { body, padded: true });
         let plain = body_for(bytes, RESPONSE_HEAD).map(|body| Self { body, padded: false });
@@ -43,23 +45,23 @@ impl ResponseShape {
     }
 }
 
-/// The shape of a request.
+/// The format of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RequestShape {
-    /// Characters of the path after the first `/`.
+    /// Number of characters of the path after the first `/`.
     pub(super) path: usize,
     /// Bytes of the body, if the request is a POST.
     pub(super) body: Option<u64>,
 }
 
 impl RequestShape {
-    /// Returns the shape of a request of `bytes` to a host whose name has `host` bytes.
+    /// Returns the format of a request with `bytes` bytes to a host whose name has `host` bytes.
     pub(super) fn of(bytes: u64, host: usize) -> Self {
         let host = host as u64;
         if bytes <= LONGEST_HEAD {
             return Self { path: bytes.saturating_sub(GET_HEAD + host) as usize, body: None };
         }
-        // An additional character of the path closes any gap that the digits leave.
+        // If no number of digits yields exactly the required length, the path gets an additional character.
         let with_path = |path: u64| {
             body_for(bytes, POST_HEAD + host + path)
                 .map(|body| Self { path: path as usize, body: Some(body) })
@@ -73,8 +75,8 @@ pub(super) fn shortest_request(host: usize) -> u64 {
     GET_HEAD + host as u64
 }
 
-/// Returns the body length of a message of `bytes`, whose header has `head` bytes without the digits of the body
-/// length.
+/// Returns the body length of a message with `bytes` bytes in total. `head` is the length of the header without the
+/// digits of the body length. Returns `None` if no body length yields exactly `bytes` bytes.
 fn body_for(bytes: u64, head: u64) -> Option<u64> {
     (1..=20).find_map(|digits| bytes.checked_sub(head + digits).filter(|&body| count_digits(body) == digits))
 }

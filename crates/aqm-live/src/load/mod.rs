@@ -1,18 +1,18 @@
-//! The load generator: the workloads of a plan over real sockets.
+//! The load generator, which runs the workloads of a plan over real sockets.
 //!
-//! The workloads are those of the simulator, with the same arrivals and sizes. One thread runs their clock
-//! (`players.rs`) and sends commands to the two ends of each workload. An end is a thread inside its host's namespace
-//! (`end.rs`), where its sockets are, too. [`RequestRecord`] contains a request and its outcome.
+//! The workloads are the same as in the simulator, with the same arrivals and sizes. One thread runs all workloads in
+//! real time (`players.rs`) and sends commands to the two ends of each workload. An end is a thread inside a host's
+//! namespace and owns the sockets at this end (`end.rs`). [`RequestRecord`] contains a request and its outcome.
 //!
-//! A transfer without a request is opened by the sender of the data, which sends the bytes and closes the connection
-//! (`push.rs`). A transfer with a request, and each exchange of a conversation, uses HTTP/1.1 between a client at the
-//! receiver of the data and a server at the sender (`http.rs`). Requests and responses have the specified number of
-//! bytes on the connection, including headers (`message.rs`). As in the simulator, the sender of the data closes the
-//! connection with the last byte, so that the FIN is sent with the last segment. A datagram is a UDP datagram
+//! For a transfer without a request, the sender of the data opens the connection, sends the bytes and closes the
+//! connection (`push.rs`). Transfers with a request and the exchanges of a conversation use HTTP/1.1 between a client
+//! at the receiver of the data and a server at the sender (`http.rs`). Requests and responses have the specified number
+//! of bytes on the connection, including headers (`message.rs`). As in the simulator, the sender of the data closes the
+//! connection with the last byte, so that the last segment carries the FIN. Datagrams are sent over UDP
 //! (`datagrams.rs`).
 //!
-//! aqmlab's choice: the additional delays at the ends of a conversation are applied by the router
-//! ([`ConnectionDelays`]), not by sleeping.
+//! aqmlab's choice: the router applies the additional delays at the ends of a conversation ([`ConnectionDelays`]); the
+//! ends do not sleep for these delays.
 
 mod actions;
 mod datagrams;
@@ -53,10 +53,10 @@ use sockets::Options;
 
 pub use record::{Facts, RequestRecord};
 
-/// Default port of listeners. Wireshark dissects traffic on this port as HTTP.
+/// Default port of the listening ends. Wireshark decodes traffic on this port as HTTP.
 pub const DEFAULT_PORT: u16 = 8080;
 
-/// An end of a workload, which identifies a host.
+/// Index of a host: a workload, and one of the two ends of the workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostIndex {
     /// Position of the workload.
@@ -66,7 +66,7 @@ pub struct HostIndex {
 }
 
 impl HostIndex {
-    /// Returns the position among the ends of all workloads.
+    /// Returns the position of this end in the list of the ends of all workloads.
     pub fn position(self) -> usize {
         2 * self.traffic as usize + self.side as usize
     }
@@ -74,22 +74,22 @@ impl HostIndex {
 
 /// The hosts on which the ends of workloads run.
 pub trait HostSet {
-    /// Returns the first half of the addresses of an end's hosts. Host number h, counted from zero, has h + 1 in the
-    /// second half.
+    /// Returns the first two bytes of the addresses of an end's hosts. The last two bytes of the address of host number
+    /// h, counted from zero, are h + 1.
     fn prefix(&self, index: HostIndex) -> [u8; 2];
 
-    /// Whether all addresses of the namespace belong to the end, so that it listens at all of them at once.
+    /// Returns whether all addresses of the namespace belong to the end. If so, one socket listens at all addresses.
     fn has_own_namespace(&self, index: HostIndex) -> bool;
 
     /// Runs `task` in a new thread in the host.
     ///
     /// # Errors
-    /// The thread cannot be started.
+    /// Returns an error if the thread cannot start.
     fn run(&self, index: HostIndex, task: Box<dyn FnOnce() + Send>) -> Result<JoinHandle<()>, LiveError>;
 }
 
-/// The additional delays of each packet of a connection at its ends, in both directions. They are announced before the
-/// first packet is sent.
+/// The additional delays at the two ends of a connection, which apply to each packet in both directions. The delays are
+/// announced before the first packet of the connection is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionDelays {
     /// Position of the workload.
@@ -104,7 +104,7 @@ pub struct ConnectionDelays {
     pub server_delay: Span,
 }
 
-/// The listening ends of all workloads, before anything is sent.
+/// A load that is ready to start: all ends of the workloads listen, and nothing has been sent.
 pub struct Prepared {
     players: Vec<Player>,
     ends: Vec<JoinHandle<()>>,
@@ -112,19 +112,19 @@ pub struct Prepared {
     end: Instant,
 }
 
-/// The load of a run in progress. Dropping it stops the load.
+/// The load of a run in progress. Dropping this value stops the load.
 pub struct Load {
-    /// `None` after waiting for the end.
+    /// The thread of the workloads; `None` after the thread has been joined.
     players: Option<JoinHandle<(Vec<RequestRecord>, Facts)>>,
     done: Arc<AtomicBool>,
     reports: mpsc::Sender<Report>,
 }
 
-/// Starts the ends of the workloads of `plan` on their hosts. When this function returns, the ends listen. Programs
-/// (`kind = "program"`) are not started here.
+/// Starts the ends of the workloads of `plan` on their hosts. When this function returns, the ends listen. This
+/// function does not start programs (`kind = "program"`).
 ///
 /// # Errors
-/// An end was refused an operation, or a workload has more hosts than there are addresses.
+/// Returns an error if the system denies an operation, or if a workload has more hosts than available addresses.
 pub fn prepare(
     plan: &Plan,
     hosts: &dyn HostSet,
@@ -163,20 +163,21 @@ pub fn prepare(
         players.push(Player::new(planned.name, planned.workload.clone(), ends));
     }
     drop(ready);
-    // Each end responds once. If an end has terminated, its channel is closed.
+    // Each end sends one outcome. The channel closes if an end terminates without an outcome.
     for _ in 0..ends.len() {
         let gone =
-            || LiveError::new("cannot start an end of the load generator", "its thread has terminated");
+            || LiveError::new("cannot start an end of the load generator", "the end's thread has terminated");
         outcomes.recv().unwrap_or_else(|_| Err(gone()))?;
     }
     Ok((Prepared { players, ends, reports, end }, announced_delays))
 }
 
 impl Prepared {
-    /// Begins the run at the start of `clock`. Requests that are already due are made at once, and counted as late.
+    /// Starts the workloads. Time zero of the run is the start of `clock`. Requests that are already due are sent
+    /// immediately and counted as late.
     ///
     /// # Errors
-    /// The thread cannot be started.
+    /// Returns an error if the thread cannot start.
     pub fn start(self, clock: Clock) -> Result<Load, LiveError> {
         let Self { players, ends, reports: (reports, received), end } = self;
         let done = Arc::new(AtomicBool::new(false));
@@ -190,25 +191,28 @@ impl Prepared {
 }
 
 impl Load {
-    /// Whether nothing is left to do: no workload will make a request before the end of the run, and all requests have
-    /// been completed or have failed. Datagrams and acknowledgements may still be in transit.
+    /// Returns whether the load is finished: no workload will send another request before the end of the run, and all
+    /// requests are complete or have failed. Datagrams and acknowledgements may still be in transit.
     pub fn is_done(&self) -> bool {
         self.done.load(Relaxed)
     }
 
-    /// Stops the load at once, before the end of the run.
+    /// Stops the load immediately, even before the end of the run.
     pub fn stop(&self) {
-        // If the receiver is gone, the run is over.
+        // If the receiving side of the channel is closed, the run is over.
         let _ = self.reports.send(Report::Stop);
     }
 
-    /// Waits for the end of the run, when everything is stopped. Returns the requests in order, with their outcomes.
+    /// Waits until the run ends and all threads of the load have stopped. Returns the requests in order, with their
+    /// outcomes.
     ///
     /// # Errors
-    /// The thread of the workloads failed.
+    /// Returns an error if the thread of the workloads panicked.
     pub fn finish(mut self) -> Result<(Vec<RequestRecord>, Facts), LiveError> {
         let outcome = self.players.take().and_then(|players| players.join().ok());
-        outcome.ok_or_else(|| LiveError::new("the workloads failed", "their thread panicked, which is a bug"))
+        outcome.ok_or_else(|| {
+            LiveError::new("the workloads failed", "the workloads' thread panicked, which is a bug")
+        })
     }
 }
 
@@ -221,7 +225,7 @@ impl Drop for Load {
 /// The addresses of the hosts of a workload.
 #[derive(Clone, Copy, Debug)]
 struct Addresses {
-    /// By side.
+    /// First two bytes of the addresses, by side.
     prefixes: [[u8; 2]; 2],
     count: u32,
     own: bool,
@@ -247,12 +251,13 @@ impl Addresses {
         Ipv4Addr::new(first, second, third, fourth)
     }
 
-    /// Returns the address at which an end receives the connections and datagrams of this host.
+    /// Returns the address at which the host receives connections and datagrams.
     fn remote(&self, side: Side, host: u32) -> SocketAddrV4 {
         SocketAddrV4::new(self.address(side, host), self.port)
     }
 
-    /// Returns the addresses at which an end listens: all of its addresses at once, or the address of each host.
+    /// Returns the addresses at which an end listens. If `at_all` is true, one unspecified address represents all
+    /// addresses; otherwise, the result contains the address of each host.
     fn listening(&self, side: Side, at_all: bool) -> Vec<SocketAddrV4> {
         let each = || (0..self.count).map(|host| self.remote(side, host)).collect();
         if at_all { vec![SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, self.port)] } else { each() }
@@ -264,7 +269,7 @@ impl Options {
         Self {
             dscp: planned.dscp,
             no_delay: planned.tcp.connection.nagle == Nagle::Off,
-            // The link header is short.
+            // The link header is short, so the conversion does not truncate the length.
             datagram_header: sockets::IP_AND_UDP + planned.link_header.bytes() as u16,
         }
     }
@@ -276,9 +281,9 @@ type Commands = UnboundedSender<Command>;
 /// A connection or a datagram stream to open.
 #[derive(Clone, Debug)]
 struct Job {
-    /// Number of the job in the run.
+    /// Number of the job within the run.
     number: u32,
-    /// Address from which the job is opened.
+    /// Address of the host that opens the connection or stream.
     from: Ipv4Addr,
     to: SocketAddrV4,
     task: Task,
@@ -287,14 +292,14 @@ struct Job {
 /// The purpose of a connection.
 #[derive(Clone, Debug)]
 enum Task {
-    /// The end that opens the connection sends this number of bytes and closes the connection; without a number, it
-    /// sends endlessly.
+    /// The end that opens the connection sends this number of bytes and closes the connection. If the number is `None`,
+    /// this end sends endlessly.
     Push(Option<u64>),
     /// The end that opens the connection sends requests, and the other end responds.
     Request(Arc<Rounds>),
-    /// Datagrams.
+    /// The end that opens the stream sends datagrams.
     Stream,
 }
 
-/// The jobs of a workload whose connections have not been accepted, by the address from which they are opened.
+/// The jobs of a workload whose connections have not been accepted yet, by the address that opens the connection.
 type Expected = Arc<Mutex<BTreeMap<SocketAddrV4, Job>>>;

@@ -13,7 +13,7 @@ use super::{Addresses, Commands, Job};
 pub(super) struct Ends {
     pub(super) addresses: Addresses,
     pub(super) options: Options,
-    /// By side; empty if the workload consists of programs.
+    /// The command channels of the ends, by side; empty if the workload consists of programs.
     pub(super) commands: Vec<Commands>,
 }
 
@@ -23,7 +23,7 @@ pub(super) struct Player {
     pub(super) ends: Ends,
     /// The jobs of the datagram streams.
     pub(super) streams: BTreeMap<u32, Job>,
-    /// Time of the last call.
+    /// Time of the last call of the workload.
     pub(super) called: Instant,
     pub(super) facts: WorkloadFacts,
 }

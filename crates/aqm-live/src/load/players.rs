@@ -1,8 +1,8 @@
-//! The clock of the workloads: one thread that runs all workloads and sends their requests to the ends.
+//! The thread that runs all workloads in real time and sends the workloads' requests to the ends.
 //!
-//! A workload is called with the time for which it requested the call, however late the call is, so that it makes the
-//! same requests as in a simulation. Events of its transfers are reported with the time at which they were observed.
-//! Time never decreases for a workload.
+//! A workload requests calls at certain times. Even if a call is late, the workload is called with the requested time,
+//! so that the workload sends the same requests as in a simulation. The events of transfers are reported to the
+//! workload with the time at which the events were observed. The times that a workload receives never decrease.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -28,7 +28,7 @@ use super::{Job, Task};
 use crate::Clock;
 use crate::router::lateness::Lateness;
 
-/// A wake-up of a workload; wake-ups at equal times are in order of request.
+/// A wake-up of a workload. Wake-ups with equal times are executed in the order in which they were requested.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Wake {
     at: Instant,
@@ -42,22 +42,22 @@ pub(super) struct Players {
     clock: Clock,
     end: Instant,
     wakes: BinaryHeap<Reverse<Wake>>,
-    /// Sleeping connections, by time and number of the wake-up.
+    /// Connections that sleep, by the time and the number of their wake-up.
     sleepers: BTreeMap<(Instant, u64), oneshot::Sender<()>>,
-    /// Number of requested wake-ups.
+    /// Number of wake-ups requested so far.
     planned: u64,
     entries: Vec<Entry>,
-    /// All entries before this one are over.
+    /// Index of an entry. All earlier entries are finished.
     first_open: usize,
-    /// Number of ends that have not confirmed that all commands were processed, once no requests are left.
+    /// Number of ends that have not yet confirmed that all commands were processed; `None` while requests are left.
     echoes: Option<usize>,
-    /// Whether nothing is left to do.
+    /// Whether the load is finished.
     done: Arc<AtomicBool>,
     lateness: Lateness,
 }
 
 impl Players {
-    /// Creates the players; `done` is set when nothing is left to do.
+    /// Creates the players. `done` is set to true when the load is finished.
     pub(super) fn new(all: Vec<Player>, clock: Clock, end: Instant, done: Arc<AtomicBool>) -> Self {
         Self {
             all,
@@ -74,13 +74,14 @@ impl Players {
         }
     }
 
-    /// Runs the workloads until the end of the run, or until they are stopped, and then waits for the `ends`.
+    /// Runs the workloads until the run ends or a report stops the load. Then waits until the threads `ends` have
+    /// terminated.
     pub(super) fn play(
         mut self,
         reports: &mpsc::Receiver<Report>,
         ends: Vec<JoinHandle<()>>,
     ) -> (Vec<RequestRecord>, Facts) {
-        // If the kernel refuses this, wake-ups are later by 50 microseconds.
+        // If the kernel denies this request, wake-ups are later by 50 microseconds.
         let _ = set_timerslack(1);
         self.send_all(|| Command::Begin(self.clock));
         for position in 0..self.all.len() {
@@ -127,8 +128,8 @@ impl Players {
         }
     }
 
-    /// If no workload will make a request and all requests are over, asks the ends to confirm that all commands, for
-    /// example datagrams, were processed.
+    /// If no workload will send another request and all requests are finished, requests from the ends a confirmation
+    /// that all commands, for example for datagrams, have been processed.
     fn update_done(&mut self) {
         if self.echoes.is_none() && self.is_idle() {
             self.send_all(|| Command::Echo);
@@ -139,7 +140,7 @@ impl Players {
         }
     }
 
-    /// Whether no workload will make a request, and all requests are over.
+    /// Returns whether no workload will send another request and all requests are finished.
     fn is_idle(&mut self) -> bool {
         let open = &self.entries[self.first_open..];
         self.first_open += open.iter().take_while(|entry| entry.is_over()).count();
@@ -149,7 +150,7 @@ impl Players {
 
     fn send_all(&self, command: impl Fn() -> Command) {
         for end in self.all.iter().flat_map(|player| &player.ends.commands) {
-            // An end that has terminated needs no commands.
+            // If an end has terminated, the end does not need the command.
             let _ = end.send(command());
         }
     }
@@ -157,7 +158,7 @@ impl Players {
     /// Wakes all workloads and connections that are due by `now`.
     fn wake_until(&mut self, now: Instant) {
         while let Some(sleeper) = self.sleepers.first_entry().filter(|entry| entry.key().0 <= now) {
-            // A connection that was aborted meanwhile does not wake up.
+            // If the connection was aborted, the channel is closed and nothing wakes up.
             let _ = sleeper.remove().send(());
         }
         while let Some(&Reverse(Wake { at, position, .. })) = self.wakes.peek() {
@@ -170,7 +171,7 @@ impl Players {
         }
     }
 
-    /// Calls a workload with a time, and executes its requests.
+    /// Calls a workload and executes the actions that the workload requests.
     fn call(
         &mut self,
         position: usize,
@@ -222,7 +223,7 @@ impl Players {
         self.connect(position, (transfer, true), Task::Request(Arc::new(rounds)), now);
     }
 
-    /// Opens a connection.
+    /// Opens a connection for a request of the workload at `position`.
     fn connect(&mut self, position: usize, kind: (Transfer, bool), task: Task, now: Instant) {
         let opener = if matches!(task, Task::Request(_)) { Side::Receiver } else { Side::Sender };
         let Some(job) = self.add_entry(position, kind, (opener, task), now) else { return };
@@ -230,7 +231,7 @@ impl Players {
         self.send(position, opener, Command::Open(job), number);
     }
 
-    /// Adds a record of a request; returns its job.
+    /// Adds a record of a request and returns the job of the request.
     fn add_entry(
         &mut self,
         position: usize,
@@ -291,12 +292,12 @@ impl Players {
     fn send(&mut self, position: usize, side: Side, command: Command, number: u32) {
         let end = self.all.get(position).and_then(|player| player.ends.commands.get(side as usize));
         if end.is_none_or(|end| end.send(command).is_err()) {
-            let reason = "opening: the end of the load generator has terminated".to_owned();
+            let reason = "opening: the load generator's process at the other end has terminated".to_owned();
             self.note_failure(number, reason);
         }
     }
 
-    /// Handles the report of an end.
+    /// Handles a report.
     fn handle(&mut self, report: Report) {
         let (number, at, event) = match report {
             Report::Job { number, at, event } => (number, at, event),

@@ -1,4 +1,4 @@
-//! Transfers without a request: the sender of the data opens the connection, sends, and closes the connection.
+//! Transfers without a request: the sender of the data opens the connection, sends the data, and closes the connection.
 
 use std::io;
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use super::wire::{close, set_cork, would_block};
 /// The data to send.
 pub(super) static FILLING: [u8; CHUNK] = [b'x'; CHUNK];
 
-/// Opens the connection of a job and sends `bytes`, or sends endlessly.
+/// Opens the connection of a job and sends `bytes` bytes, or sends endlessly if `bytes` is `None`.
 pub(super) async fn send(end: Rc<End>, job: Job, bytes: Option<u64>) {
     let Some(stream) = end.connect(&job).await else { return };
     end.register_sender(job.number, &stream);
@@ -24,10 +24,10 @@ pub(super) async fn send(end: Rc<End>, job: Job, bytes: Option<u64>) {
     }
 }
 
-/// Sends the data and closes the connection; returns when the other end has closed the connection, too, so that all
-/// data have arrived.
+/// Sends the data and closes the connection. Returns when the other end has also closed the connection, because then
+/// all data have arrived.
 async fn send_all(end: &End, stream: &TcpStream, bytes: Option<u64>) -> io::Result<()> {
-    // All segments but the last one are full, and the last one carries the FIN.
+    // With this option, all segments except the last segment are full, and the last segment carries the FIN.
     set_cork(stream, true)?;
     let mut left = bytes;
     while left != Some(0) {
@@ -44,7 +44,7 @@ async fn send_all(end: &End, stream: &TcpStream, bytes: Option<u64>) -> io::Resu
     Ok(())
 }
 
-/// Receives the `bytes` of a job.
+/// Receives the data of a job: `bytes` bytes, or endless data if `bytes` is `None`.
 pub(super) async fn receive(end: Rc<End>, stream: Rc<TcpStream>, number: u32, bytes: Option<u64>) {
     let mut received = 0;
     let is_all = |received| bytes.is_some_and(|bytes| received >= bytes);
@@ -63,7 +63,7 @@ pub(super) async fn receive(end: Rc<End>, stream: Rc<TcpStream>, number: u32, by
     }
 }
 
-/// Reads the available data; 0 means the end of the stream.
+/// Reads the available data and returns the number of bytes read; 0 means the end of the stream.
 async fn read(end: &End, stream: &TcpStream) -> io::Result<usize> {
     loop {
         stream.readable().await?;

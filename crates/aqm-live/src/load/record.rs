@@ -1,4 +1,4 @@
-//! The reports of ends, and the records of a load.
+//! The reports that ends send to the thread of the workloads, and the records of a load.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddrV4;
@@ -13,16 +13,16 @@ use super::datagrams::Received;
 use super::tcp_info::TcpInfo;
 use crate::router::lateness::Lateness;
 
-/// A report to the thread of the workloads, from an end or from the owner of the load.
+/// A report to the thread of the workloads, sent by an end or by the owner of the load.
 #[derive(Debug)]
 pub(super) enum Report {
     /// An event of a job.
     Job { number: u32, at: Instant, event: Event },
     /// An error that belongs to no job.
     Error { traffic: u32, at: Instant, reason: String },
-    /// A request to be woken up.
+    /// A sleeping connection requests a wake-up at `until`.
     Sleep { until: Instant, wake: oneshot::Sender<()> },
-    /// An endpoint has processed all commands before [`Command::Echo`](super::end::Command::Echo).
+    /// An end has processed all commands before [`Command::Echo`](super::end::Command::Echo).
     Echo,
     /// The load must stop.
     Stop,
@@ -31,43 +31,46 @@ pub(super) enum Report {
 /// An event of a job.
 #[derive(Debug)]
 pub(super) enum Event {
-    /// The job has an address, and its connection is being opened.
+    /// The job has this local address, and its connection is being opened.
     Opened(SocketAddrV4),
-    /// A request is sent.
+    /// The client sends a request.
     Requested,
-    /// All data of a transfer without a request have arrived, or all data of the current response, whose first byte
-    /// arrived at this time.
+    /// All data of a transfer without a request have arrived, or all data of the current response have arrived. For a
+    /// response, the value is the arrival time of the first byte.
     Arrived(Option<Instant>),
     /// The job has failed.
     Failed(String),
-    /// The kernel's final state of the sender of the data.
+    /// The kernel's final state of the connection at the sender of the data.
     Info(TcpInfo),
     /// Counts of a received datagram stream.
     Received(Received),
 }
 
-/// A request of a workload and its outcome: a transfer, a conversation or a datagram stream. Each has its own
-/// connection or ports.
+/// A request of a workload and its outcome: a transfer, a conversation or a datagram stream. Each request has its own
+/// connection or, for a datagram stream, its own ports.
 #[derive(Clone, Debug)]
 pub struct RequestRecord {
     /// Position of the workload.
     pub traffic: u32,
-    /// The request. For a conversation, it has the bytes of all responses. For a datagram stream, it has no size, and
-    /// its host is the number of the stream.
+    /// The requested transfer. For a conversation, the size is the total size of all responses. For a datagram stream,
+    /// the transfer has no size, and `host` is the number of the stream.
     pub transfer: Transfer,
-    /// Time at which the end opened the connection, or the time of the request if the end never did.
+    /// Time at which the end opened the connection, or the time of the request if the end did not open a connection.
     pub opened: Instant,
-    /// Address of the end that opened the connection, if it got one.
+    /// Address of the end that opened the connection; `None` if the end got no address.
     pub local: Option<SocketAddrV4>,
-    /// Address of the other end.
+    /// Address of the end that accepted the connection.
     pub remote: SocketAddrV4,
-    /// Time at which the last byte had been read; `None` if it was not, or if the transfer is endless.
+    /// Time at which the last byte was read; `None` if the last byte was not read before the end of the run, or if the
+    /// transfer is endless.
     pub completed: Option<Instant>,
-    /// Reason of a failure; `None` if the request is complete, or was incomplete at the end of the run.
+    /// Reason for which the request failed; `None` if the request completed, or was still in progress at the end of the
+    /// run.
     pub failed: Option<String>,
-    /// Counts of the sender of the data.
+    /// Counts of the TCP connection at the sender of the data.
     pub ends: EndCounts,
-    /// Kernel state of the sender of the data when it closed or was stopped; `None` if it had no connection.
+    /// The kernel's state of the connection at the sender of the data, read when the sender closed the connection or
+    /// was stopped; `None` if the sender had no connection.
     pub tcp: Option<TcpInfo>,
     /// The exchanges over the connection, in order; empty for a transfer without a request.
     pub exchanges: Vec<ExchangeRecord>,
@@ -75,14 +78,15 @@ pub struct RequestRecord {
     pub received: Option<Received>,
 }
 
-/// A request and its response, as seen by the client.
+/// A request and its response, with times measured by the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExchangeRecord {
     /// Bytes of the request.
     pub request: u64,
-    /// Bytes of the response, unless it is endless.
+    /// Bytes of the response; `None` if the response is endless.
     pub response: Option<u64>,
-    /// Time at which the client sent the request, or opened the connection for the first request; `None` if it has not.
+    /// Time at which the client sent the request or, for the first request, opened the connection; `None` if the client
+    /// did not send the request.
     pub requested_at: Option<Instant>,
     /// Time at which the client received the first byte of the response.
     pub first_byte: Option<Instant>,
@@ -90,32 +94,32 @@ pub struct ExchangeRecord {
     pub completed: Option<Instant>,
 }
 
-/// Facts about a load.
+/// Facts about a load, for the manifest.
 pub struct Facts {
-    /// The delays of the workloads' wake-ups.
+    /// Lateness of the workloads' wake-ups.
     pub wakes: Lateness,
     /// The workloads, by position.
     pub workloads: Vec<WorkloadFacts>,
 }
 
-/// Facts about one workload, in addition to its requests.
+/// Facts about one workload, in addition to the records of its requests.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WorkloadFacts {
-    /// Name in the scenario.
+    /// Name of the workload in the scenario.
     pub name: String,
-    /// The workload's facts about its load.
+    /// Names and values that the workload reports about its load.
     pub load: Vec<(&'static str, f64)>,
     /// Number of failures, by reason.
     pub failures: BTreeMap<String, u64>,
-    /// The congestion controls in force at the sender of the data.
+    /// The congestion controls that the kernel used at the sender of the data.
     pub congestion_controls: BTreeSet<String>,
-    /// Number of requests, responses and datagrams that have more bytes than requested, because their headers alone are
-    /// longer.
+    /// Number of requests, responses and datagrams that are larger than specified, because the headers alone are larger
+    /// than the specified size.
     pub lengthened: u64,
 }
 
 impl Facts {
-    /// Returns the facts in the form of the manifest.
+    /// Returns the facts in the format of the manifest.
     pub fn to_value(&self) -> Value {
         let of = |one: &WorkloadFacts| {
             let load: Map<String, Value> =

@@ -6,7 +6,7 @@ use aqm_traffic::{Conversation, Exchange};
 /// The requests and responses of a connection.
 #[derive(Debug)]
 pub(super) struct Rounds {
-    /// In order; never empty.
+    /// The exchanges in order; never empty.
     pub(super) all: Vec<Round>,
     pub(super) client_delay: Span,
     pub(super) server_delay: Span,
@@ -15,18 +15,18 @@ pub(super) struct Rounds {
 /// A request and its response.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Round {
-    /// Pause of the client before its request.
+    /// Pause of the client before the request.
     pub(super) pause: Span,
     /// Bytes of the request on the connection.
     pub(super) request: u64,
-    /// Think time of the server between the complete request and its response.
+    /// Think time of the server from the arrival of the complete request to the start of the response.
     pub(super) think: Span,
-    /// Bytes of the response on the connection; `None` is endless.
+    /// Bytes of the response on the connection; `None` if the response is endless.
     pub(super) response: Option<u64>,
 }
 
 impl Rounds {
-    /// Returns one request and its response, without pauses.
+    /// Returns a connection with one request and its response, without pauses.
     pub(super) fn once(request: u32, response: Option<u64>) -> Self {
         let round = Round { pause: Span::ZERO, request: request.into(), think: Span::ZERO, response };
         Self { all: vec![round], client_delay: Span::ZERO, server_delay: Span::ZERO }

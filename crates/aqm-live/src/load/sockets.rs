@@ -1,4 +1,4 @@
-//! Sockets with the options of workloads.
+//! Sockets with the socket options that a workload specifies.
 
 use std::cell::Cell;
 use std::io;
@@ -9,7 +9,8 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::net::TcpSocket;
 
-/// Maximum number of connections that wait to be accepted; the kernel's own limit is `somaxconn`.
+/// Maximum number of connections that may wait until a listening socket accepts them. The kernel may lower the number
+/// to its own limit, `somaxconn`.
 const BACKLOG: i32 = 65_535;
 
 /// Bytes of the IP and UDP headers.
@@ -20,26 +21,28 @@ pub(super) const IP_AND_UDP: u16 = 28;
 pub(super) struct Options {
     /// DSCP of the packets.
     pub(super) dscp: u8,
-    /// Whether segments that are not full are sent at once.
+    /// Whether segments that are not full are sent immediately (`TCP_NODELAY`).
     pub(super) no_delay: bool,
-    /// Bytes of a datagram's headers: IP, UDP and the link header.
+    /// Total length in bytes of a datagram's IP, UDP and link headers.
     pub(super) datagram_header: u16,
 }
 
-/// Number of sockets that the process requests; each connection has two.
+/// Maximum number of open sockets that the process requests. Each connection has two sockets.
 const SOCKETS: u64 = 1 << 18;
 
-/// Raises the number of sockets of this process to its limit, or beyond if the process may raise the limit.
+/// Raises the maximum number of open sockets of this process to the hard limit, and raises the hard limit if the
+/// process has permission.
 pub(super) fn allow_many() {
     let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) else { return };
     let more = most.max(SOCKETS);
     if setrlimit(Resource::RLIMIT_NOFILE, more, more).is_err() {
-        // If this is refused, the limit remains, and opening a socket beyond the limit fails with an error.
+        // If the system denies this request, the limit does not change, and opening a socket beyond the limit fails
+        // with an error.
         let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
     }
 }
 
-/// Returns a TCP socket that listens at `address`. Accepted sockets inherit its options.
+/// Returns a TCP socket that listens at `address`. Accepted sockets inherit the options of the listening socket.
 pub(super) fn listen(address: SocketAddrV4, options: Options) -> io::Result<TcpListener> {
     let socket = stream(options)?;
     socket.set_reuse_address(true)?;
@@ -48,23 +51,24 @@ pub(super) fn listen(address: SocketAddrV4, options: Options) -> io::Result<TcpL
     Ok(socket.into())
 }
 
-/// Returns a TCP socket bound to `from` and the next port, so that its address is known before anything is sent.
+/// Returns a TCP socket that is bound to the address `from` and the next port of `ports`, so that the socket's address
+/// is known before anything is sent.
 pub(super) fn bind(from: Ipv4Addr, ports: &Ports, options: Options) -> io::Result<(TcpSocket, SocketAddrV4)> {
     let socket = stream(options)?;
     let local = ports.bind(&socket, from)?;
     Ok((TcpSocket::from_std_stream(socket.into()), local))
 }
 
-/// The ports from which an end opens connections, used in ascending order. They are the same in each run if connections
-/// are opened in the same order, and each port stays unused as long as possible. With thousands of ports in use, the
-/// kernel needs milliseconds to find a free one.
+/// The ports from which an end opens connections, used in ascending order. If connections are opened in the same order,
+/// they therefore have the same ports in each run, and a port is reused as late as possible. The kernel does not select
+/// the ports, because the kernel needs milliseconds to find a free port if thousands of ports are in use.
 #[derive(Debug)]
 pub(super) struct Ports(Cell<u16>);
 
-/// The first port; the last one is 65535.
+/// The first port; the last port is 65535.
 const FIRST_PORT: u16 = 10_000;
 
-/// Number of ports: each is tried once.
+/// Maximum number of attempts: each port is tried once.
 const TRIES: u16 = u16::MAX - FIRST_PORT + 1;
 
 impl Default for Ports {
@@ -98,7 +102,7 @@ fn stream(options: Options) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Returns a UDP socket from `from`, with the next port, to `to`.
+/// Returns a UDP socket that is bound to the address `from` and the next port of `ports`, and is connected to `to`.
 pub(super) fn connect_datagrams(
     from: Ipv4Addr,
     to: SocketAddrV4,
@@ -110,7 +114,7 @@ pub(super) fn connect_datagrams(
     Ok((socket.into(), local))
 }
 
-/// Returns a UDP socket that receives at `address`, with the DSCP and ECN codepoint of each datagram.
+/// Returns a UDP socket that receives datagrams at `address` and reports the DSCP and ECN codepoint of each datagram.
 pub(super) fn receive_datagrams(address: SocketAddrV4) -> io::Result<UdpSocket> {
     let socket = datagrams()?;
     socket.bind(&address.into())?;
@@ -122,7 +126,7 @@ fn datagrams() -> io::Result<Socket> {
     Socket::new(Domain::IPV4, Type::DGRAM.nonblocking().cloexec(), Some(Protocol::UDP))
 }
 
-/// Sets the DSCP and the ECN codepoint of the following datagrams.
+/// Sets the DSCP and the ECN codepoint of the datagrams that the socket sends from now on.
 pub(super) fn set_ecn(socket: &UdpSocket, dscp: u8, ecn: Ecn) -> io::Result<()> {
     SockRef::from(socket).set_tos_v4(u32::from(dscp << 2 | ecn_bits(ecn)))
 }

@@ -1,4 +1,4 @@
-//! The kernel's state of a connection: `TCP_INFO`, and the congestion control in force.
+//! The kernel's state of a connection: `TCP_INFO`, and the congestion control that the connection uses.
 
 #![allow(unsafe_code)]
 
@@ -12,34 +12,34 @@ use socket2::SockRef;
 /// The kernel's state of a connection at one of its ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TcpInfo {
-    /// Retransmitted segments.
+    /// Number of retransmitted segments.
     pub retransmitted: u32,
-    /// Expirations of the retransmission timer; missing before Linux 6.7.
+    /// Number of expirations of the retransmission timer; `None` on kernels before Linux 6.7.
     pub timeouts: Option<u16>,
     /// Congestion window, in segments.
     pub cwnd: u32,
     /// Smoothed round-trip time.
     pub srtt: Span,
-    /// The congestion control in force.
+    /// Name of the congestion control that the connection uses.
     pub congestion_control: String,
 }
 
 /// Number of requested 32-bit words of the kernel's `struct tcp_info` (`linux/tcp.h`). A kernel with a shorter
-/// structure returns fewer.
+/// structure returns fewer words.
 const WORDS: usize = 64;
 
-/// Positions in the structure, in words.
+/// Positions of fields in the structure, in words.
 const RTT_US: usize = 17;
 const CWND: usize = 20;
 const TOTAL_RETRANSMITTED: usize = 25;
-/// The half that comes first in memory; the other half counts recoveries.
+/// Position of the word whose first half in memory is the number of timeouts. The other half counts recoveries.
 const TOTAL_RTO: usize = 60;
 
 impl TcpInfo {
     /// Returns the current state of the connection of `socket`.
     ///
     /// # Errors
-    /// The kernel does not report it.
+    /// Returns an error if the kernel does not report the state.
     pub(super) fn of(socket: &impl AsFd) -> io::Result<Self> {
         let mut words = [0_u32; WORDS];
         let mut length = size_of_val(&words) as libc::socklen_t;
@@ -70,7 +70,7 @@ impl TcpInfo {
         })
     }
 
-    /// Returns the counts that are columns of the tables.
+    /// Returns the counts that are columns of the result tables.
     pub fn counts(&self) -> EndCounts {
         // Linux does not report the number of fast retransmits of a single connection.
         EndCounts { timeouts: self.timeouts.map(u64::from), fast_retransmits: None }

@@ -1,4 +1,4 @@
-//! A connection for the HTTP library, which counts its bytes and is closed with the last byte.
+//! A connection for the HTTP library. The connection counts the bytes that it sends and is closed with the last byte.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 
 use super::end::End;
 
-/// A connection and its progress.
+/// A connection and the progress of its messages.
 pub(super) struct Wire {
     stream: Rc<TcpStream>,
     end: Rc<End>,
@@ -24,17 +24,18 @@ pub(super) struct Wire {
 /// The progress of a connection.
 pub(super) struct Progress {
     sent: Cell<u64>,
-    /// Number of bytes sent after each message of this end. The connection is closed with the last byte.
+    /// Cumulative number of bytes sent at the end of each message of this end. The connection is closed with the last
+    /// byte.
     ends: Vec<u64>,
     /// Number of messages sent completely.
     done: Cell<usize>,
-    /// Arrival time of the first byte since it was last read.
+    /// Arrival time of the first byte since the last call of [`take_first_byte`](Self::take_first_byte).
     first_byte: Cell<Option<Instant>>,
 }
 
 impl Progress {
-    /// Creates the progress of a new connection. This end sends messages of these lengths and then closes the
-    /// connection; without messages, the library closes the connection.
+    /// Creates the progress of a new connection. This end sends messages with the lengths `messages` and then closes
+    /// the connection. If `messages` is empty, the HTTP library closes the connection.
     pub(super) fn new(messages: impl Iterator<Item = u64>) -> Rc<Self> {
         let ends = messages.scan(0_u64, |total, bytes| {
             *total = total.saturating_add(bytes);
@@ -55,8 +56,8 @@ impl Wire {
         Self { stream: Rc::clone(stream), end: Rc::clone(end), progress: Rc::clone(progress) }
     }
 
-    /// Counts sent bytes. All segments of a message but the last one are full. The last one is sent when the message is
-    /// complete, and carries the FIN if the message is the last one.
+    /// Counts sent bytes. All segments of a message except its last segment are full. The last segment is sent when the
+    /// message is complete, and carries the FIN if the message is the connection's last message.
     fn note_sent(&self, result: io::Result<usize>) -> io::Result<usize> {
         let sent = result?;
         let Progress { sent: total, ends, done, .. } = &*self.progress;
@@ -73,17 +74,17 @@ impl Wire {
     }
 }
 
-/// Sets whether segments that are not full wait for more data or the FIN.
+/// Sets whether segments that are not full wait for more data or the FIN (`TCP_CORK`).
 pub(super) fn set_cork(stream: &TcpStream, cork: bool) -> io::Result<()> {
     SockRef::from(stream).set_tcp_cork(cork)
 }
 
-/// Ends the sending direction of a connection: the FIN follows the data that are still queued.
+/// Closes the sending direction of a connection. The FIN is sent after the data that are still queued.
 pub(super) fn close(stream: &TcpStream) -> io::Result<()> {
     SockRef::from(stream).shutdown(Shutdown::Write)
 }
 
-/// Whether a call must be repeated when the socket is ready.
+/// Returns whether a call failed only because the socket was not ready, so that the call must be repeated later.
 pub(super) fn would_block<T>(result: &io::Result<T>) -> bool {
     matches!(result, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
 }
@@ -140,7 +141,7 @@ impl Write for Wire {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // Either end may already have closed the connection.
+        // One of the two ends may already have closed the connection.
         match close(&self.stream) {
             Err(error) if error.kind() != io::ErrorKind::NotConnected => Poll::Ready(Err(error)),
             _ => Poll::Ready(Ok(())),

@@ -1,4 +1,4 @@
-//! The bytes of packets in transit, by the number that the emulation assigned.
+//! Buffers with the bytes of packets in transit, by the packet number that the emulation assigned.
 
 /// The MTU of every device in bytes, which is the maximum length of packets from hosts.
 pub const MTU: usize = 1500;
@@ -11,14 +11,15 @@ struct Slot {
     bytes: [u8; MTU],
 }
 
-/// Packets by number. Numbers are small, because they are reused.
+/// The bytes of packets, by packet number. Packet numbers are small, because the emulation reuses the numbers.
 #[derive(Default)]
 pub struct Buffers {
     chunks: Vec<Box<[Slot]>>,
 }
 
 impl Buffers {
-    /// Creates buffers with memory for this number of packets, so that no memory is allocated later.
+    /// Creates buffers with memory for this number of packets. As long as no more packets are in transit, no further
+    /// memory is allocated.
     pub fn with_capacity(packets: usize) -> Self {
         let mut buffers = Self::default();
         while buffers.chunks.len() * CHUNK < packets {

@@ -1,4 +1,5 @@
-//! The clock of a live run: nanoseconds since its beginning, from the system's monotonic clock.
+//! The clock of a live run, which counts the nanoseconds since the beginning of the run with the system's monotonic
+//! clock.
 
 use std::time::Duration;
 

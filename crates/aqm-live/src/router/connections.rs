@@ -1,9 +1,10 @@
-//! The flow of each packet, and sequence numbers relative to zero.
+//! Assignment of packets to flows, and conversion of sequence numbers to numbers relative to the start of a connection.
 //!
-//! aqmlab's choice: a flow lasts as long as its ports are used. A second SYN is a retransmission if its sequence number
-//! equals that of the first SYN, and otherwise begins a new flow. If the beginning of a connection was not observed,
-//! numbers are relative to the first observed number, and earlier numbers count as zero. Numbers of 32 bits are
-//! interpreted as the nearest ones to the last observed number, so a connection may carry any number of bytes.
+//! aqmlab's choice: a flow lasts as long as packets use its ports. If a second SYN has the same sequence number as the
+//! first SYN, the second SYN is a retransmission; otherwise, the second SYN begins a new flow. If the beginning of a
+//! connection was not observed, sequence numbers are relative to the first observed number, and earlier numbers count
+//! as zero. A sequence number of 32 bits is extended to the possible value that is nearest to the last observed number,
+//! so a connection may carry any number of bytes.
 
 #[cfg(test)]
 mod tests;
@@ -17,7 +18,7 @@ use aqm_tcp::{Flags, Sacks, Segment};
 
 use crate::router::ip::{Headers, TcpHeader, Transport};
 
-/// Maximum number of flows in the table. Only programs that try random ports or addresses have this many flows.
+/// Maximum number of flows in the table. Only programs that probe random ports or addresses open this many flows.
 const MAX_FLOWS: u32 = 1 << 20;
 
 /// The common key of a flow's packets in both directions. Values for each end are indexed by [`Side`].
@@ -27,21 +28,22 @@ pub struct FlowKey {
     pub traffic: u32,
     /// Number of the protocol above IP.
     pub protocol: u8,
-    /// Last 16 bits of the address of each end.
+    /// Last 16 bits of each end's address.
     pub addresses: [u16; 2],
-    /// Port of each end; zero for protocols without ports.
+    /// Port of each end; zero if the protocol has no ports.
     pub ports: [u16; 2],
 }
 
 impl FlowKey {
-    /// Returns the key of a workload's flow over this protocol; `ends` are the addresses of the sender and the
+    /// Returns the key of a workload's flow over this protocol. `ends` contains the addresses of the sender and of the
     /// receiver.
     pub fn of(traffic: u32, protocol: u8, ends: [SocketAddrV4; 2]) -> Self {
         let addresses = ends.map(|end| last_bits(*end.ip()));
         Self { traffic, protocol, addresses, ports: ends.map(|end| end.port()) }
     }
 
-    /// Returns the workload's host of the flow, which is the sender's host, counted from zero.
+    /// Returns the number of the flow's host within the workload, counted from zero. The host is that of the flow's
+    /// sender.
     pub fn host(&self) -> u32 {
         u32::from(self.addresses[Side::Sender as usize]).saturating_sub(1)
     }
@@ -52,13 +54,13 @@ impl Key for FlowKey {
         let [[a, b], [c, d]] = [self.addresses, self.ports].map(|pair| pair.map(u64::from));
         let ends = a << 48 | b << 32 | c << 16 | d;
         let rest = u64::from(self.traffic) << 8 | u64::from(self.protocol);
-        // The table multiplies once more and uses the upper bits.
+        // The hash table multiplies this value once more and uses the upper bits of the product.
         let mixed = (ends ^ ends >> 32 ^ rest << 40).wrapping_mul(0xd6e8_feb8_6659_fd93);
         mixed ^ mixed >> 32 ^ rest
     }
 }
 
-/// A new flow, at its first packet.
+/// A new flow, of which the first packet has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewFlow {
     /// Key of the flow.
@@ -85,16 +87,16 @@ pub struct Connections {
 
 struct Flow {
     number: u32,
-    /// By sending end: the numbering of its segments, if any was observed.
+    /// Numbering of the segments that each end sends, by side; `None` if no segment of the end was observed.
     numbers: [Option<Numbers>; 2],
 }
 
-/// The numbering of one direction.
+/// The numbering of the segments in one direction.
 #[derive(Clone, Copy)]
 struct Numbers {
-    /// The sequence number that counts as zero.
+    /// The sequence number of 32 bits that corresponds to zero.
     origin: u32,
-    /// The last observed number, relative to zero.
+    /// The last observed number, relative to `origin`.
     last: u64,
 }
 
@@ -110,8 +112,8 @@ impl Connections {
         Self { flows: Table::new(MAX_FLOWS).unwrap_or_else(|error| unreachable!("{error}")) }
     }
 
-    /// Returns the flow and the contents of a packet with these headers from the end `from.1` of the workload at
-    /// position `from.0`. `open` returns the number of a new flow.
+    /// Returns the flow and the contents of a packet with these headers. `from` is the position of the workload and the
+    /// end that sent the packet. If the packet begins a new flow, `open` is called and returns the number of the flow.
     pub fn identify(
         &mut self,
         headers: &Headers,
@@ -129,7 +131,7 @@ impl Connections {
             addresses: by_side([headers.source, headers.destination].map(last_bits), side),
             ports: by_side(ports(&headers.transport), side),
         };
-        // The table is ordered by use, and the time is not needed.
+        // The table is ordered by last use and does not need the time.
         let known = self.flows.touch(key, Instant::START);
         let is_another = |flow: &Flow| tcp.is_some_and(|tcp| flow.is_reopened_by(tcp, side));
         if known.as_ref().is_some_and(is_another) {
@@ -149,17 +151,17 @@ impl Connections {
 }
 
 impl Flow {
-    /// Whether this segment from an end opens another connection.
+    /// Returns whether this segment opens another connection with the same ports.
     fn is_reopened_by(&self, tcp: &TcpHeader, from: Side) -> bool {
         let opens = tcp.flags.has(Flags::SYN) && !tcp.flags.has(Flags::ACK) && !tcp.reset;
         opens && self.numbers[from as usize].is_some_and(|numbers| numbers.origin != tcp.seq.wrapping_add(1))
     }
 
-    /// Converts a segment from an end to relative numbers.
+    /// Converts the sequence numbers of a segment to relative numbers. `from` is the end that sent the segment.
     fn segment(&mut self, tcp: &TcpHeader, headers: &Headers, from: Side) -> Segment {
         let seq = if tcp.flags.has(Flags::SYN) {
-            // The first byte has the next number. The other end may have referred to the previous connection of the
-            // same ports.
+            // The number of the first byte is the sequence number of the SYN plus one. An existing numbering with a
+            // different origin belongs to the previous connection with the same ports, and is replaced.
             let origin = tcp.seq.wrapping_add(1);
             let known = self.numbers[from as usize].is_some_and(|numbers| numbers.origin == origin);
             if !known {
@@ -195,22 +197,22 @@ impl Flow {
 }
 
 impl Numbers {
-    /// Returns the number nearest to the last observed number that has these lower 32 bits, or `None` if it is below
-    /// zero.
+    /// Returns the number that has the lower 32 bits of `number` and is nearest to the last observed number, or `None`
+    /// if the result would be below zero.
     fn unwrap(&self, number: u32) -> Option<u64> {
         let from_origin = number.wrapping_sub(self.origin);
         let from_last = from_origin.wrapping_sub(self.last as u32) as i32;
         self.last.checked_add_signed(from_last.into())
     }
 
-    /// Converts the sequence number of a segment, and records it as the last observed number. Returns zero for numbers
-    /// below zero.
+    /// Converts the sequence number of a segment and records the result as the last observed number. Returns zero if
+    /// the result would be below zero.
     fn advance(&mut self, number: u32) -> u64 {
         self.unwrap(number).inspect(|&number| self.last = number).unwrap_or(0)
     }
 }
 
-/// Orders the values of the source and the destination of a packet from `from` by side.
+/// Converts the values of a packet's source and destination to values by side. `from` is the end that sent the packet.
 fn by_side([source, destination]: [u16; 2], from: Side) -> [u16; 2] {
     match from {
         Side::Sender => [source, destination],
@@ -218,7 +220,7 @@ fn by_side([source, destination]: [u16; 2], from: Side) -> [u16; 2] {
     }
 }
 
-/// Returns the bits that distinguish the hosts of an end.
+/// Returns the last 16 bits of an address, which distinguish the hosts of an end.
 pub(crate) fn last_bits(address: Ipv4Addr) -> u16 {
     let [.., high, low] = address.octets();
     u16::from_be_bytes([high, low])

@@ -1,10 +1,12 @@
-//! The headers of packets, and the two fields that a router writes.
+//! Parsing of packet headers, and updates of the two header fields that the router changes: the ECN codepoint and the
+//! checksum.
 //!
 //! Sources: IPv4: J. Postel, RFC 791, 1981; TCP: W. Eddy, RFC 9293, 2022; UDP: J. Postel, RFC 768, 1980. SACK: M.
-//! Mathis et al., RFC 2018, 1996. The checksum of a changed header: A. Rijsinghani, RFC 1624, 1994, equation 3.
+//! Mathis et al., RFC 2018, 1996. The checksum of a changed header is computed with equation 3 of A. Rijsinghani, RFC
+//! 1624, 1994.
 //!
-//! aqmlab's choice: checksums are not verified, because the sending kernel has just written them, and the receiving
-//! kernel verifies them.
+//! aqmlab's choice: the router does not verify checksums, because the sending kernel has just written the checksums,
+//! and the receiving kernel verifies them.
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -32,15 +34,15 @@ pub struct Headers {
     pub ecn: Ecn,
     /// Differentiated-services code point, 0 to 63.
     pub dscp: u8,
-    /// Identification.
+    /// Identification field.
     pub id: u16,
     /// Whether the packet must not be fragmented.
     pub dont_fragment: bool,
-    /// Bytes of the whole packet.
+    /// Length of the whole packet, in bytes.
     pub bytes: u16,
     /// Number of the protocol above IP.
     pub protocol: u8,
-    /// Header of this protocol.
+    /// Header of the protocol above IP.
     pub transport: Transport,
 }
 
@@ -56,7 +58,8 @@ pub enum Transport {
         /// Bytes of payload.
         payload: u16,
     },
-    /// Another protocol, or a fragment, because only the first fragment of a packet would have ports.
+    /// Another protocol, or a fragment of a packet. Fragments are not parsed, because only the first fragment of a
+    /// packet contains ports.
     Other,
 }
 
@@ -67,11 +70,11 @@ pub struct TcpHeader {
     pub ports: [u16; 2],
     /// Sequence number.
     pub seq: u32,
-    /// Acknowledgement number, only valid with [`Flags::ACK`].
+    /// Acknowledgement number, which is valid only if [`Flags::ACK`] is set.
     pub ack: u32,
-    /// Flags without RST.
+    /// Flags, except RST.
     pub flags: Flags,
-    /// RST: the connection is aborted.
+    /// Whether the flag RST is set, which aborts the connection.
     pub reset: bool,
     /// Bytes of payload.
     pub payload: u16,
@@ -79,7 +82,7 @@ pub struct TcpHeader {
     pub sacks: SackBlocks,
 }
 
-/// The SACK blocks of a TCP header, of which at most four fit.
+/// The SACK blocks of a TCP header, at most four.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SackBlocks {
     blocks: [[u32; 2]; 4],
@@ -87,14 +90,14 @@ pub struct SackBlocks {
 }
 
 impl SackBlocks {
-    /// Returns the ranges `[from, to)` in order.
+    /// Returns the ranges `[from, to)` in the order of the header.
     pub fn ranges(&self) -> impl Iterator<Item = [u32; 2]> {
         self.blocks.into_iter().take(self.count.into())
     }
 }
 
 impl FromIterator<[u32; 2]> for SackBlocks {
-    /// Takes the first ranges, as many as fit.
+    /// Creates SACK blocks from the first four ranges; further ranges are ignored.
     fn from_iter<I: IntoIterator<Item = [u32; 2]>>(ranges: I) -> Self {
         let mut all = Self::default();
         for (block, range) in all.blocks.iter_mut().zip(ranges) {
@@ -131,10 +134,11 @@ impl fmt::Display for Malformed {
 
 impl std::error::Error for Malformed {}
 
-/// Parses the headers of `packet`, which begins with its IP header. Bytes after its total length are ignored.
+/// Parses the headers of `packet`, which begins with its IP header. Bytes beyond the total length in the IP header are
+/// ignored.
 ///
 /// # Errors
-/// The packet is not IPv4 or is inconsistent.
+/// Returns an error if the packet is not IPv4 or is inconsistent.
 pub fn parse(packet: &[u8]) -> Result<Headers, Malformed> {
     match packet.first() {
         Some(first) if first >> 4 != 4 => return Err(Malformed::NotIpv4),
@@ -183,14 +187,14 @@ fn tcp(segment: &[u8]) -> Option<TcpHeader> {
         ack: header.acknowledgment_number(),
         flags,
         reset: header.rst(),
-        // Both lengths fit, because the length of the packet fits.
+        // Both lengths fit into 16 bits, because the length of the packet fits into 16 bits.
         payload: (segment.len() - header.slice().len()) as u16,
         sacks: sacks(header.options()),
     })
 }
 
-/// Returns the blocks of the first SACK option. Options with an invalid length end the list, because receivers ignore
-/// the following options, too.
+/// Returns the blocks of the first SACK option. Parsing stops at an option with an invalid length, because receivers
+/// also ignore all options after an invalid option.
 fn sacks(mut options: &[u8]) -> SackBlocks {
     const END: u8 = 0;
     const NO_OPERATION: u8 = 1;
@@ -203,7 +207,7 @@ fn sacks(mut options: &[u8]) -> SackBlocks {
                 let Some((option, rest)) = options.split_at_checked(length.into()) else {
                     return SackBlocks::default();
                 };
-                // The two bytes of kind and length are part of the option.
+                // The first two bytes of the option are its kind and its length.
                 let Some(value) = option.get(2..) else { return SackBlocks::default() };
                 if kind == SACK {
                     let (blocks, _) = value.as_chunks::<8>();
@@ -231,8 +235,8 @@ fn ecn(bits: u8) -> Ecn {
     [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce][usize::from(bits & 3)]
 }
 
-/// Writes the ECN codepoint of a packet that was parsed by [`parse`], and updates the checksum (A. Rijsinghani, RFC
-/// 1624, 1994). Does nothing if the packet is too short for an IP header.
+/// Sets the ECN codepoint of a packet and updates the checksum (A. Rijsinghani, RFC 1624, 1994). The packet must have
+/// been parsed by [`parse`]. Does nothing if the packet is too short for an IP header.
 pub fn set_ecn(packet: &mut [u8], ecn: Ecn) {
     let Some(header) = packet.first_chunk_mut::<20>() else { return };
     let old = u16::from_be_bytes([header[0], header[1]]);
@@ -240,7 +244,7 @@ pub fn set_ecn(packet: &mut [u8], ecn: Ecn) {
     let new = u16::from_be_bytes([header[0], header[1]]);
     let checksum = u16::from_be_bytes([header[10], header[11]]);
     let sum = u32::from(!checksum) + u32::from(!old) + u32::from(new);
-    // The carries of three words fit into two bits, so folding twice leaves none.
+    // The sum of three words has carries of at most two bits, so after two folds no carry remains.
     let folded = (sum & 0xffff) + (sum >> 16);
     let folded = (folded & 0xffff) + (folded >> 16);
     [header[10], header[11]] = (!(folded as u16)).to_be_bytes();

@@ -4,26 +4,26 @@ use aqm_net::{Instant, Span};
 use hdrhistogram::Histogram;
 use serde_json::{Value, json};
 
-/// Lateness above which a delay is listed as a stall.
+/// Lateness of a packet above which the router counts as stalled.
 pub const STALL: Span = Span::from_millis(10);
 
-/// Maximum number of listed stalls; all stalls are counted.
+/// Maximum number of stalls that are listed individually. All stalls are counted.
 const LISTED: usize = 100;
 
 /// The lateness of packets delivered to their hosts, in units of 0.1 microseconds.
 pub struct Lateness {
     histogram: Histogram<u64>,
-    /// Due times of the first late packets of stalls, and their lateness.
+    /// Due time and lateness of the first late packet of each listed stall.
     stalls: Vec<(Instant, Span)>,
     stall_count: u64,
-    /// Time until which late packets belong to the last stall.
+    /// Late packets that were due at or before this time belong to the current stall.
     stalled_until: Instant,
 }
 
 impl Lateness {
     /// Returns an empty record.
     pub fn new() -> Self {
-        // From 0.1 microseconds to 1000 s, with three digits. These bounds are valid.
+        // The histogram covers 0.1 microseconds to 1000 s with three significant digits. These bounds are valid.
         let histogram = Histogram::new_with_bounds(1, 10_000_000_000, 3);
         Self {
             histogram: histogram.unwrap_or_else(|error| unreachable!("bounds of a histogram: {error}")),
@@ -59,7 +59,7 @@ impl Lateness {
         self.histogram.len()
     }
 
-    /// Returns the lateness that this share of packets did not exceed.
+    /// Returns the lateness quantile: a share `share` of packets was not later than the result.
     pub fn quantile(&self, share: f64) -> Span {
         Span::from_nanos(100 * self.histogram.value_at_quantile(share))
     }
@@ -69,12 +69,12 @@ impl Lateness {
         Span::from_nanos(100 * self.histogram.max())
     }
 
-    /// Returns the number of stalls, in which packets were late by more than [`STALL`].
+    /// Returns the number of stalls. In a stall, packets are late by more than [`STALL`].
     pub fn stalls(&self) -> u64 {
         self.stall_count
     }
 
-    /// Returns the lateness in the form of the manifest.
+    /// Returns the lateness in the format of the manifest.
     pub fn to_value(&self) -> Value {
         let micros = |span: Span| span.nanos() as f64 / 1e3;
         let stalls =

@@ -1,9 +1,9 @@
-//! The router: one thread between the devices of hosts and the emulated network.
+//! The router: a thread that passes packets between the hosts' devices and the emulated network.
 //!
-//! The router reads each readable device until it is empty, so that packets never wait while the router sleeps. It lets
-//! the emulation process everything that is due, each event at its exact time, and writes the outgoing packets to the
-//! devices. Lateness therefore delays single packets by microseconds, but affects neither the rate of a link nor the
-//! decisions of a queue.
+//! The router reads each readable device until no packets remain, so that no packet waits in a device while the router
+//! sleeps. The emulation then processes all events that are due, each event with its exact time, and the router writes
+//! the outgoing packets to the devices. If the router is late, individual packets are delayed by microseconds, but the
+//! rates of links and the decisions of queues do not change.
 
 pub(crate) mod buffers;
 pub(crate) mod clock;
@@ -39,27 +39,28 @@ use crate::router::connections::{Connections, FlowKey, last_bits};
 use crate::router::lateness::Lateness;
 use crate::tcp::hints::{Hints, Sent};
 
-/// Number of packets of one device after which the other devices are read.
+/// Maximum number of packets that the router reads from one device before reading the other devices.
 const TURN: usize = 64;
 
-/// Maximum interval between checks whether the router must stop.
+/// Maximum interval between two checks of the stop flags.
 const STOP_CHECK_INTERVAL: Span = Span::from_millis(50);
 
-/// Time without sleep after which the router sleeps briefly. The kernel suspends a real-time thread that runs for 0.95
-/// s of a second, for much longer (sched(7), `sched_rt_runtime_us`).
+/// Maximum time for which the router runs without sleeping; then the router sleeps briefly. Otherwise, the kernel would
+/// suspend the real-time thread after 0.95 s of running within a second, for much longer than the brief sleep
+/// (sched(7), `sched_rt_runtime_us`).
 const LONGEST_RUN: Span = Span::from_millis(800);
 
 /// Number of packets for which memory is allocated before a run.
 const INITIAL_BUFFERS: usize = 4096;
 
-/// A device and its hosts.
+/// A device and the end of a workload behind the device.
 #[derive(Clone, Copy, Debug)]
 pub struct Device<'a> {
-    /// File of the device, which transfers IP packets without blocking.
+    /// File descriptor of the device, which transfers IP packets without blocking.
     pub fd: BorrowedFd<'a>,
     /// The end of a workload behind the device.
     pub index: HostIndex,
-    /// Whether the workload consists of programs, whose packets may have any headers.
+    /// Whether the workload consists of programs. The packets of programs may have any headers.
     pub programs: bool,
 }
 
@@ -68,7 +69,7 @@ pub struct Device<'a> {
 pub struct RunContext<'a> {
     /// Clock of the run.
     pub clock: Clock,
-    /// Watcher, which gets the progress and may stop the run.
+    /// Watcher, which receives the progress of the run and may stop the run.
     pub watch: &'a Watch,
     /// Flags that stop the router before the end of the emulation.
     pub stop: &'a StopFlags,
@@ -77,41 +78,44 @@ pub struct RunContext<'a> {
 /// Flags that stop the router before the end of the emulation.
 #[derive(Debug, Default)]
 pub struct StopFlags {
-    /// Hosts will send only acknowledgements: the router stops when all sent data have arrived.
+    /// Set when the hosts will send only acknowledgements from now on. The router then stops when all sent data have
+    /// arrived.
     pub idle: AtomicBool,
-    /// The router stops at once.
+    /// Set to stop the router immediately.
     pub over: AtomicBool,
 }
 
 /// Further inputs of the router.
 pub struct RouterInputs {
-    /// The windows of senders.
+    /// The congestion windows of the senders.
     pub hints: Hints,
-    /// The additional delays of connections, each announced before the first packet.
+    /// Channel for the additional delays of connections. The delays of a connection are announced before the first
+    /// packet of the connection.
     pub delays: Receiver<ConnectionDelays>,
-    /// The capture, if packets are captured. Its interfaces are the devices, by position.
+    /// The capture, if packets are captured. The capture has one interface for each device, in the order of the
+    /// devices.
     pub capture: Option<Capture>,
 }
 
-/// Counts of packets in the router that are not part of the tables.
+/// Counts of the router that are not part of the result tables.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
-    /// Packets read.
+    /// Number of packets read from devices.
     pub read: u64,
-    /// Packets read that were damaged or not IPv4.
+    /// Number of read packets that were damaged or not IPv4.
     pub malformed: u64,
-    /// Packets read that were larger than the MTU, because a host built segments for offloading.
+    /// Number of read packets that were larger than the MTU, because a host built large segments for offloading.
     pub oversize: u64,
-    /// Packets written to devices.
+    /// Number of packets written to devices.
     pub handed_over: u64,
-    /// Packets that a device did not accept.
+    /// Number of packets that a device did not accept.
     pub refused: u64,
-    /// Sleeps that were necessary only because of the kernel's limit for real-time threads.
+    /// Number of sleeps that were necessary only because of the kernel's limit for real-time threads.
     pub forced_sleeps: u64,
 }
 
 impl Counts {
-    /// Returns the counts in the form of the manifest.
+    /// Returns the counts in the format of the manifest.
     pub fn to_value(self) -> Value {
         json!({
             "read": self.read,
@@ -126,7 +130,7 @@ impl Counts {
 
 /// The hosts behind the devices.
 struct ExternalHosts<'a> {
-    /// By [`HostIndex::position`].
+    /// The devices, by [`HostIndex::position`].
     devices: &'a [Device<'a>],
     clock: Clock,
     buffers: Buffers,
@@ -140,7 +144,7 @@ struct ExternalHosts<'a> {
 }
 
 impl ExternalHosts<'_> {
-    /// Returns the current state for a watcher.
+    /// Returns the current state of the network for a watcher.
     fn view(&self, emulation: &Emulation, now: Instant) -> View {
         let micros = |share: f64| self.lateness.quantile(share).nanos() as f64 / 1e3;
         let maximum = self.lateness.maximum().nanos() as f64 / 1e3;
@@ -197,9 +201,9 @@ pub struct RouterOutcome {
     pub flows: Vec<FlowKey>,
     /// Lateness of delivered packets.
     pub lateness: Lateness,
-    /// Further counts of packets.
+    /// Packet counts of the router.
     pub counts: Counts,
-    /// The inputs of the router, and the running capture.
+    /// The inputs of the router, including the capture that is still running.
     pub inputs: RouterInputs,
     /// Time at which the router stopped.
     pub end: Instant,
@@ -216,7 +220,8 @@ struct RouterState {
 struct FlowState {
     keys: Vec<FlowKey>,
     announced_delays: Receiver<ConnectionDelays>,
-    /// Delays of connections that were announced and not used yet, by workload and the client's address and port.
+    /// Delays that were announced for connections without packets so far, by workload and the client's address and
+    /// port.
     delays: BTreeMap<(u32, u16, u16), [Span; 2]>,
     /// Labels of the packets of programs, by workload, protocol, the server's port and DSCP.
     labels: BTreeMap<(u32, u8, u16, u8), u16>,
@@ -244,8 +249,8 @@ impl FlowState {
     }
 }
 
-/// Routes packets between `devices`, which are in the order of [`HostIndex::position`], until the end of the emulation,
-/// or until a stop flag or `watch` stops the router.
+/// Routes packets between `devices` until the end of the emulation, or until a stop flag or `watch` stops the router.
+/// `devices` must be in the order of [`HostIndex::position`].
 pub fn route(
     mut emulation: Emulation,
     devices: &[Device<'_>],
@@ -274,7 +279,8 @@ pub fn route(
     let mut slept_at = clock.now();
     let mut scratch = [0; 4 * MTU];
     let ended = loop {
-        // The flag is read before the devices, so that data sent before the flag was set are read in this iteration.
+        // The flag is read before the devices. Data that were sent before the flag was set are therefore read in this
+        // iteration.
         let idle = stop.idle.load(Relaxed);
         let mut position = 0;
         while position < polled.len() {
@@ -283,7 +289,7 @@ pub fn route(
             if exists {
                 position += 1;
             } else {
-                // A poll that includes this device would never sleep again.
+                // If later polls included this device, the polls would never sleep.
                 readable.remove(position);
                 polled.remove(position);
             }
@@ -299,7 +305,7 @@ pub fn route(
             break now;
         }
         let due = emulation.next_due().min(now + STOP_CHECK_INTERVAL).min(end);
-        // A failed poll counts as no event: the devices are read in the next iteration.
+        // If the poll fails, no device counts as readable, and the devices are read in the next iteration.
         let ready = wait(&mut polled, Some(clock.system_time(due))).unwrap_or(0);
         if ready == 0 {
             slept_at = clock.now();
@@ -321,7 +327,8 @@ pub fn route(
     }
 }
 
-/// Reads packets from a device until it is empty or its turn ends. Returns whether the device still exists.
+/// Reads packets from a device until no packets remain, but at most [`TURN`] packets. Returns whether the device still
+/// exists.
 fn read_device(
     device: &Device<'_>,
     emulation: &mut Emulation,
@@ -336,7 +343,7 @@ fn read_device(
             Err(error) => return error == Errno::EAGAIN,
         };
         let now = hosts.clock.now();
-        // Packets after the end do not belong to the run.
+        // Packets that arrive after the end of the emulation do not belong to the run.
         if now >= emulation.end() {
             return true;
         }

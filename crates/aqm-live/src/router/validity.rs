@@ -1,6 +1,7 @@
-//! The validity of live runs, with the reasons why a run is invalid.
+//! The validity of live runs, and the reasons for which a run is invalid.
 //!
-//! A disturbed run is not averaged with others. It is marked as invalid, and its manifest contains the reasons.
+//! A disturbed run is excluded from averages over runs. The run is marked as invalid, and its manifest contains the
+//! reasons.
 
 use std::fs;
 
@@ -10,45 +11,48 @@ use serde_json::{Value, json};
 use crate::router::Counts;
 use crate::router::lateness::{Lateness, STALL};
 
-/// Maximum lateness of 99 % of packets, as a share of the minimum round-trip time.
+/// Limit on the 99 % quantile of the packets' lateness, as a share of the minimum round-trip time.
 const SHARE_OF_ROUND_TRIP: f64 = 0.05;
 
-/// Minimum share of packets that are late by at most the transmission time of one packet on the slowest managed link.
+/// Minimum share of packets whose lateness is at most the transmission time of one packet on the slowest managed link.
 const ON_TIME: f64 = 0.95;
 
 /// Maximum share of processor time used by other machines on the same physical host.
 const MAX_STEAL: f64 = 0.05;
 
-/// Lateness that is always accepted: the duration of a wake-up.
+/// Lateness that is always accepted, which is the duration of a thread's wake-up.
 const WAKE_UP: Span = Span::from_nanos(150_000);
 
-/// The time scales of the network, to which lateness is compared.
+/// The time scales of the network, with which the lateness of packets is compared.
 #[derive(Clone, Copy, Debug)]
 pub struct Scales {
-    /// Minimum round-trip time of a workload, without queues.
+    /// Minimum round-trip time of all workloads, without queueing delay.
     pub round_trip: Span,
     /// Transmission time of a full packet on the slowest managed link.
     pub packet_time: Span,
 }
 
-/// The conditions of a run.
+/// The conditions that determine the validity of a run, in addition to lateness and packet counts.
 #[derive(Clone, Debug, Default)]
 pub struct RunConditions {
     /// Packets that devices dropped before the router read them, by host.
     pub dropped_by_devices: Vec<(String, u64)>,
-    /// Share of processor time taken by the hypervisor, if the system reports it.
+    /// Share of processor time used by other machines on the same physical host (steal time); `None` if the system does
+    /// not report steal time.
     pub steal: Option<f64>,
-    /// Unexpected congestion controls, by workload: the expected one, and the one in use.
+    /// Unexpected congestion controls. Each element contains the workload, the expected congestion control and the
+    /// actual congestion control.
     pub other_controls: Vec<(String, String, String)>,
-    /// Hosts whose counters and settings could not be read, with the reasons: a program has changed their network.
+    /// Hosts whose counters and settings could not be read because a program has changed the host's network, with the
+    /// error.
     pub changed: Vec<(String, String)>,
-    /// Packets missing in a capture.
+    /// Number of packets that are missing in the capture.
     pub not_captured: u64,
-    /// Reasons why the windows reported to a queue are invalid.
+    /// Reasons for which the windows reported to a queue are invalid.
     pub windows: Vec<String>,
 }
 
-/// Returns the reasons why a run is invalid; a valid run has none.
+/// Returns the reasons for which a run is invalid; empty if the run is valid.
 pub fn invalid_reasons(
     lateness: &Lateness,
     counts: Counts,
@@ -101,7 +105,7 @@ pub fn invalid_reasons(
             format!("the device of {host} dropped {dropped} packets before the router read them"),
         );
     }
-    add_if(counts.refused > 0, format!("devices refused {} packets", counts.refused));
+    add_if(counts.refused > 0, format!("devices did not accept {} packets", counts.refused));
     add_if(counts.oversize > 0, format!("{} packets were larger than the MTU", counts.oversize));
     if let Some(steal) = conditions.steal {
         add_if(
@@ -120,7 +124,7 @@ pub fn invalid_reasons(
     reasons
 }
 
-/// Returns the validity in the form of the manifest.
+/// Returns the validity in the format of the manifest.
 pub fn record(lateness: &Lateness, counts: Counts, conditions: &RunConditions, reasons: &[String]) -> Value {
     let dropped: serde_json::Map<String, Value> =
         conditions.dropped_by_devices.iter().map(|(host, count)| (host.clone(), json!(count))).collect();
@@ -134,18 +138,18 @@ pub fn record(lateness: &Lateness, counts: Counts, conditions: &RunConditions, r
     })
 }
 
-/// Returns the processor time so far, in ticks: the total, and the time taken by the hypervisor (proc(5),
+/// Returns the total processor time and the steal time since the start of the machine, in ticks (proc(5),
 /// `/proc/stat`).
 pub fn processor_time() -> Option<(u64, u64)> {
     let text = fs::read_to_string("/proc/stat").ok()?;
     let line = text.lines().find(|line| line.starts_with("cpu "))?;
     let fields: Vec<u64> = line.split_whitespace().skip(1).filter_map(|field| field.parse().ok()).collect();
-    // User, nice, system, idle, iowait, irq, softirq, steal. Time of guests is part of user time.
+    // The fields are user, nice, system, idle, iowait, irq, softirq and steal. Guest time is part of user time.
     let steal = *fields.get(7)?;
     Some((fields.iter().take(8).sum(), steal))
 }
 
-/// Returns the share of processor time taken by the hypervisor between two readings.
+/// Returns the share of steal time in the processor time between two readings.
 pub fn steal_between(before: Option<(u64, u64)>, after: Option<(u64, u64)>) -> Option<f64> {
     let ((all_before, steal_before), (all, steal)) = before.zip(after)?;
     let elapsed = all.checked_sub(all_before).filter(|&ticks| ticks > 0)?;

@@ -1,12 +1,14 @@
-//! The edge hint of SHRED for real senders: the congestion window, written into every packet that the sender sends.
+//! The edge hint of SHRED for real senders. The hint is the sender's congestion window, and is written into every
+//! packet of the sender.
 //!
 //! Sources: Linux, `Documentation/bpf/`; bpf(2). SHRED's requirements for the edge: M. Claypool, R. Kinicki and M.
 //! Hartling, "Active Queue Management for Web Traffic", 2004.
 //!
 //! aqmlab's choice: the hint is stored in the identification of the IPv4 header. A packet that must not be fragmented,
-//! like those of TCP, needs no identification (J. Touch, RFC 6864, 2013). The program is assembled here, so that no
-//! compiler is needed, and is attached to the egress of the device. The device must not get segments to split
-//! (`gso_max_segs` 1), because the kernel increments the identification from segment to segment.
+//! such as a packet of TCP, does not need the identification (J. Touch, RFC 6864, 2013). The BPF program is assembled
+//! in this module, so that no compiler is needed, and is attached to the egress of the device. The device must not
+//! receive large segments that are split later (`gso_max_segs` is 1), because the kernel increments the identification
+//! in each segment that results from a split.
 
 #![allow(unsafe_code)]
 
@@ -25,19 +27,19 @@ use self::program::{Instruction, program};
 use crate::LiveError;
 use crate::router::ip::{Headers, Transport};
 
-/// The program on a device. Dropping this value detaches the program.
+/// The BPF program that is attached to a device. Dropping this value detaches the program.
 #[derive(Debug)]
 pub struct CwndHint {
-    /// The kernel detaches the program when this descriptor is closed, however the process ends.
+    /// The kernel detaches the program when this descriptor is closed, even if the process is killed.
     _link: OwnedFd,
 }
 
 impl CwndHint {
-    /// Attaches the program to the device with this index in the network namespace of the calling thread. Every
-    /// outgoing TCP packet then carries its sender's window, which [`window`] reads.
+    /// Attaches the program to the device with the index `device` in the network namespace of the calling thread. Every
+    /// outgoing TCP packet then contains its sender's window, which [`window`] reads.
     ///
     /// # Errors
-    /// The kernel is older than 6.6, or does not permit this process to load or attach a program.
+    /// Returns an error if the kernel is older than 6.6, or does not permit this process to load or attach a program.
     pub fn attach(device: u32) -> Result<Self, LiveError> {
         let program = load(&program(), &mut [])
             .map_err(|error| refused("cannot load the BPF program that writes windows", error))?;
@@ -47,8 +49,9 @@ impl CwndHint {
     }
 }
 
-/// Returns the window in segments in a packet from a device with the program, or 0 if the packet may carry no window.
-/// Only packets with payload or FIN certainly come from a socket that is neither half-open nor closed.
+/// Returns the window, in segments, that a packet contains. The packet must be from a device with the program. Returns
+/// 0 if the packet may contain no window. A packet certainly comes from a socket that is neither half-open nor closed
+/// only if the packet has payload or FIN.
 pub fn window(headers: &Headers) -> u16 {
     match headers.transport {
         Transport::Tcp(tcp) if headers.dont_fragment && (tcp.payload > 0 || tcp.flags.has(Flags::FIN)) => {
@@ -119,16 +122,17 @@ fn attach(program: &OwnedFd, device: u32) -> Result<OwnedFd, Errno> {
 
 /// Calls bpf(2) with a command that returns a file descriptor.
 fn bpf<T>(command: c_long, attributes: &T) -> Result<OwnedFd, Errno> {
-    // SAFETY: the kernel reads `size_of::<T>()` bytes of `attributes`, which is `repr(C)` without padding, and the
-    // memory at its addresses, which outlives the call, with the given lengths. It only writes into the log.
+    // SAFETY: the kernel reads `size_of::<T>()` bytes of `attributes`, which is `repr(C)` without padding. The kernel
+    // also reads the memory at the addresses in `attributes`, with the lengths in `attributes`; this memory outlives
+    // the call. The kernel writes only into the log.
     let result =
         unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_ref(attributes), size_of::<T>()) };
     let descriptor = Errno::result(result)? as RawFd;
-    // SAFETY: the kernel has just created the descriptor for this call.
+    // SAFETY: the kernel has just created the descriptor, and nothing else owns the descriptor.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
-/// Returns the error for the failed operation `what`, with a remedy.
+/// Returns an error with a remedy for the failed operation `what`.
 fn refused(what: &str, error: Errno) -> LiveError {
     let contents = |file: &str| read_to_string(file).map(|text| text.trim().to_owned()).unwrap_or_default();
     let release = contents("/proc/sys/kernel/osrelease");
@@ -142,16 +146,17 @@ fn refused(what: &str, error: Errno) -> LiveError {
             format!("the kernel is locked down ({lockdown})")
         }
         Errno::EPERM => {
-            "CAP_BPF and CAP_NET_ADMIN are needed outside of user namespaces: run as root".to_owned()
+            "the capabilities CAP_BPF and CAP_NET_ADMIN are needed outside user namespaces: run as root"
+                .to_owned()
         }
-        Errno::EACCES => format!("the verifier refuses the program: {}", verifier_message()),
+        Errno::EACCES => format!("the verifier rejected the program: {}", verifier_message()),
         Errno::ENOSYS => "the kernel is built without CONFIG_BPF_SYSCALL".to_owned(),
         Errno::ENODEV => "the device does not exist in this network namespace".to_owned(),
         _ => "CONFIG_NET_CLS_ACT and CONFIG_NET_XGRESS may be missing from the kernel".to_owned(),
     };
     LiveError::new(
         what,
-        format_args!("{reason}; {remedy}. Without the program, windows are read by socket diagnostics"),
+        format_args!("{reason}; {remedy}. Without the BPF program, windows are read by socket diagnostics"),
     )
 }
 
@@ -167,5 +172,5 @@ fn verifier_message() -> String {
     let _ = load(&program(), &mut log);
     let text = String::from_utf8_lossy(&log);
     let mut words = text.trim_end_matches('\0').lines().filter(|line| !line.starts_with("processed "));
-    words.next_back().unwrap_or("without a message").to_owned()
+    words.next_back().unwrap_or("the verifier printed no message").to_owned()
 }

@@ -1,8 +1,8 @@
-//! The congestion controls in use by connections. A program may choose its own; connections of workloads must use the
-//! plan's.
+//! The congestion controls that connections actually use. A program may select its own congestion control; connections
+//! of other workloads must use the plan's congestion control.
 //!
-//! Source: Linux, sock_diag(7). aqmlab's choice: each connection is observed twenty times a second, at both of its
-//! ends, and the last result counts. Shorter connections may be missed.
+//! Source: Linux, sock_diag(7). aqmlab's choice: the connections are observed twenty times a second at both ends, and
+//! the last observation of each connection counts. Connections that are shorter than the interval may be missed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,17 +21,17 @@ use crate::router::connections::FlowKey;
 use crate::router::ip;
 use crate::tcp::inet_diag::SocketDiagnostics;
 
-/// Interval between observations. An observation takes 0.3 ms of processor time for each address family if the
-/// machine's table has 262144 slots for connections, which is 2 % of a processor for the two hosts.
+/// Interval between observations. If the machine's table of connections has 262144 slots, an observation takes 0.3 ms
+/// of processor time for each address family, or 2 % of a processor for the two hosts.
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// Maximum time until a thread notices the end of the run.
+/// Maximum interval between two checks of a thread whether the run has ended.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Number of connections by congestion control.
+/// Number of connections that use each congestion control.
 type Counts = BTreeMap<String, u64>;
 
-/// The congestion controls in use at both ends of a workload, by [`Side`].
+/// The congestion controls that connections use at the two ends of a workload, by [`Side`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct InUse([Counts; 2]);
 
@@ -39,16 +39,16 @@ pub(crate) struct InUse([Counts; 2]);
 #[derive(Default)]
 pub(crate) struct Controls {
     over: Arc<AtomicBool>,
-    /// Each thread returns the last result for every connection, by the kernel's number of its socket.
+    /// Each thread returns the last observation of each connection, by the kernel's number of the connection's socket.
     threads: Vec<(HostIndex, JoinHandle<BTreeMap<u64, String>>)>,
 }
 
 impl Controls {
-    /// Starts to observe the connections of the programs of `plan`. If the kernel has no socket diagnostics, nothing is
-    /// recorded.
+    /// Starts threads that observe the connections of the programs of `plan`. If the kernel has no socket diagnostics,
+    /// nothing is recorded.
     ///
     /// # Errors
-    /// A thread cannot be started.
+    /// Returns an error if a thread cannot start.
     pub(crate) fn watch(plan: &Plan, lab: &Lab) -> Result<Self, LiveError> {
         let mut controls = Self::default();
         for (traffic, planned) in (0..).zip(plan.workloads()) {
@@ -67,7 +67,7 @@ impl Controls {
         Ok(controls)
     }
 
-    /// Stops observing; returns the results by position of the workload.
+    /// Stops the threads and returns the observations by position of the workload.
     pub(crate) fn finish(mut self) -> BTreeMap<u32, InUse> {
         self.over.store(true, Relaxed);
         let mut in_use: BTreeMap<u32, InUse> = BTreeMap::new();
@@ -88,7 +88,8 @@ impl Drop for Controls {
     }
 }
 
-/// Returns the last result for each connection with the host with the prefix `peer`.
+/// Observes connections until `over` is set. Returns the last observation of each connection to the host with the
+/// prefix `peer`.
 fn last_results(mut diagnostics: SocketDiagnostics, peer: u8, over: &AtomicBool) -> BTreeMap<u64, String> {
     let mut results = BTreeMap::new();
     let mut next = Instant::now();
@@ -97,7 +98,7 @@ fn last_results(mut diagnostics: SocketDiagnostics, peer: u8, over: &AtomicBool)
             sleep(STOP_CHECK_INTERVAL);
             continue;
         }
-        // A failed query counts as no result.
+        // A failed query yields no observation.
         let _ = diagnostics.dump_controls(|connection| {
             if connection.remote.octets()[1] == peer {
                 results.insert(connection.socket, connection.control.to_owned());
@@ -109,14 +110,15 @@ fn last_results(mut diagnostics: SocketDiagnostics, peer: u8, over: &AtomicBool)
 }
 
 impl InUse {
-    /// Returns the counts in the form of the manifest, with the number of connections observed by the router.
+    /// Returns the counts in the format of the manifest. `connections` is the number of connections that the router
+    /// observed.
     pub(crate) fn to_value(&self, connections: usize) -> Value {
         let [server, client] = &self.0;
         json!({ "server": server, "client": client, "connections": connections })
     }
 }
 
-/// Adds a message for each workload of programs whose own choice of a congestion control has no effect.
+/// Adds a message for each workload of programs on whose hosts programs cannot select their own congestion control.
 pub(crate) fn add_fixed(shortfalls: &mut [Vec<String>], plan: &Plan, lab: &Lab) {
     for ((traffic, planned), shortfalls) in (0..).zip(plan.workloads()).zip(shortfalls) {
         let host = lab.at(HostIndex { traffic, side: Side::Sender });
@@ -131,7 +133,7 @@ pub(crate) fn add_fixed(shortfalls: &mut [Vec<String>], plan: &Plan, lab: &Lab) 
     }
 }
 
-/// Returns the numbers of observed connections by congestion control, for each workload of programs.
+/// For each workload of programs, returns how many observed connections used each congestion control.
 pub(crate) fn in_use(plan: &Plan, seen: &BTreeMap<u32, InUse>, flows: &[FlowKey]) -> Value {
     let of_workload = |(traffic, planned): (u32, PlannedWorkload<'_>)| {
         let connections = flows.iter().filter(|key| key.traffic == traffic && key.protocol == ip::TCP);
@@ -140,7 +142,7 @@ pub(crate) fn in_use(plan: &Plan, seen: &BTreeMap<u32, InUse>, flows: &[FlowKey]
     Value::Object((0..).zip(plan.workloads()).filter_map(of_workload).collect())
 }
 
-/// Returns the workloads some of whose connections had a different congestion control than the plan.
+/// Returns the workloads that have connections with a different congestion control than the plan.
 pub(crate) fn others(plan: &Plan, lab: &Lab, facts: &Facts) -> Vec<(String, String, String)> {
     let mut others = Vec::new();
     for ((traffic, planned), workload) in (0..).zip(plan.workloads()).zip(&facts.workloads) {

@@ -1,14 +1,17 @@
-//! The windows of real senders, for queues that read them (SHRED): carried in each packet, by means of BPF, or polled.
+//! The congestion windows of real senders, for queues that read windows (SHRED). A BPF program writes the window into
+//! each packet or, if BPF is not available, the windows are polled.
 //!
-//! As in a simulation, a SYN reports the initial window of the connection, which the kernel itself does not report
-//! before the connection is open. A bare acknowledgement reports no window.
+//! As in a simulation, a SYN reports the initial window of the connection. The initial window is from the plan, because
+//! the kernel does not report a window before the connection is established. An acknowledgement without payload reports
+//! no window.
 //!
-//! The reported windows are checked. Nearly all packets with payload must report a window. If windows are carried in
-//! packets, the first packet of each connection must report the initial window in force, and the windows must agree
-//! with those that socket diagnostics report for the same connections from time to time ([`crate::tcp::senders`]).
+//! The reported windows are checked. Nearly all packets with payload must report a window. If packets contain windows,
+//! the first packet of each connection must report the effective initial window. In addition, the windows in packets
+//! must agree with the windows that socket diagnostics periodically report for the same connections
+//! ([`crate::tcp::senders`]).
 //!
-//! aqmlab's choice: polled windows are older than those in packets, by up to [`EVERY`] plus the duration of a poll. The
-//! manifest contains the interval.
+//! aqmlab's choice: windows are polled at the interval [`EVERY`]. Polled windows are therefore older than windows in
+//! packets, by up to [`EVERY`] plus the duration of a poll. The manifest contains the interval.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,27 +34,28 @@ use crate::tcp::senders::Agreement;
 use crate::tcp::windows::{Ends, Windows};
 use crate::{Clock, LiveError};
 
-/// Polling interval of windows, if packets do not carry them.
+/// Polling interval of windows, used if packets do not contain windows.
 const EVERY: Duration = Duration::from_millis(5);
 
-/// Minimum share of packets with payload that report a window, if packets carry windows.
+/// Minimum share of packets with payload that report a window, if packets contain windows.
 const MIN_IN_PACKETS: f64 = 0.99;
 
-/// Minimum share if windows are polled. A connection younger than the last poll has no window.
+/// Minimum share of packets with payload whose window is known, if windows are polled. If a connection started after
+/// the last poll, its window is unknown.
 const MIN_POLLED: f64 = 0.5;
 
-/// Minimum share of connections that begin with the initial window. A connection whose SYN was lost twice begins with
-/// 1.
+/// Minimum share of connections that begin with the initial window. A connection whose SYN was lost twice begins with a
+/// window of 1 segment.
 const MIN_INITIAL: f64 = 0.9;
 
-/// Minimum number of comparisons with the kernel's windows for a check, and minimum share of them that agree.
+/// Minimum number of comparisons with the kernel's windows that is needed for a check.
 const MIN_COMPARISONS: u64 = 10;
 const MIN_AGREEING: f64 = 0.5;
 
-/// The source of windows, and the windows observed.
+/// The source of windows, and the windows observed so far.
 pub struct Hints {
     source: Source,
-    /// By [`HostIndex::position`]: initial window of connections, in segments.
+    /// Initial window of each host's connections in segments, by [`HostIndex::position`].
     initial: Vec<u16>,
     windows: Arc<Windows>,
     counts: WindowCounts,
@@ -60,7 +64,7 @@ pub struct Hints {
 enum Source {
     /// No queue reads windows.
     None,
-    /// Each packet carries its sender's window.
+    /// Each packet contains its sender's window.
     InPackets(Vec<CwndHint>),
     /// Windows are polled.
     Polled(Polled),
@@ -69,18 +73,18 @@ enum Source {
 /// Counts of the windows in the senders' packets.
 #[derive(Default)]
 struct WindowCounts {
-    /// Number of packets with payload, and of those whose window was known.
+    /// Number of packets with payload.
     data: u64,
     reported: u64,
-    /// By flow: whether its first payload was observed.
+    /// Whether the first payload of each flow was observed, by flow.
     begun: Vec<bool>,
-    /// Number of first packets of connections, by workload and window.
+    /// Number of connections by workload and by the window in the connection's first packet.
     first: BTreeMap<(u32, u16), u64>,
     /// Ages of the newest and the oldest polled window.
     ages: Option<[Span; 2]>,
 }
 
-/// A packet whose sender's window is requested.
+/// A packet for which the router needs the sender's window.
 #[derive(Clone, Copy)]
 pub struct Sent<'a> {
     /// Headers of the packet.
@@ -94,17 +98,17 @@ pub struct Sent<'a> {
 }
 
 impl Hints {
-    /// Returns hints without windows, for queues that do not read them.
+    /// Returns hints without windows, for queues that do not read windows.
     pub fn none() -> Self {
         Self::from(Source::None, Vec::new())
     }
 
-    /// Starts the reporting of windows of a lab's hosts.
+    /// Starts to collect the windows of the senders on a lab's hosts.
     ///
     /// # Errors
-    /// Neither BPF nor socket diagnostics are available.
+    /// Returns an error if neither BPF nor socket diagnostics are available.
     pub fn of(lab: &Lab) -> Result<Self, LiveError> {
-        // Windows of requests are reported, too, because queues may be in either direction.
+        // The windows of connections in both directions are reported, because queues may be in either direction.
         let window = |host: &Host| host.spec().tcp.route.initcwnd.min(u16::MAX.into()) as u16;
         let initial = lab.hosts().iter().map(window).collect();
         let attached = lab.hosts().iter().map(|host| host.query(|| CwndHint::attach(tun::index()?)));
@@ -122,12 +126,13 @@ impl Hints {
         Self { source, initial, windows: Arc::new(Windows::new()), counts: WindowCounts::default() }
     }
 
-    /// Returns the windows in packets, for comparison with the kernel's windows; `None` if packets carry no windows.
+    /// Returns the windows in packets, for a comparison with the kernel's windows; `None` if packets contain no
+    /// windows.
     pub fn in_packets(&self) -> Option<Arc<Windows>> {
         matches!(self.source, Source::InPackets(_)).then(|| Arc::clone(&self.windows))
     }
 
-    /// Returns the known window of a packet's sender in segments, or 0.
+    /// Returns the window of a packet's sender in segments, or 0 if the window is unknown.
     #[inline]
     pub fn window(&mut self, sent: &Sent<'_>) -> u16 {
         if matches!(self.source, Source::None) { 0 } else { self.known_window(sent) }
@@ -164,7 +169,8 @@ impl Hints {
         window
     }
 
-    /// Returns the hints in the form of the manifest, with the comparison with the kernel's windows.
+    /// Returns the hints in the format of the manifest. `agreement` is the result of the comparison with the kernel's
+    /// windows.
     pub fn to_value(&self, agreement: Agreement) -> Value {
         let WindowCounts { data, reported, ages, .. } = self.counts;
         let (kind, mut value) = match &self.source {
@@ -189,8 +195,8 @@ impl Hints {
         value
     }
 
-    /// Returns the reasons why the reported windows are invalid; `initial` contains the names of workloads and their
-    /// initial windows in force.
+    /// Returns the reasons for which the reported windows are invalid. `initial` contains the name and the effective
+    /// initial window of each workload.
     pub fn invalid_reasons(&self, initial: &[(String, Option<u64>)], agreement: Agreement) -> Vec<String> {
         let mut reasons = Vec::new();
         let WindowCounts { data, reported, first, .. } = &self.counts;
@@ -257,7 +263,7 @@ fn senders(lab: &Lab) -> Vec<&Host> {
 /// The polling of windows.
 struct Polled {
     clock: Clock,
-    /// By workload: time of the last poll of its senders, in nanoseconds.
+    /// Time at which the senders of each workload were last polled, in nanoseconds, by workload.
     polled: Arc<Vec<AtomicU64>>,
     over: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -276,7 +282,7 @@ impl Polled {
             threads.push(host.run(move || {
                 while !over.load(Relaxed) {
                     let now = clock.now();
-                    // A failed dump counts as no result; the next one follows soon.
+                    // A failed query yields no windows; the next query follows soon.
                     let dumped = diagnostics.dump(|state| {
                         let ends = Ends { local: state.local, remote: state.remote };
                         windows.note(ends, state.cwnd.min(u16::MAX.into()) as u16);

@@ -1,8 +1,9 @@
 //! The kernel's state of the TCP connections in a network namespace, read with socket diagnostics.
 //!
-//! Sources: Linux, sock_diag(7); `struct tcp_info` of `linux/tcp.h`. The data are those of `ss -ti`, without an
-//! external program and without privileges. Windows are therefore read here if no program may be loaded that writes
-//! them into packets ([`crate::tcp::bpf`]). The data are some milliseconds old.
+//! Sources: Linux, sock_diag(7); `struct tcp_info` of `linux/tcp.h`. The data are the same as those of `ss -ti`, and
+//! reading the data needs neither an external program nor privileges. Windows are read with socket diagnostics if the
+//! system does not permit the BPF program that writes windows into packets ([`crate::tcp::bpf`]). The data are some
+//! milliseconds old.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 
@@ -25,9 +26,9 @@ pub struct TcpState {
     pub remote: SocketAddrV4,
     /// Congestion window, in segments.
     pub cwnd: u32,
-    /// Segments sent and not acknowledged.
+    /// Number of segments that were sent but not yet acknowledged.
     pub in_flight: u32,
-    /// Slow-start threshold, in segments; missing if it is not set.
+    /// Slow-start threshold, in segments; `None` if the threshold is not set.
     pub ssthresh: Option<u32>,
     /// Smoothed round-trip time; zero before the first sample.
     pub srtt: Span,
@@ -35,7 +36,7 @@ pub struct TcpState {
     pub rto: Span,
     /// Number of retransmitted segments.
     pub retransmissions: u32,
-    /// Number of expirations of the retransmission timer; missing before Linux 6.7.
+    /// Number of expirations of the retransmission timer; `None` on kernels before Linux 6.7.
     pub timeouts: Option<u16>,
 }
 
@@ -53,7 +54,7 @@ pub struct ConnectionControl<'a> {
 /// A socket for queries about the connections in one network namespace.
 pub struct SocketDiagnostics {
     socket: Socket,
-    /// Number of the last query.
+    /// Sequence number of the last query.
     number: u32,
     request: Vec<u8>,
     answer: Vec<u8>,
@@ -61,14 +62,14 @@ pub struct SocketDiagnostics {
 
 const REMEDY: &str = "load the module (`modprobe tcp_diag`)";
 
-/// Beginning of every error message.
+/// First part of every error message.
 const WHAT: &str = "cannot read the state of TCP connections by socket diagnostics";
 
 impl SocketDiagnostics {
-    /// Opens a socket for the network namespace of the calling thread. Any thread may use it.
+    /// Opens a socket for queries about the network namespace of the calling thread. Any thread may use the socket.
     ///
     /// # Errors
-    /// The kernel has no socket diagnostics.
+    /// Returns an error if the kernel has no socket diagnostics.
     pub fn open() -> Result<Self, LiveError> {
         let open = || {
             let mut socket = Socket::new(NETLINK_SOCK_DIAG)?;
@@ -78,16 +79,17 @@ impl SocketDiagnostics {
         };
         let socket = open()
             .map_err(|error: std::io::Error| LiveError::new(WHAT, format_args!("{error}; {REMEDY}")))?;
-        // The kernel fills a message of at most this size, and sends the rest in further messages.
+        // The kernel fills messages of at most this size and sends further messages for the rest.
         Ok(Self { socket, number: 0, request: Vec::new(), answer: vec![0; 1 << 16] })
     }
 
-    /// Shows every open IPv4 connection. The kernel walks its table of connections. Namespaces share the machine's
-    /// table (milliseconds) unless they have their own (some microseconds, and 1.5 microseconds for each connection),
-    /// by `tcp_child_ehash_entries` of the namespace from which they are created.
+    /// Calls `show` for every open IPv4 connection. The kernel searches its whole table of connections. By default,
+    /// namespaces share the machine's table, and a search takes milliseconds. If the sysctl `tcp_child_ehash_entries`
+    /// of the parent namespace was set before the namespace was created, the namespace has its own table, and a search
+    /// takes some microseconds plus 1.5 microseconds for each connection.
     ///
     /// # Errors
-    /// The kernel refuses the query.
+    /// Returns an error if the kernel rejects the query.
     pub fn dump(&mut self, mut show: impl FnMut(&TcpState)) -> Result<(), LiveError> {
         self.query(AF_INET, ExtensionFlags::INFO, |response| {
             if let Some(state) = state(response) {
@@ -96,10 +98,11 @@ impl SocketDiagnostics {
         })
     }
 
-    /// Shows the congestion control of every open connection over IPv4, including those of IPv6 sockets.
+    /// Calls `show` with the congestion control of every open connection over IPv4, including connections of IPv6
+    /// sockets.
     ///
     /// # Errors
-    /// The kernel refuses the query.
+    /// Returns an error if the kernel rejects the query.
     pub fn dump_controls(&mut self, mut show: impl FnMut(&ConnectionControl)) -> Result<(), LiveError> {
         let mut show = |response: &InetResponse| {
             if let Some(connection) = connection_control(response) {
@@ -107,7 +110,7 @@ impl SocketDiagnostics {
             }
         };
         self.query(AF_INET, ExtensionFlags::CONG, &mut show)?;
-        // A kernel without IPv6 has no such sockets, and returns an error.
+        // A kernel without IPv6 has no IPv6 sockets and returns an error, which is ignored.
         let _ = self.query(AF_INET6, ExtensionFlags::CONG, show);
         Ok(())
     }
@@ -120,7 +123,7 @@ impl SocketDiagnostics {
         mut show: impl FnMut(&InetResponse),
     ) -> Result<(), LiveError> {
         let failed = |reason: &dyn std::fmt::Display| LiveError::new(WHAT, reason);
-        // Messages of an earlier, abandoned query have another number.
+        // The number distinguishes the messages of this query from messages of an earlier, abandoned query.
         self.number = self.number.wrapping_add(1);
         let number = self.number;
         let request = request(number, family, extensions);
@@ -133,7 +136,7 @@ impl SocketDiagnostics {
             while !rest.is_empty() {
                 let message =
                     NetlinkMessage::<SockDiagMessage>::deserialize(rest).map_err(|error| failed(&error))?;
-                // Messages begin at multiples of four bytes.
+                // Each message begins at a multiple of four bytes.
                 let length = (message.header.length as usize).next_multiple_of(4).max(4);
                 rest = rest.get(length..).unwrap_or_default();
                 if message.header.sequence_number != number {
@@ -154,7 +157,7 @@ impl SocketDiagnostics {
     }
 }
 
-/// Returns a query for all connections that may have data to send.
+/// Returns a query for all connections whose state permits sending data.
 fn request(number: u32, family: u8, extensions: ExtensionFlags) -> NetlinkMessage<SockDiagMessage> {
     let mut header = NetlinkHeader::default();
     header.sequence_number = number;
@@ -194,7 +197,7 @@ fn state(response: &InetResponse) -> Option<TcpState> {
         Nla::TcpInfo(info) => Some(info),
         _ => None,
     })?;
-    // Offsets in `struct tcp_info`, which only grows at its end.
+    // These are offsets in `struct tcp_info`. New kernels add fields only at the end of the structure.
     let word = |at: usize| info.get(at..)?.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes));
     let half_word = |at: usize| info.get(at..)?.first_chunk().map(|bytes| u16::from_ne_bytes(*bytes));
     let micros = |value: u32| Span::from_nanos(u64::from(value) * 1000);

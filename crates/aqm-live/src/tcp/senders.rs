@@ -1,5 +1,6 @@
-//! Samples of the kernel's TCP senders with socket diagnostics, for the table `senders`, and for comparison with the
-//! windows in packets ([`crate::tcp::hints`]). A separate thread samples each host, so that the router does not wait.
+//! Samples of the kernel's TCP senders, read with socket diagnostics. The samples are recorded in the table `senders`
+//! and compared with the windows in packets ([`crate::tcp::hints`]). A separate thread samples each host, so that the
+//! router does not wait.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -16,11 +17,12 @@ use crate::tcp::inet_diag::{SocketDiagnostics, TcpState};
 use crate::tcp::windows::{Ends, Windows};
 use crate::{Clock, LiveError};
 
-/// Interval of comparisons between windows in packets and the kernel's windows, if no table has an interval.
+/// Interval at which windows in packets are compared with the kernel's windows, if no table specifies a sampling
+/// interval.
 const COMPARISON_INTERVAL: Span = Span::from_millis(100);
 
-/// Windows agree if they differ by at most this number of segments or by this share, because the kernel is queried
-/// after the packet was sent.
+/// Two windows agree if their difference is at most this number of segments or at most this share. Windows may differ
+/// because the kernel is queried after the packet was sent.
 const TOLERANCE: u32 = 2;
 const TOLERANCE_SHARE: f64 = 0.2;
 
@@ -28,7 +30,7 @@ const TOLERANCE_SHARE: f64 = 0.2;
 pub struct Senders<'a> {
     hosts: Vec<Sender<'a>>,
     every: Span,
-    /// The windows in packets.
+    /// The windows in packets, if packets contain windows.
     reported: Option<Arc<Windows>>,
 }
 
@@ -36,7 +38,7 @@ struct Sender<'a> {
     host: &'a Host,
     diagnostics: SocketDiagnostics,
     traffic: u32,
-    /// Whether a table records the samples.
+    /// Whether the samples are recorded in a table.
     recorded: bool,
 }
 
@@ -47,7 +49,7 @@ pub struct Sample {
     pub at: Instant,
     /// Position of the workload.
     pub traffic: u32,
-    /// State reported by the kernel.
+    /// State that the kernel reports.
     pub state: TcpState,
 }
 
@@ -56,14 +58,14 @@ pub struct Sample {
 pub struct Agreement {
     /// Number of comparisons.
     pub compared: u64,
-    /// Number of comparisons that agreed.
+    /// Number of comparisons in which the windows agreed.
     pub agreed: u64,
 }
 
 /// The samples of senders.
 #[derive(Default)]
 pub struct Samples {
-    /// Samples for a table, host by host.
+    /// Samples for the table `senders`, in the order of hosts.
     pub samples: Vec<Sample>,
     /// The comparisons of windows.
     pub agreement: Agreement,
@@ -76,11 +78,11 @@ pub struct Sampling {
 }
 
 impl<'a> Senders<'a> {
-    /// Selects the senders of the workloads of `plan` that its tables record; with `reported` windows in packets, all
-    /// senders.
+    /// Selects the workloads of `plan` whose senders a table records. If packets contain windows (`reported`), selects
+    /// all workloads.
     ///
     /// # Errors
-    /// The kernel has no socket diagnostics, although a table needs them.
+    /// Returns an error if the kernel has no socket diagnostics and a table needs the samples.
     pub fn of(plan: &Plan, lab: &'a Lab, reported: Option<Arc<Windows>>) -> Result<Self, LiveError> {
         let mut hosts = Vec::new();
         let record_every = plan.sampled_every();
@@ -93,7 +95,7 @@ impl<'a> Senders<'a> {
             match host.query(SocketDiagnostics::open) {
                 Ok(diagnostics) => hosts.push(Sender { host, diagnostics, traffic, recorded }),
                 Err(error) if recorded => return Err(error),
-                // Without socket diagnostics there is no comparison, as the manifest shows.
+                // Without socket diagnostics, windows are not compared, and the manifest contains zero comparisons.
                 Err(_) => {}
             }
         }
@@ -101,10 +103,10 @@ impl<'a> Senders<'a> {
         Ok(Self { hosts, every, reported })
     }
 
-    /// Starts to sample the senders, at the start of `clock`.
+    /// Starts threads that sample the senders. Time zero of the samples is the start of `clock`.
     ///
     /// # Errors
-    /// A thread cannot be started.
+    /// Returns an error if a thread cannot start.
     pub fn start(self, clock: Clock) -> Result<Sampling, LiveError> {
         let over = Arc::new(AtomicBool::new(false));
         let mut sampling = Sampling { over: Arc::clone(&over), threads: Vec::new() };
@@ -120,7 +122,7 @@ impl<'a> Senders<'a> {
                         sleep(Duration::from_nanos(next.since(now).nanos()).min(Duration::from_millis(50)));
                         continue;
                     }
-                    // A failed dump counts as no result.
+                    // A failed query yields no samples.
                     let _ = diagnostics.dump(|state| {
                         if recorded {
                             sampled.samples.push(Sample { at: clock.now(), traffic, state: *state });
@@ -139,7 +141,7 @@ impl<'a> Senders<'a> {
 }
 
 impl Sampling {
-    /// Stops sampling.
+    /// Stops sampling and returns the samples.
     pub fn finish(mut self) -> Samples {
         self.over.store(true, Relaxed);
         let mut all = Samples::default();
@@ -164,8 +166,8 @@ impl Drop for Sampling {
 }
 
 impl Agreement {
-    /// Compares the reported window of a connection with its state. A connection that does not fill its window is
-    /// skipped, because its window may have grown since its last packet.
+    /// Compares the last window that the packets of a connection reported with the window in `state`. The comparison is
+    /// skipped if the connection does not fill its window, because the window may have grown since the last packet.
     fn compare(&mut self, reported: &Windows, state: &TcpState) {
         let window = reported.last(Ends { local: state.local, remote: state.remote });
         let cwnd = state.cwnd.min(u16::MAX.into());

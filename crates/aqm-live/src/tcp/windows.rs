@@ -1,38 +1,39 @@
-//! The windows of connections, shared by threads without locks.
+//! A table of the windows of connections, which threads share without locks.
 
 use std::net::SocketAddrV4;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::router::ip::{Headers, TcpHeader};
 
-/// Number of slots for windows, which are indexed by a hash of the connection's ends.
+/// Number of slots for windows. A hash of the addresses and ports of a connection determines the slot.
 const SLOTS: usize = 1 << 16;
 
-/// The last known window of each connection in segments. A connection with the same slot as another one replaces it.
+/// The last known window of each connection, in segments. If two connections have the same slot, the later connection
+/// replaces the earlier connection.
 pub struct Windows {
-    /// The remaining bits of the hash, and the window in the lower bits.
+    /// Each slot contains the window in the lower bits and the remaining bits of the hash in the upper bits.
     slots: Vec<AtomicU64>,
 }
 
-/// A connection, as seen by one of its ends.
+/// The addresses and ports of a connection, as seen from one end.
 #[derive(Clone, Copy, Debug)]
 pub struct Ends {
-    /// The end that has the window.
+    /// The end whose window is recorded.
     pub local: SocketAddrV4,
-    /// The other end.
+    /// The other end of the connection.
     pub remote: SocketAddrV4,
 }
 
 impl Ends {
-    /// Returns the connection of a packet, as seen by its sender.
+    /// Returns the addresses and ports of a packet's connection, as seen from the packet's sender.
     pub fn of(headers: &Headers, tcp: &TcpHeader) -> Self {
         let [from, to] = tcp.ports;
         let (local, remote) = (headers.source, headers.destination);
         Self { local: SocketAddrV4::new(local, from), remote: SocketAddrV4::new(remote, to) }
     }
 
-    /// Returns the slot of the connection, and the tag that distinguishes it from others in this slot, in the upper 48
-    /// bits.
+    /// Returns the slot of the connection and a tag in the upper 48 bits, which distinguishes the connection from other
+    /// connections with the same slot.
     fn hash(self) -> (usize, u64) {
         let word = |end: SocketAddrV4| u64::from(u32::from(*end.ip())) << 16 | u64::from(end.port());
         let mixed =
@@ -55,7 +56,7 @@ impl Windows {
         self.slots[slot].store(tag | u64::from(window), Relaxed);
     }
 
-    /// Returns the last recorded window of an end, or 0.
+    /// Returns the last recorded window of an end, or 0 if no window is recorded.
     #[inline]
     pub fn last(&self, ends: Ends) -> u16 {
         let (slot, tag) = ends.hash();

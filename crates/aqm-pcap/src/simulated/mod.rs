@@ -1,11 +1,12 @@
-//! The packets of a simulated run, reconstructed from its tables.
+//! The packets of a simulated run, reconstructed from the tables of the run.
 //!
-//! aqmlab's choice: a link in `record.packets` is an interface, where a packet appears when its transmission begins or
-//! its queue drops it. Each end of the workloads in `record.histories` is an interface, too. The tables contain no
-//! headers, so headers are synthesised from the known values: addresses `10.x.y.z` by workload and end, one port for
-//! each flow, no payload. Sequence numbers are those of the run, after a SYN with number 0. The tables do not contain
-//! the sequence number of a bare acknowledgement that reaches the sender; it gets the number after the preceding data.
-//! SACK blocks are only written there.
+//! aqmlab's choice: each link in `record.packets` is an interface. A packet appears at a link when its transmission
+//! begins or the link's queue drops the packet. Each end of the workloads in `record.histories` is also an interface.
+//! The tables contain no headers, so headers are synthesised from the known values. The workload and the end determine
+//! the address `10.x.y.z`, each flow has one port, and packets have no payload. Sequence numbers are those of the run,
+//! after a SYN with the number 0. For an acknowledgement without payload that reaches the sender, the tables contain no
+//! sequence number; the sequence number after the preceding data is used. SACK blocks are written only in these
+//! acknowledgements.
 
 mod tables;
 #[cfg(test)]
@@ -26,21 +27,23 @@ use self::tables::{CapturePoint, DropReasons, Event, Names, Row, rows};
 use crate::packet_file::comment;
 use crate::{Interface, PacketFile, PcapError, Record, remove_incomplete};
 
-/// The port of receivers. No service uses it, so readers do not dissect the payload.
+/// The port of receivers. No service uses this port, so Wireshark and tshark do not dissect the payload.
 const DISCARD: u16 = 9;
-/// The port of the sender of the first flow. Following flows have the following ports, and then the next address.
+/// The port of the first flow's sender. Later flows use the following ports; when all ports of an address are used,
+/// flows use the next address.
 const FIRST_PORT: u16 = 1024;
-/// Number of flows with ports at one address.
+/// Number of ports that flows use at each address.
 const PORTS: u64 = 64_000;
 const TTL: u8 = 64;
-/// Maximum length of the headers.
+/// Maximum length of a packet's headers, in bytes.
 const SNAPLEN: u32 = 120;
 const IP_HEADER: usize = 20;
 
-/// Writes the packets of a run to a file at `path`, like [`write_simulated`].
+/// Writes the packets of a run to a file at `path` in the same way as [`write_simulated`].
 ///
 /// # Errors
-/// Those of [`write_simulated`], or the file cannot be created. No file remains.
+/// Returns an error if the file cannot be created, and the errors of [`write_simulated`]. No file remains after an
+/// error.
 #[expect(clippy::disallowed_types, reason = "packets are written to a file")]
 pub fn write_simulated_to(
     path: &Path,
@@ -52,13 +55,15 @@ pub fn write_simulated_to(
     write(tables, interfaces_shown, BufWriter::new(file), unwritten).inspect_err(|_| remove_incomplete(path))
 }
 
-/// Writes the packets of a run to `out`; returns their number. `tables` are the tables of the run. `interfaces_shown`
-/// are names of interfaces: links, or ends such as `web sender`. Readers take a packet that appears at two interfaces
-/// for two packets. Without names, the links in `record.packets` are shown or, if there are none, the senders with
-/// histories.
+/// Writes the packets of a run to `out` and returns the number of packets. `tables` contains the tables of the run.
+/// `interfaces_shown` contains the names of interfaces whose packets are written; an interface is a link, or an end
+/// such as `web sender`. If `interfaces_shown` is empty, the interfaces are the links in `record.packets` or, if
+/// `record.packets` is empty, the senders of the workloads in `record.histories`. If a packet appears at two
+/// interfaces, Wireshark and tshark treat the packet as two packets.
 ///
 /// # Errors
-/// The run recorded no packets, or none at these interfaces, or the packets cannot be written.
+/// Returns an error if the run recorded no packets, if the run recorded no packets at one of these interfaces, or if
+/// the packets cannot be written.
 pub fn write_simulated<W: Write>(
     tables: &[Table],
     interfaces_shown: &[String],
@@ -67,7 +72,7 @@ pub fn write_simulated<W: Write>(
     write(tables, interfaces_shown, out, PcapError::Output)
 }
 
-/// Like [`write_simulated`]; `unwritten` converts a write error.
+/// Does the same as [`write_simulated`]. `unwritten` converts write errors.
 fn write<W: Write>(
     tables: &[Table],
     interfaces_shown: &[String],
@@ -76,7 +81,7 @@ fn write<W: Write>(
 ) -> Result<u64, PcapError> {
     let rows = rows(tables)?;
     let names = Names::of(tables)?;
-    // Links first, in order, and then ends by workload.
+    // Links are first, in the order of their numbers; ends follow, in the order of workloads.
     let points: BTreeSet<CapturePoint> =
         rows.iter().filter(|row| row.shows_packets()).map(|row| row.point).collect();
     if points.is_empty() {
@@ -104,7 +109,7 @@ fn write<W: Write>(
     let mut written = 0;
     let mut rows = rows.into_iter().peekable();
     while let Some(row) = rows.next() {
-        // The contents of an acknowledgement are in the rows after the row of its packet.
+        // The rows after the row of a packet contain the contents of the packet's acknowledgement.
         let mut blocks = Vec::new();
         while let Some(next) = rows.next_if(|next| row.continues_with(next)) {
             if next.event == Event::Sack {
@@ -135,22 +140,23 @@ fn write<W: Write>(
     Ok(written)
 }
 
-/// The packets of a run, built in order.
+/// The state needed to synthesise the packets of a run in order.
 #[derive(Default)]
 struct Synthesis {
-    /// Delivered data, by flow and direction.
+    /// Data delivered so far, by flow and direction.
     delivered: BTreeMap<(u64, bool), InOrder>,
 }
 
 /// A packet without its payload.
 struct SyntheticPacket {
     bytes: Vec<u8>,
-    /// Length including the payload.
+    /// Length of the packet, including the payload.
     length: u32,
 }
 
 impl Synthesis {
-    /// Returns the packet of a row, if the packet appears there; `blocks` are its SACK blocks.
+    /// Returns the packet of a row, or `None` if no packet is written for the row. `blocks` contains the SACK blocks of
+    /// the packet.
     fn packet(&mut self, row: &Row, blocks: &[(u32, u32)]) -> Option<SyntheticPacket> {
         if matches!(row.event, Event::Deliver | Event::Receive) && !row.datagram {
             let delivered = self.delivered.entry((row.flow, row.backward)).or_default();
@@ -166,11 +172,12 @@ impl Synthesis {
     fn segment(&self, row: &Row, blocks: &[(u32, u32)]) -> SyntheticPacket {
         let is_set = |bit: u64| row.flags & bit != 0;
         let sequence = match row.event {
-            // The row contains the acknowledged number. The packet's own number follows the preceding data.
+            // The row contains the acknowledgement number. The packet's own sequence number is the number after the
+            // preceding data.
             Event::Acknowledge => self.delivered.get(&(row.flow, row.backward)).map_or(0, |data| data.end),
             _ => row.sequence,
         };
-        // The first byte has number 1, because the SYN has number 0.
+        // The first payload byte has the number 1, because the SYN has the number 0.
         let on_wire = |number: u64| (number as u32).wrapping_add(1);
         let syn = is_set(SYN);
         let mut header = TcpHeader::new(0, 0, if syn { 0 } else { on_wire(sequence) }, u16::MAX);
@@ -193,12 +200,12 @@ impl Synthesis {
             );
             options.extend([TcpOptionElement::Noop, TcpOptionElement::Noop, sack]);
         }
-        // Blocks that do not fit the packet's size are left out. Other options are unknown, and are replaced by
+        // SACK blocks that do not fit into the packet are omitted. Other options are unknown and are replaced by
         // padding.
         let fits = header.set_options(&options).is_ok() && header.options.len() <= capacity;
         let mut filled = if fits { header.options.as_slice().to_vec() } else { Vec::new() };
         filled.resize((capacity & !3).clamp(filled.len(), 40), NO_OPERATION);
-        // A multiple of four up to 40 bytes fits.
+        // The options always fit, because their length is a multiple of four and at most 40 bytes.
         let _ = header.set_options_raw(&filled);
         let (bytes, length) = framed(row, ip_number::TCP, header.header_len() as u64 + row.payload, |out| {
             // Writing to a vector cannot fail.
@@ -228,7 +235,8 @@ fn datagram(row: &Row) -> SyntheticPacket {
     SyntheticPacket { bytes, length }
 }
 
-/// Returns a packet with `following` bytes after its IP header, of which `write` writes the first, and its length.
+/// Returns the headers of a packet, and the packet's length. `following` is the number of bytes after the IP header;
+/// the function `write` writes the headers among these bytes.
 fn framed(row: &Row, protocol: IpNumber, following: u64, write: impl FnOnce(&mut Vec<u8>)) -> (Vec<u8>, u32) {
     let [source, destination] = addresses(row);
     let length = (IP_HEADER as u64 + following).min(u16::MAX.into()) as u16;
@@ -250,8 +258,8 @@ fn framed(row: &Row, protocol: IpNumber, following: u64, write: impl FnOnce(&mut
     (bytes, length.into())
 }
 
-/// Returns the source and the destination address: workload w has 10.(1+2w) for senders and the next number for
-/// receivers.
+/// Returns the source and the destination address. The first two bytes of an address are 10 and 1 + 2w for the senders
+/// of workload w, or 10 and 2 + 2w for the receivers.
 fn addresses(row: &Row) -> [[u8; 4]; 2] {
     let [high, low] = ((row.flow / PORTS) as u16).wrapping_add(1).to_be_bytes();
     let of = |end: u32| [10, (1 + 2 * row.traffic + end) as u8, high, low];
@@ -264,12 +272,12 @@ fn ports(row: &Row) -> [u16; 2] {
     if row.backward { [DISCARD, own] } else { [own, DISCARD] }
 }
 
-/// Payload that arrives in any order.
+/// The ranges of payload that have arrived, in any order.
 #[derive(Default)]
 struct InOrder {
     /// End of the data that have arrived without a gap.
     end: u64,
-    /// Ranges after a gap: their beginnings and ends.
+    /// Ranges of data after a gap: the end of each range, by its start.
     beyond: BTreeMap<u64, u64>,
 }
 

@@ -1,4 +1,5 @@
-//! The packets in the tables of a run: their rows, and the names and reasons to which the rows refer.
+//! Access to the packets in the tables of a run: the rows of packets, and the names and drop reasons to which the rows
+//! refer.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +13,11 @@ use crate::{Interface, PcapError, QueueName};
 pub(super) enum CapturePoint {
     /// The link with this number.
     Link(u32),
-    /// An end of the flows of this workload: the sender if the second value is set, or the receiver.
+    /// An end of the flows of this workload: the sender if the second value is true, otherwise the receiver.
     End(u32, bool),
 }
 
-/// An event of a packet, as in the column `event`.
+/// An event of a packet, according to the column `event`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     Start,
@@ -29,7 +30,8 @@ pub(super) enum Event {
 }
 
 impl Event {
-    /// Returns `None` for `enqueue`, because a packet appears when its transmission begins.
+    /// Returns the event for a word of the column `event`. Returns `None` for `enqueue`, because a packet is written
+    /// only when its transmission begins.
     fn of(word: &str) -> Option<Self> {
         Some(match word {
             "start" => Self::Start,
@@ -58,19 +60,20 @@ pub(super) struct Row {
     pub(super) payload: u64,
     pub(super) size: u64,
     pub(super) ack: Option<u64>,
-    /// As in the TCP header; zero for datagrams.
+    /// Flags with the bits of the TCP header; zero for datagrams.
     pub(super) flags: u64,
     pub(super) ecn: IpEcn,
     pub(super) average: Option<f64>,
 }
 
 impl Row {
-    /// Whether packets appear at the row's capture point. For a link, drops may be the only recorded events.
+    /// Returns whether the row shows that packets appear at the row's capture point. For a link, a drop or a delivery
+    /// is not sufficient, because drops may be the only recorded events of the link.
     pub(super) fn shows_packets(&self) -> bool {
         !matches!((self.event, self.point), (Event::Drop | Event::Deliver, CapturePoint::Link(_)))
     }
 
-    /// Whether the row `next` contains an acknowledgement of this row's packet.
+    /// Returns whether the row `next` describes the acknowledgement that this row's packet contains.
     pub(super) fn continues_with(&self, next: &Row) -> bool {
         let is_same_packet = matches!(self.event, Event::Receive | Event::Acknowledge)
             && (self.time, self.flow, self.point) == (next.time, next.flow, next.point);
@@ -82,7 +85,7 @@ impl Row {
     }
 }
 
-/// The names to which tables refer.
+/// The names to which the tables refer by number.
 pub(super) struct Names {
     traffic: Vec<String>,
     pub(super) queues: Vec<QueueName>,
@@ -135,7 +138,7 @@ pub(super) struct DropReasons<'a> {
     flows: &'a [u64],
     reasons: Vec<Option<u32>>,
     words: &'a [String],
-    /// Index of the next row that has not been passed.
+    /// Index of the next row to be searched.
     next: usize,
 }
 
@@ -154,7 +157,7 @@ impl<'a> DropReasons<'a> {
         })
     }
 
-    /// Returns the reason of a packet's drop at a link, or `None` if drops were not recorded. Calls must be in the
+    /// Returns the reason for which a link dropped a packet, or `None` if drops were not recorded. Calls must be in the
     /// order of rows.
     pub(super) fn reason(&mut self, row: &Row, link: u32) -> Option<&'a str> {
         self.next += self.times.get(self.next..)?.partition_point(|&time| time < row.time);
@@ -165,7 +168,7 @@ impl<'a> DropReasons<'a> {
     }
 }
 
-/// Returns the rows of packets, in order.
+/// Returns the rows of the table `packets`, in order.
 pub(super) fn rows(tables: &[Table]) -> Result<Vec<Row>, PcapError> {
     let flows = table(tables, "flows")?;
     let (traffic, _) = words(flows, "traffic")?;
@@ -199,7 +202,8 @@ pub(super) fn rows(tables: &[Table]) -> Result<Vec<Row>, PcapError> {
     let row = |at: usize| {
         let event = events.get(event[at]? as usize).copied().flatten()?;
         let &(traffic, datagram) = kinds.get(&flows[at])?;
-        // Forward packets are sent by the sender. Packets that arrive at the sender travelled backward.
+        // A packet is sent by the sender if the packet travels forward, and arrives at the sender if the packet travels
+        // backward.
         let at_sender = backward[at] != (event == Event::Send);
         let point = link[at].map_or(CapturePoint::End(traffic, at_sender), CapturePoint::Link);
         Some(Row {
@@ -215,7 +219,7 @@ pub(super) fn rows(tables: &[Table]) -> Result<Vec<Row>, PcapError> {
             size: size[at],
             ack: ack.get(at),
             flags: flags.get(at).unwrap_or(0),
-            // Words are in the order of the bits.
+            // The words of the column `ecn` are in the order of the ECN bits.
             ecn: ecn[at].and_then(|code| IpEcn::try_new(code as u8).ok()).unwrap_or_default(),
             average: average.get(at),
         })

@@ -1,4 +1,4 @@
-//! The tables of a run between external hosts, and the data that only the owner of the hosts can add.
+//! The result tables of a run between external hosts, which include data that only the owner of the hosts knows.
 
 use aqm_net::table::{Row as _, Table};
 use aqm_net::{Instant, Span};
@@ -19,9 +19,9 @@ impl Emulation {
         qdiscs(&mut self.net, &self.plan.scenario, end)
     }
 
-    /// Returns the tables of a run that ended at `end`, as in a simulation. `carried` are the requested transfers with
-    /// their flows, and `senders` the samples of senders, both in any order. A plan with programs also has the table
-    /// `from_client`.
+    /// Returns the tables of a run that ended at `end`, the same as for a simulation. `carried` contains the requested
+    /// transfers with their flows, and `senders` contains the samples of senders; their order is arbitrary. If the plan
+    /// has programs, the result also contains the table `from_client`.
     pub fn finish(
         mut self,
         end: Instant,
@@ -29,7 +29,7 @@ impl Emulation {
         senders: &[SenderState],
     ) -> Vec<Table> {
         let scenario = &mut self.plan.scenario;
-        // The measurement ends with the actual end of the run.
+        // The measurement interval ends at the actual end of the run.
         scenario.duration = end.since(Instant::START);
         if scenario.warm_up >= scenario.duration {
             scenario.warm_up = Span::ZERO;
@@ -76,8 +76,8 @@ impl Emulation {
         tables
     }
 
-    /// Returns the table of the data that clients of programs sent, if there are programs; `measured` is the duration
-    /// of the measurement.
+    /// Returns the table of the data that clients of programs sent, or `None` if the plan has no programs. `measured`
+    /// is the duration of the measurement interval.
     fn sent_by_clients(&self, measured: Span) -> Option<Table> {
         let workloads = &self.plan.scenario.traffic;
         let is_program = |traffic: u32| workloads[traffic as usize].config.programs().is_some();
@@ -86,7 +86,7 @@ impl Emulation {
         }
         let flows = self.flows.iter().filter(|flow| is_program(flow.traffic));
         let rows = flows.map(|flow| flow.client_row(measured)).collect();
-        // The column of workload names is the table's only column of words.
+        // The column of workload names is the table's only text column.
         Some(FromClientRow::table(rows, |_| workloads.iter().map(|one| one.name.clone()).collect()))
     }
 
@@ -99,7 +99,7 @@ impl Emulation {
             flow: state.flow.into(),
             traffic,
             cwnd_segments: state.cwnd.into(),
-            // Before the first loss, as in a simulation.
+            // Before the first loss, the threshold is reported as in a simulation.
             ssthresh_segments: state.ssthresh.map_or(window as f64, f64::from),
             srtt_s: state.srtt.map(Span::seconds),
             rto_s: state.rto.seconds(),

@@ -1,4 +1,5 @@
-//! A flow between external hosts, as seen by the network: the routes of its packets, and its counts.
+//! A flow between external hosts, as observed in the network: the route of the flow's packets, and the counts of the
+//! flow.
 
 use aqm_net::{Instant, Span};
 use aqm_queue::edge::LONG;
@@ -11,29 +12,29 @@ use crate::hosts::counts::Counted;
 use crate::hosts::side::Side;
 use crate::results::tables::{FlowRow, FromClientRow, TransferRow};
 
-/// Counts that the ends of a connection know and the network cannot observe.
+/// Counts that only the ends of a connection know, because the counts cannot be observed in the network.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EndCounts {
-    /// Expirations of the retransmission timer; missing if the kernel does not report them.
+    /// Number of expirations of the retransmission timer; `None` if the kernel does not report the number.
     pub timeouts: Option<u64>,
-    /// Fast retransmits; missing if the kernel does not report them.
+    /// Number of fast retransmits; `None` if the kernel does not report the number.
     pub fast_retransmits: Option<u64>,
 }
 
-/// The counts of the packets that travel to one end.
+/// The counts of the packets in one direction.
 #[derive(Default)]
 struct Direction {
     counted: Counted,
-    /// Counts at the beginning of the measurement.
+    /// Counts at the beginning of the measurement interval.
     before: Counted,
-    /// End of the last payload byte that entered the network.
+    /// Highest sequence number after a payload byte that entered the network.
     sent_to: u64,
-    /// Payload that arrived.
+    /// Payload bytes that arrived.
     received: InOrder,
 }
 
 impl Direction {
-    /// Counts a segment that enters. Returns whether its payload is a retransmission.
+    /// Counts a segment that enters the network. Returns whether the payload of the segment is a retransmission.
     fn segment_enters(&mut self, segment: &Segment) -> bool {
         self.counted.sent += 1;
         let retransmitted = segment.len > 0 && segment.seq < self.sent_to;
@@ -42,14 +43,15 @@ impl Direction {
         retransmitted
     }
 
-    /// Counts a segment that arrives. Returns whether more payload is in order than before.
+    /// Counts a segment that arrives. Returns whether the segment increases the number of bytes that have arrived in
+    /// order.
     fn segment_arrives(&mut self, segment: &Segment) -> bool {
         let more = segment.len > 0 && self.received.add(segment.seq, segment.len.into());
         self.counted.delivered = self.received.end();
         more
     }
 
-    /// Returns the counts since the beginning of the measurement.
+    /// Returns the counts since the beginning of the measurement interval.
     fn measured(&self) -> Counted {
         self.counted.since(self.before)
     }
@@ -57,36 +59,36 @@ impl Direction {
 
 /// A flow between external hosts.
 pub(super) struct HostFlow {
-    /// Unique in the run, in order of opening.
+    /// Number of the flow, unique in the run and in the order of opening.
     pub(super) number: u32,
     /// Position of the workload.
     pub(super) traffic: u32,
-    /// By side: first hop of the packets that this end sends.
+    /// First hop of the packets that each end sends, by side.
     pub(super) first_hop: [u32; 2],
-    /// By side: additional delay of arriving packets before they are delivered.
+    /// Additional delay of the packets that arrive at each end, by side.
     pub(super) extra_delay: [Span; 2],
-    /// By side: time at which the last packet was delivered.
+    /// Time at which the last packet was delivered to each end, by side.
     pub(super) delivered_at: [Instant; 2],
     pub(super) opened: Instant,
     connection: bool,
-    /// By the end to which the packets travel.
+    /// Counts of both directions, by the end to which the packets travel.
     directions: [Direction; 2],
-    /// For a connection with several exchanges: counts of the packets to the receiver when each request except the
-    /// first entered the network.
+    /// For a connection with several exchanges, the counts of the packets to the receiver at the time at which each
+    /// request entered the network. The first request is excluded.
     requests: Vec<Counted>,
-    /// End of the payload to the receiver that had entered the network before the last request.
+    /// Value of `sent_to` in the direction to the receiver when the last request entered the network.
     responded_to: u64,
     first_byte: Option<Instant>,
-    /// Time at which the amount of payload in order last increased.
+    /// Time at which the number of bytes that have arrived in order last increased.
     received_at: Option<Instant>,
-    /// Payload acknowledged to the sender, and the time at which the acknowledgements last advanced.
+    /// Number of payload bytes that the receiver has acknowledged.
     acknowledged: u64,
     acknowledged_at: Option<Instant>,
     /// The end that sent the first SYN.
     opener: Option<Side>,
-    /// Time at which the opener learnt that the connection is established.
+    /// Time at which the connection was established at the end that opened the connection.
     established_at: Option<Instant>,
-    /// By side: whether the end has received a FIN.
+    /// Whether each end has received a FIN, by side.
     received_fin: [bool; 2],
     /// Time at which both ends had received a FIN, or one end aborted the connection.
     closed: Option<Instant>,
@@ -121,7 +123,7 @@ impl HostFlow {
         }
     }
 
-    /// Begins the measurement: earlier counts are excluded.
+    /// Starts the measurement interval, so that earlier counts are excluded.
     pub(super) fn begin_measuring(&mut self) {
         self.directions.iter_mut().for_each(|direction| direction.before = direction.counted);
     }
@@ -131,7 +133,7 @@ impl HostFlow {
         &self.directions[Side::Receiver as usize]
     }
 
-    /// Handles a segment that enters the network. Returns whether its payload is a retransmission.
+    /// Handles a segment that enters the network. Returns whether the payload of the segment is a retransmission.
     pub(super) fn segment_enters(&mut self, segment: &Segment, to: Side) -> bool {
         if segment.flags.has(Flags::SYN) && !segment.flags.has(Flags::ACK) {
             self.opener.get_or_insert(to.other());
@@ -142,8 +144,8 @@ impl HostFlow {
         self.directions[to as usize].segment_enters(segment)
     }
 
-    /// Handles a segment to the sender that enters the network. If it carries new payload after a response, it begins a
-    /// request.
+    /// Handles a segment to the sender that enters the network. If the segment contains new payload and follows a
+    /// response, the segment begins a request.
     fn request_enters(&mut self, segment: &Segment) {
         let end = segment.seq + u64::from(segment.len);
         if segment.len == 0 || end <= self.directions[Side::Sender as usize].sent_to {
@@ -156,24 +158,25 @@ impl HostFlow {
         self.responded_to = sent_to;
     }
 
-    /// Handles a datagram that enters the network. Returns its number, counted from zero in its direction.
+    /// Handles a datagram that enters the network. Returns the number of the datagram, counted from zero in each
+    /// direction.
     pub(super) fn datagram_enters(&mut self, to: Side) -> u64 {
         let sent = &mut self.directions[to as usize].counted.sent;
         *sent += 1;
         *sent - 1
     }
 
-    /// Counts a packet that a queue dropped.
+    /// Counts a packet to the end `to` that a queue dropped.
     pub(super) fn packet_dropped(&mut self, to: Side) {
         self.directions[to as usize].counted.dropped += 1;
     }
 
-    /// Counts a packet that a queue marked.
+    /// Counts a packet to the end `to` that a queue marked.
     pub(super) fn packet_marked(&mut self, to: Side) {
         self.directions[to as usize].counted.marked += 1;
     }
 
-    /// Handles a segment with this class that is delivered to a host.
+    /// Handles a segment of the class `class` that is delivered to a host.
     pub(super) fn segment_arrives(&mut self, segment: &Segment, to: Side, class: u8, now: Instant) {
         let is_syn_ack = segment.flags.has(Flags::SYN) && segment.flags.has(Flags::ACK);
         if is_syn_ack && self.opener == Some(to) {
@@ -198,7 +201,7 @@ impl HostFlow {
                 }
             }
             Side::Sender => {
-                // The acknowledgement of a FIN is beyond all payload.
+                // The acknowledgement number that acknowledges a FIN is greater than the number of payload bytes.
                 let acknowledged = segment.ack.min(self.forward().sent_to);
                 if segment.flags.has(Flags::ACK) && acknowledged > self.acknowledged {
                     self.acknowledged = acknowledged;
@@ -208,12 +211,12 @@ impl HostFlow {
         }
     }
 
-    /// Handles the reset of the connection by an end.
+    /// Handles a reset of the connection by one of the two ends.
     pub(super) fn reset(&mut self, now: Instant) {
         self.closed.get_or_insert(now);
     }
 
-    /// Handles a datagram of `bytes` that entered the network at `sent` and is delivered to a host.
+    /// Handles a datagram of `bytes` bytes that entered the network at `sent` and is delivered to a host.
     pub(super) fn datagram_arrives(&mut self, bytes: u16, sent: Instant, to: Side, now: Instant) {
         let Counted { received, delivered, .. } = &mut self.directions[to as usize].counted;
         received.count += 1;
@@ -222,11 +225,12 @@ impl HostFlow {
         *delivered = received.bytes;
     }
 
-    /// Returns the row of the flow; `size` is the number of payload bytes to send, and `measured` the start and the
-    /// duration of the measurement.
+    /// Returns the row of the flow for the table `flows`. `size` is the number of payload bytes to send, and `measured`
+    /// is the start and the duration of the measurement interval.
     pub(super) fn row(&self, size: Option<u64>, ends: &EndCounts, measured: (Instant, Span)) -> FlowRow {
         let counts = self.forward().measured();
-        // Datagrams are never retransmitted. The counts of a connection's end include the time before the measurement.
+        // Datagrams are never retransmitted. The counts from the ends of a connection include the time before the
+        // measurement interval.
         let known = |count: Option<u64>| match self.connection {
             true => count.filter(|_| self.opened >= measured.0),
             false => Some(0),
@@ -250,7 +254,7 @@ impl HostFlow {
         }
     }
 
-    /// Returns the row of the data that the client sent; `measured` is the duration of the measurement.
+    /// Returns the row of the data that the client sent. `measured` is the duration of the measurement interval.
     pub(super) fn client_row(&self, measured: Span) -> FromClientRow {
         let counts = self.directions[Side::Sender as usize].measured();
         FromClientRow {
@@ -267,7 +271,8 @@ impl HostFlow {
         }
     }
 
-    /// Returns the row of the flow's transfer of `bytes`, which need this number of `segments`.
+    /// Returns the row of the flow's transfer. The transfer consists of `bytes` bytes, for which `segments` segments
+    /// are needed.
     pub(super) fn transfer_row(
         &self,
         transfer: &Transfer,
@@ -300,8 +305,8 @@ impl HostFlow {
         }
     }
 
-    /// Returns the rows of the exchanges of a conversation. Their times are those of the client. The counts of an
-    /// exchange begin with its request and end with the next request.
+    /// Returns the rows of the exchanges of a conversation. The times are measured by the client. The counts of an
+    /// exchange cover the time from its request to the next request.
     pub(super) fn exchange_rows(
         &self,
         carried: &CarriedTransfer,
@@ -329,7 +334,7 @@ impl HostFlow {
                 packets_marked: counts.marked,
                 packets_long: counts.long,
                 retransmitted: counts.retransmitted,
-                // The kernel counts per connection, not per exchange.
+                // The kernel counts timeouts for a whole connection, not for an exchange.
                 timeouts: None,
                 fast_retransmits: None,
                 complete: exchange.completed.is_some(),
@@ -337,12 +342,12 @@ impl HostFlow {
         })
     }
 
-    /// Whether the flow is closed, or all of its payload is acknowledged.
+    /// Returns whether the flow is closed or all payload of the flow is acknowledged.
     pub(super) fn is_quiet(&self) -> bool {
         !self.connection || self.closed.is_some() || self.acknowledged >= self.forward().sent_to
     }
 
-    /// Returns the time at which the payload was complete, if it consists of `bytes`.
+    /// Returns the time at which all `bytes` payload bytes had arrived, or `None` if they have not all arrived.
     pub(super) fn completed(&self, bytes: u64) -> Option<Instant> {
         self.received_at.filter(|_| self.forward().received.end() >= bytes)
     }

@@ -1,10 +1,10 @@
-//! The part of a byte stream that has arrived in order.
+//! The bytes of a stream that have arrived, in order or beyond a gap.
 
-/// The bytes from 0 on that have arrived in order, and ranges beyond a gap.
+/// The number of bytes that have arrived in order, and the ranges of bytes that have arrived beyond a gap.
 #[derive(Clone, Debug, Default)]
 pub(super) struct InOrder {
     end: u64,
-    /// Sorted, and separated from each other and from `end` by gaps.
+    /// Ranges beyond the first gap, sorted, and separated by gaps from each other and from `end`.
     beyond: Vec<(u64, u64)>,
 }
 
@@ -14,7 +14,7 @@ impl InOrder {
         self.end
     }
 
-    /// Adds `length` bytes from `from` on. Returns whether more bytes are in order than before.
+    /// Adds `length` bytes that begin at `from`. Returns whether the number of bytes in order has increased.
     pub(super) fn add(&mut self, from: u64, length: u64) -> bool {
         let to = from + length;
         if to <= self.end {
@@ -34,7 +34,7 @@ impl InOrder {
         true
     }
 
-    /// Adds a range beyond the gap, merged with adjacent and overlapping ranges.
+    /// Adds a range beyond the first gap, and merges the range with adjacent and overlapping ranges.
     fn add_beyond(&mut self, mut from: u64, mut to: u64) {
         let first = self.beyond.partition_point(|&(_, end)| end < from);
         let end = self.beyond.partition_point(|&(start, _)| start <= to);

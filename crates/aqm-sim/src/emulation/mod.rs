@@ -1,13 +1,13 @@
-//! The network of a plan between external hosts. Packets enter at times of an external clock, pass the same links,
-//! queues and edges as in a simulation, and leave again.
+//! The network of a plan between external hosts. Packets enter the network at times of an external clock, pass the same
+//! links, queues and edges as in a simulation, and leave the network.
 //!
-//! The owner of an [`Emulation`] has the clock and the packets. It reports the headers of a packet
-//! ([`Emulation::enter`]), stores the packet itself under the number that it gets, and advances time
-//! ([`Emulation::advance`]). Everything that is due by then happens at its exact time, however late `advance` is
-//! called. Links therefore keep their rates, and queues get the same times as in a simulation, although packets are
-//! delivered slightly late. [`Emulation::next_due`] returns the time of the next call.
+//! The owner of an [`Emulation`] reads the clock and stores the packets. For each packet, the owner passes the packet's
+//! headers to [`Emulation::enter`], which returns a number for the packet. The owner advances time with
+//! [`Emulation::advance`]. Every event that is due is processed with its exact time, even if `advance` is called late.
+//! Links therefore keep their rates, and queues receive the same times as in a simulation, although packets are
+//! delivered slightly late. [`Emulation::next_due`] returns the time at which `advance` should be called next.
 //!
-//! `host.jitter` is ignored, because real hosts have their own processing times.
+//! The emulation ignores `host.jitter`, because real hosts have their own processing times.
 
 mod finish;
 mod flow;
@@ -53,7 +53,8 @@ pub struct FlowOpening {
     pub host: u32,
     /// Whether the flow is a TCP connection.
     pub connection: bool,
-    /// Additional delay of each packet between each end, by [`Side`], and its router, in each direction.
+    /// Additional delay between each end and the end's router, by [`Side`]. The delay applies to each packet in both
+    /// directions.
     pub additional_delays: [Span; 2],
     /// Time of the opening.
     pub at: Instant,
@@ -68,11 +69,11 @@ pub struct EnteringPacket {
     pub to: Side,
     /// Contents of the packet.
     pub contents: Contents,
-    /// IP bytes, without the link header.
+    /// Length of the IP packet in bytes, without the link header.
     pub bytes: u16,
     /// ECN codepoint.
     pub ecn: Ecn,
-    /// Sender's window in segments; 0 if the packet does not report it.
+    /// Sender's window in segments; 0 if the packet does not report a window.
     pub cwnd: u16,
     /// Number of the packet's label.
     pub label: u16,
@@ -81,7 +82,7 @@ pub struct EnteringPacket {
 /// A packet that arrives at its host.
 #[derive(Clone, Copy, Debug)]
 pub struct Delivery {
-    /// The number that [`Emulation::enter`] returned; it will be reused.
+    /// The packet number that [`Emulation::enter`] returned. The emulation may reuse the number for another packet.
     pub id: u32,
     /// Position of the flow's workload.
     pub traffic: u32,
@@ -89,20 +90,20 @@ pub struct Delivery {
     pub flow: u32,
     /// End of the flow at which the packet arrives.
     pub to: Side,
-    /// ECN codepoint after the queues.
+    /// ECN codepoint after the packet has passed all queues.
     pub ecn: Ecn,
     /// Time at which the packet is due at the host.
     pub due: Instant,
 }
 
-/// A drop or a mark.
+/// The drop or the mark of a packet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fate {
     /// Number of the queue's link, as in [`Emulation::queues`].
     pub link: u32,
-    /// Reason.
+    /// Reason for the drop or mark.
     pub why: Reason,
-    /// Time.
+    /// Time of the drop or mark.
     pub at: Instant,
     /// Value of the queue's gauge `average` at this time, if it has this gauge.
     pub average: Option<f64>,
@@ -119,16 +120,16 @@ pub struct Queue<'a> {
     pub average_unit: Option<&'static str>,
 }
 
-/// The external hosts, as seen by the network.
+/// The external hosts, to which the network reports deliveries, drops and marks.
 pub trait Hosts {
     /// Handles a packet that arrives at its host.
     fn deliver(&mut self, delivery: Delivery);
 
-    /// Handles a drop of the packet with this number, which will be reused. The packet travelled to the end `to` of a
-    /// flow of the workload at position `traffic`.
+    /// Handles a drop of the packet with the number `id`. The emulation may reuse the number for another packet. The
+    /// destination of the packet was the end `to` of a flow of the workload at position `traffic`.
     fn dropped(&mut self, id: u32, traffic: u32, to: Side, fate: Fate);
 
-    /// Handles a mark of the packet with this number.
+    /// Handles a mark of the packet with the number `id`.
     fn marked(&mut self, id: u32, fate: Fate);
 }
 
@@ -141,11 +142,12 @@ pub struct CarriedTransfer {
     pub flow: u32,
     /// Counts of the flow's ends.
     pub ends: EndCounts,
-    /// The exchanges of a conversation whose request was sent, in order; empty for other transfers.
+    /// The exchanges of a conversation in order, without exchanges whose request was not sent; empty for other
+    /// transfers.
     pub exchanges: Vec<CarriedExchange>,
 }
 
-/// A request and its response, as seen by the client.
+/// A request and its response, with times measured by the client.
 #[derive(Clone, Copy, Debug)]
 pub struct CarriedExchange {
     /// Bytes of the response.
@@ -194,7 +196,7 @@ pub struct Emulation {
 }
 
 impl Emulation {
-    /// Returns the idle network of `plan`. The plan's workloads are not started.
+    /// Returns the network of `plan`, without packets. The plan's workloads do not run.
     pub fn new(plan: &Plan) -> Self {
         let scenario = &plan.scenario;
         let mut net = LaneNetwork::in_order(plan);
@@ -206,7 +208,7 @@ impl Emulation {
             flows_opened: vec![0; scenario.traffic.len()],
             managed: managed_numbers(&scenario.links),
             next_label: scenario.traffic.len() as u16,
-            // Scenarios with longer headers are refused.
+            // Scenarios with longer headers are rejected.
             link_header: scenario.link_header.bytes() as u16,
             now: Instant::START,
             record: RunRecord::new(&plan.scenario.record),
@@ -219,16 +221,16 @@ impl Emulation {
         Instant::START + self.plan.scenario.duration
     }
 
-    /// Opens a flow; returns its number.
+    /// Opens a flow and returns the number of the flow.
     pub fn open_flow(&mut self, opening: &FlowOpening) -> u32 {
         let FlowOpening { traffic, host, additional_delays, .. } = *opening;
         let (scenario, position) = (&self.plan.scenario, traffic as usize);
         let one = &scenario.traffic[position];
         let extra_delay = one.extra_delay(scenario.seed, self.flows_opened[position]);
-        // Both directions at once when a packet arrives, as in a simulation.
+        // As in a simulation, the delays of both directions are applied together when a packet arrives.
         let extra_delay = additional_delays.map(|additional| extra_delay + additional.saturating_mul(2));
         self.flows_opened[position] += 1;
-        // Programs may use any address.
+        // Programs may use any address, so `host` may exceed the number of hosts.
         let last = u32::try_from(one.config.hosts().saturating_sub(1)).unwrap_or(u32::MAX);
         let host = if one.config.own_hosts() { host.min(last) } else { 0 };
         let first_hop = self.plan.topology.routes[position].first_hops(host);
@@ -242,8 +244,9 @@ impl Emulation {
         self.flows[flow as usize].opened
     }
 
-    /// Returns the minimum round-trip time of all workloads without queues, and the longest transmission time of a
-    /// packet of `bytes` on the wire on any managed link, or at the rate of the shaper before the link.
+    /// Returns the minimum round-trip time of all workloads without queueing delay, and the maximum transmission time
+    /// of a packet of `bytes` bytes, including the link header. The maximum is over all managed links; if a link has a
+    /// shaper, the transmission time is computed with the rate of the shaper.
     pub fn scales(&self, bytes: u64) -> [Span; 2] {
         let outlets =
             managed(&self.plan.scenario.links).map(|(_, link, queue)| queue.config.outlet(link.rate));
@@ -257,8 +260,9 @@ impl Emulation {
         self.net.glance().first().map_or(0, |snapshot| snapshot.counters.departures)
     }
 
-    /// Returns a label for packets of the workload at position `traffic` whose headers differ from those of the
-    /// workload's own label. The number of that label is the position. Returns `None` if all numbers are in use.
+    /// Returns a new label for packets of the workload at position `traffic` whose headers differ from the workload's
+    /// own label. (The number of a workload's own label is the position of the workload.) Returns `None` if all numbers
+    /// are in use.
     pub fn new_label(&mut self, traffic: u32, protocol: Protocol, port: u16, dscp: u8) -> Option<u16> {
         let number = self.next_label;
         self.next_label = number.checked_add(1)?;
@@ -297,7 +301,7 @@ impl Emulation {
         id
     }
 
-    /// Handles everything that is due by `now`.
+    /// Processes all events that are due at or before `now`.
     pub fn advance(&mut self, now: Instant, hosts: &mut impl Hosts) {
         let mut packet = Packet::default();
         while let Some((at, event)) = self.net.next(now, &mut packet, &mut self.transit) {
@@ -315,12 +319,14 @@ impl Emulation {
         self.now = self.now.max(now);
     }
 
-    /// Whether no packet is in transit, and every connection is closed or has all of its payload acknowledged.
+    /// Returns whether no packet is in transit and, for every connection, the connection is closed or all payload is
+    /// acknowledged.
     pub fn is_quiet(&self) -> bool {
         self.transit.payloads.is_empty() && self.flows.iter().all(HostFlow::is_quiet)
     }
 
-    /// Returns the time of the next event if no packet enters before. It may be slightly early; then nothing is due.
+    /// Returns the time of the next event if no packet enters before this time. The returned time may be slightly
+    /// earlier than the event; in this case, no event is due at the returned time.
     pub fn next_due(&self) -> Instant {
         self.net.next_due()
     }
@@ -366,7 +372,8 @@ impl Emulation {
             let position = self.managed.iter().position(|&number| number == link)?;
             average(self.net.disciplines().nth(position)?).map(|gauge| gauge.value)
         };
-        // Marks come first, because a packet that was marked at one link may have been dropped at the next.
+        // Marks are reported before drops, because a packet that was marked at one link may have been dropped at the
+        // next link.
         for transit::Fate { packet, slot, to, link, why, at } in self.transit.fates.marked.drain(..) {
             self.flows[slot as usize].packet_marked(to);
             hosts.marked(packet.id, Fate { link, why, at, average: average_at(link) });

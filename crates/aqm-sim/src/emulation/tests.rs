@@ -58,7 +58,7 @@ fn schedule(mut workload: Box<dyn Workload>, end: Instant) -> Vec<(Instant, u32,
     schedule.datagrams
 }
 
-/// Hosts that record their calls.
+/// Hosts that record all deliveries, drops and marks.
 #[derive(Default)]
 struct RecordingHosts {
     delivered: Vec<Delivery>,
@@ -117,7 +117,7 @@ fn emulate(plan: &Plan, step: Option<Span>) -> (Vec<Table>, Option<Value>) {
     let mut entered = 0;
     for (at, stream, bytes, ecn) in schedule(plan.workloads[0].clone(), end) {
         if let Some(step) = step {
-            // More frequent calls of `advance` change nothing.
+            // More frequent calls of `advance` do not change the results.
             let mut now = emulation.now + step;
             while now < at {
                 emulation.advance(now, &mut hosts);
@@ -138,7 +138,7 @@ fn emulate(plan: &Plan, step: Option<Span>) -> (Vec<Table>, Option<Value>) {
             flow,
             to: Side::Receiver,
             contents: Contents::Datagram,
-            // The remaining bytes are those of the link header.
+            // The other 14 bytes are the link header.
             bytes: bytes - 14,
             ecn,
             cwnd: 0,
@@ -177,7 +177,7 @@ fn datagrams_agree_with_a_simulation_however_seldom_the_clock_is_read() {
     assert!(found[0] > 20 && found[1] > 5000 && found[2] > 300, "{found:?}");
 }
 
-/// A link with a program whose reverse link is slow and has a queue of five packets.
+/// A scenario with a program and with a slow reverse link whose queue holds at most five packets.
 const PROGRAM: &str = r#"
 duration = "20s"
 host = { jitter = "0s" }
@@ -191,7 +191,7 @@ kind = "program"
 client = ["true"]
 "#;
 
-/// Returns the only value of each of these columns of a table.
+/// Returns the values of `columns` in the only row of the table named `table`.
 fn values(tables: &[Table], table: &str, columns: &[&str]) -> Vec<u64> {
     let table = tables.iter().find(|one| one.name == table).unwrap();
     let value = |name: &&str| match &table.columns.iter().find(|(column, _)| column == name).unwrap().1 {
@@ -202,7 +202,7 @@ fn values(tables: &[Table], table: &str, columns: &[&str]) -> Vec<u64> {
     columns.iter().map(value).collect()
 }
 
-/// Returns the tables of a run in which the client of a program sends these contents, all at once.
+/// Returns the tables of a run in which the client of a program sends packets with these contents at the same time.
 fn sent_by_a_client(connection: bool, contents: &[Contents]) -> Vec<Table> {
     let (mut emulation, mut hosts) = (Emulation::new(&plan(PROGRAM)), RecordingHosts::default());
     let at = Instant::from_nanos(1_000_000_000);
@@ -226,7 +226,7 @@ const COUNTS: [&str; 5] =
 #[test]
 fn data_from_and_to_the_client_of_a_program_are_counted_separately() {
     let tables = sent_by_a_client(false, &[Contents::Datagram; 20]);
-    // One packet is in transmission, five are queued.
+    // One packet is in transmission, and five packets are queued.
     assert_eq!(values(&tables, "from_client", &COUNTS), [20, 14, 6000, 0, 6]);
     assert_eq!(values(&tables, "flows", &COUNTS), [0, 0, 0, 0, 0]);
     let segment =

@@ -1,16 +1,17 @@
 //! The events of a run, and the order of events at the same nanosecond.
 //!
-//! **The tie rule.** Packets precede timers. Packets at the ends of links are in the order of link numbers; packets
-//! processed by hosts follow, in the order of flow numbers. Timers of flows are in the order of flow numbers, followed
-//! by timers of workloads in the order of the scenario, the end of the warm-up, and the sampling timer. Ports whose
-//! queues hold packets back are served last; a port serves its queue before a packet joins, and so resolves its own
-//! ties. The rule does not depend on lanes and wheels, so every engine that follows the rule yields the same run.
+//! **The tie rule.** Packets precede timers. First come packets at the ends of links, in the order of link numbers, and
+//! then packets that hosts have processed, in the order of flow numbers. Among timers, the timers of flows come first,
+//! in the order of flow numbers. The timers of workloads follow in the order of the scenario, then the end of the
+//! warm-up, and then the sampling timer. Ports whose queues hold packets back are served last. A port serves its queue
+//! before an arriving packet joins the queue, and therefore resolves its own ties. The rule does not depend on lanes
+//! and wheels, so all engines that follow the rule yield the same run.
 
 use aqm_net::Packet;
 
 use crate::hosts::side::Side;
 
-/// Time of an event, and its rank among the events of the same nanosecond.
+/// Time of an event, and the rank of the event among the events of the same nanosecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
     pub(crate) time: u64,
@@ -37,13 +38,13 @@ pub(crate) enum Event {
 /// Owner of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Timer {
-    /// An end of the flow in this slot.
+    /// An end of the flow in this slot owns the timer.
     End(Side, u32),
-    /// The conversation of the flow in this slot: one of its ends acts next.
+    /// The conversation of the flow in this slot. When the timer expires, one of the two ends performs the next action.
     Conversation(u32),
     /// The workload at this position.
     Workload(u32),
-    /// The end of the warm-up, at which the measurement begins.
+    /// The end of the warm-up, at which the measurement interval begins.
     WarmUp,
     /// The sampling of queues and edges.
     Sample,
@@ -52,7 +53,7 @@ pub(crate) enum Timer {
 const PROCESSING: u32 = 1 << 30;
 const TIMERS: u32 = 1 << 31;
 const WORKLOADS: u32 = TIMERS | 1 << 30;
-/// The least rank of the timers whose order is never reversed.
+/// The lowest rank of the timers whose order is never reversed.
 pub(crate) const SAMPLERS: u32 = WORKLOADS | 1 << 29;
 
 /// Returns the rank of a packet that arrives over `link`.
@@ -65,7 +66,7 @@ pub(crate) const fn rank_of_processing(flow: u32) -> u32 {
     PROCESSING | (flow & (PROCESSING - 1))
 }
 
-/// Returns the rank of a timer; `flow` is the number of the timer's flow.
+/// Returns the rank of a timer. `flow` is the number of the flow to which the timer belongs.
 pub(crate) const fn rank_of_timer(timer: Timer, flow: u32) -> u32 {
     match timer {
         Timer::End(..) | Timer::Conversation(_) => TIMERS | (flow & (PROCESSING - 1)),

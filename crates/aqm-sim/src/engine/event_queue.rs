@@ -1,9 +1,10 @@
-//! The event queue: events in order of time, with ties in the order of the tie rule in the module `event`.
+//! The event queue, which returns events in order of time. The tie rule in the module `event` determines the order of
+//! events with equal times.
 //!
-//! Packets over links with the same delay mostly arrive in the order in which they were sent. They are stored in a few
-//! shared first-in-first-out lanes, in which a packet may pass a few other packets. A packet that would have to pass
-//! many others, and every timer, is stored in the exact timing wheel. To find the next event, the queue compares the
-//! heads of the lanes, and searches the wheel only for events before these heads.
+//! Packets on links with the same delay mostly arrive in the order in which the packets were sent. Such packets are
+//! stored in a few shared first-in-first-out lanes, in which a packet may overtake a few other packets. Timers, and
+//! packets that would have to overtake many other packets, are stored in an exact timing wheel. To find the next event,
+//! the queue compares the heads of the lanes, and searches the wheel only for events that precede these heads.
 
 use aqm_net::{Instant, Packet};
 
@@ -12,12 +13,12 @@ use crate::engine::prefetch::prefetch_value;
 use crate::engine::ring::Ring;
 use crate::engine::wheel::Wheel;
 
-/// The lane number of packets without a lane, which are stored in the wheel.
+/// The lane number of packets that have no lane and are stored in the wheel.
 pub(crate) const NO_LANE: u8 = u8::MAX;
 
-/// The lanes of the packets on a class of links: one lane for packets that found their link idle, and one for packets
-/// that waited for it. With very many links, many packets of the first kind pass packets of the second kind, which are
-/// in order of time among themselves.
+/// The lanes of the packets on a class of links. One lane is for packets that arrived at an idle link, and the other
+/// lane is for packets that waited until their link was free. With very many links, many packets that did not wait
+/// overtake packets that waited, but the packets that waited are in order of time among themselves.
 #[derive(Clone, Copy)]
 pub(crate) struct LanePair {
     pub(crate) unqueued: u8,
@@ -25,7 +26,7 @@ pub(crate) struct LanePair {
 }
 
 impl LanePair {
-    /// No lanes.
+    /// A pair without lanes.
     pub(crate) const NONE: Self = Self { unqueued: NO_LANE, queued: NO_LANE };
 
     #[inline(always)]
@@ -34,11 +35,12 @@ impl LanePair {
     }
 }
 
-/// Number of packets in its lane that a packet may pass. Jitter reorders adjacent packets.
+/// Maximum number of packets in a lane that a new packet may overtake. The number is small because jitter reorders only
+/// adjacent packets.
 const MAX_PASSED: usize = 12;
 
-/// The order of ties in a run: the tie rule, or the reversed rule, which shows the influence of ties. Sampling timers
-/// are last in both orders.
+/// The order of events with equal times in a run. The order is either the tie rule or the reversed tie rule; a run with
+/// the reversed rule shows the influence of ties. Sampling timers are last in both orders.
 #[derive(Clone, Copy, Debug)]
 struct TieOrder {
     flip: u32,
@@ -47,7 +49,8 @@ struct TieOrder {
 
 impl TieOrder {
     const fn new(reversed: bool) -> Self {
-        // Together, these values map a rank below the sampling timers to its distance from their least rank.
+        // In the reversed order, these values map a rank below the sampling timers to the distance of the rank from the
+        // lowest rank of the sampling timers.
         if reversed { Self { flip: !0, offset: SAMPLERS } } else { Self { flip: 0, offset: 0 } }
     }
 
@@ -55,7 +58,7 @@ impl TieOrder {
         (rank ^ self.flip).wrapping_add(self.offset)
     }
 
-    /// Returns the position of a lane. If ranks are reversed, the lanes are reversed, too.
+    /// Returns the position of a lane. If the tie rule is reversed, the order of lanes is also reversed.
     const fn of_lane(self, lane: usize, lanes: usize) -> usize {
         if self.flip == 0 { lane } else { lanes - 1 - lane }
     }
@@ -65,7 +68,8 @@ impl TieOrder {
     }
 }
 
-/// The next event. The packet of the event is returned separately, because copying it repeatedly would be expensive.
+/// The next event. The packet of the event is returned separately, because copying a packet repeatedly would be
+/// expensive.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum NextEvent {
     /// A packet reaches the end of its link.
@@ -83,7 +87,7 @@ pub(crate) enum Upcoming<'a> {
     Timer(&'a Timer),
 }
 
-/// A packet and its key in a flat structure, because lanes account for most memory writes of a run.
+/// A packet and its key. The structure is flat, because lanes account for most memory writes of a run.
 #[derive(Clone, Copy, Default)]
 struct Entry {
     time: u64,
@@ -97,25 +101,25 @@ impl Entry {
     }
 }
 
-/// Packets in order of time; `tail` is the key of the packet that joined last.
+/// Packets in order of time. `tail` is the key of the last packet in the lane.
 struct Lane {
     waiting: Ring<Entry>,
     tail: Key,
 }
 
-/// The head of a lane: its time, followed by the position of the lane, so that the least head identifies its lane.
-/// Lanes are in the order of the ranks of their links, so this order also resolves ties, except within a pair of lanes.
-/// The clock has 61 bits, which are 73 years.
+/// The head of a lane: the time of the first packet in the upper 61 bits, and the position of the lane in the lower
+/// bits, so that the smallest head identifies the lane. Lanes are in the order of the ranks of their links, so a
+/// comparison of heads also resolves ties, except within a pair of lanes. A clock of 61 bits covers 73 years.
 type Head = u64;
 
 const LANE_BITS: u32 = 3;
 const EMPTY: Head = Head::MAX;
 
-/// Maximum number of lanes, and the number of lanes that are compared if no more are in use.
+/// Maximum number of lanes.
 const LANES: usize = 8;
 const FEW: usize = 4;
 
-/// Maximum number of lanes of links, and of pairs of lanes.
+/// Maximum number of lanes for packets on links.
 pub(crate) const LINK_LANES: usize = LANES - 1;
 pub(crate) const LINK_PAIRS: usize = LANES / 2 - 1;
 
@@ -125,19 +129,19 @@ pub(crate) struct EventQueue {
     lanes: [Lane; LANES],
     wheel: Wheel,
     ties: TieOrder,
-    /// Number of lanes in use. The last one is the lane of packets that hosts process, because these packets follow
+    /// Number of lanes in use. The last lane contains the packets that hosts process, because these packets follow the
     /// packets on links in the tie rule.
     in_use: usize,
-    /// Whether two adjacent lanes belong to one class of links.
+    /// Whether each class of links has two adjacent lanes.
     in_pairs: bool,
-    /// Position of the lane of packets that hosts process.
+    /// Position of the lane that contains the packets that hosts process.
     host_lane: usize,
     handled: u64,
-    /// Source of the last event: a lane, or [`WHEEL`].
+    /// Source of the last event: the position of a lane, or [`WHEEL`].
     source: usize,
 }
 
-/// The source of events that are not from a lane.
+/// The value of `source` for events that are not from a lane.
 const WHEEL: usize = LANES;
 
 const fn head(time: u64, lane: usize) -> Head {
@@ -145,7 +149,8 @@ const fn head(time: u64, lane: usize) -> Head {
 }
 
 impl EventQueue {
-    /// Creates the queue for a number of link classes. As many classes as possible get a lane, or a pair of lanes.
+    /// Creates the queue for a number of link classes. As many classes as possible get a lane or, with `in_pairs`, a
+    /// pair of lanes.
     pub(crate) fn new(reversed: bool, classes: usize, in_pairs: bool) -> Self {
         let ties = TieOrder::new(reversed);
         let (host_lane, in_use) = match in_pairs {
@@ -193,7 +198,7 @@ impl EventQueue {
         }
     }
 
-    /// Returns the number of events handled.
+    /// Returns the number of events that were taken from the queue.
     pub(crate) fn handled(&self) -> u64 {
         self.handled
     }
@@ -225,7 +230,7 @@ impl EventQueue {
         self.wheel.push(key, Event::Packet(packet));
     }
 
-    /// Adds the event that a host has processed `packet` at `at`.
+    /// Adds an event at the time `at`, at which a host will have processed `packet`.
     pub(crate) fn put_processed(&mut self, at: Instant, packet: Packet) {
         let key = Key::new(at.nanos(), self.ties.of_packet(rank_of_processing(packet.flow)));
         self.join(self.host_lane, key, packet);
@@ -241,15 +246,16 @@ impl EventQueue {
             return self.put_early(lane, Entry { time: key.time, rank: key.rank, packet });
         }
         queue.tail = key;
-        // The entry is written field by field. If it were assembled elsewhere first, reading it back at once in larger
-        // pieces than it was written would stall the processor.
+        // The fields of the entry are written directly to the lane. If the entry were first assembled elsewhere, the
+        // processor would stall, because the entry would be read back immediately in larger pieces than it was written.
         let entry = queue.waiting.next_slot();
         entry.time = key.time;
         entry.rank = key.rank;
         entry.packet = packet;
     }
 
-    /// Adds a packet that precedes the last packet of its lane. It passes a few packets, or is stored in the wheel.
+    /// Adds a packet that precedes the last packet of its lane. If the packet would have to overtake too many packets
+    /// in the lane, the packet is stored in the wheel.
     #[cold]
     fn put_early(&mut self, lane: usize, entry: Entry) {
         let key = entry.key();
@@ -271,14 +277,14 @@ impl EventQueue {
         self.wheel.push(key, Event::Timer(timer));
     }
 
-    /// Returns a time before which no event is due. It may be slightly earlier than the first event.
+    /// Returns a time before which no event is due. This time may be slightly earlier than the time of the first event.
     pub(crate) fn next_due(&self) -> Instant {
         let least = self.least();
         let in_lanes = if least == EMPTY { u64::MAX } else { least >> LANE_BITS };
         Instant::from_nanos(in_lanes.min(self.wheel.bound()))
     }
 
-    /// Returns the least head.
+    /// Returns the smallest head.
     #[inline(always)]
     fn least(&self) -> Head {
         let [a, b, c, d, e, f, g, h] = self.heads;
@@ -291,15 +297,17 @@ impl EventQueue {
         if self.heads[pair] ^ least < LANES as Head { self.lower_rank(least, pair) } else { least }
     }
 
-    /// Returns the head with the lower rank of two lanes in a pair with packets of the same time. Links in a pair are
-    /// not in order.
+    /// Returns the head whose packet has the lower rank, for two lanes of a pair whose first packets have the same
+    /// time. The comparison of ranks is needed because the links of the two lanes in a pair are not in the order of
+    /// ranks.
     #[cold]
     fn lower_rank(&self, least: Head, pair: usize) -> Head {
         let rank = |lane: usize| self.lanes[lane].waiting.first().map(|first| first.rank);
         if rank(pair) < rank(least as usize % LANES) { self.heads[pair] } else { least }
     }
 
-    /// Takes all packets that are due by `until`. The queue must contain only packets, and none may be added meanwhile.
+    /// Takes all packets that are due at or before `until`. The queue must contain only packets, and `take` must not
+    /// add packets to the queue.
     #[inline(always)]
     pub(crate) fn take_packets(&mut self, until: Instant, mut take: impl FnMut(Instant, Packet)) {
         while let Some((lane, end, most)) = self.next_run(until) {
@@ -315,8 +323,8 @@ impl EventQueue {
         }
     }
 
-    /// Returns the lane with the next packets, the head of the first event after these packets, and the maximum number
-    /// of packets. The lane has at least one packet.
+    /// Returns the lane that contains the next packets, the head at which the run of packets ends, and the maximum
+    /// number of packets. The lane contains at least one packet.
     fn next_run(&mut self, until: Instant) -> Option<(usize, Head, usize)> {
         let least = self.least();
         let (time, lane) = (least >> LANE_BITS, least as usize % LANES);
@@ -335,13 +343,14 @@ impl EventQueue {
         let of_pair = if self.in_pairs { self.heads[lane ^ 1] >> LANE_BITS } else { u64::MAX };
         let end = of_pair.min(self.wheel.bound());
         if end <= time {
-            // Events at the same nanosecond: the ranks are compared after each packet.
+            // Other events have the same time, so the ranks must be compared after each packet.
             return Some((lane, least + 1, 1));
         }
         Some((lane, others.min(head(end.min(until.nanos().saturating_add(1)), 0)), usize::MAX))
     }
 
-    /// Takes the first entry of the wheel, if it is due by `until` and precedes the packet with the `least` head.
+    /// Takes the first entry of the wheel if this entry is due at or before `until` and precedes the packet at the head
+    /// `least`.
     #[inline(always)]
     fn take_from_wheel(&mut self, least: Head, until: Instant) -> Option<(Key, Event)> {
         let (time, lane) = (least >> LANE_BITS, least as usize % LANES);
@@ -353,7 +362,7 @@ impl EventQueue {
         self.wheel.pop_before(first.map_or(end, |first| first.key().min(end)))
     }
 
-    /// Takes the next event, unless it is after `until`. If the event concerns a packet, the packet is stored in
+    /// Takes the next event, unless the event is after `until`. If the event concerns a packet, the packet is stored in
     /// `packet`.
     #[inline(always)]
     pub(crate) fn next(&mut self, until: Instant, packet: &mut Packet) -> Option<(Instant, NextEvent)> {

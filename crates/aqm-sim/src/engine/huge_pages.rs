@@ -1,13 +1,14 @@
 //! A hint to the operating system that an array is large and accessed randomly.
 //!
-//! With very many flows, nearly every event accesses a different page, and the processor's translation lookaside buffer
-//! has few entries. On Linux, if programs may request huge pages (`/sys/kernel/mm/transparent_hugepage/enabled` is
-//! `madvise` or `always`), the hint reduces the number of entries needed by a factor of 512.
+//! With very many flows, nearly every event accesses a different memory page, but the processor's translation lookaside
+//! buffer has few entries. With huge pages, 512 times fewer entries are needed. On Linux, the hint has an effect if
+//! programs may request huge pages (`/sys/kernel/mm/transparent_hugepage/enabled` is `madvise` or `always`).
 
-/// Size below which huge pages make no difference.
+/// Minimum size, in bytes, of an array for which huge pages are requested. For smaller arrays, huge pages have no
+/// measurable effect.
 const LARGE: usize = 4 << 20;
 
-/// Requests huge pages for the capacity of `values`.
+/// Requests huge pages for the whole allocation of `values`.
 pub(crate) fn prefer_huge_pages<T>(values: &Vec<T>) {
     let bytes = values.capacity() * size_of::<T>();
     if bytes >= LARGE {
@@ -22,7 +23,7 @@ fn advise(start: usize, bytes: usize) {
     #[allow(unsafe_code)]
     // SAFETY: the pages are within an allocation, and the advice does not change their contents.
     unsafe {
-        // The hint may fail without consequences.
+        // If the call fails, the pages keep their size, which is harmless.
         libc::madvise(first as *mut libc::c_void, end - first, libc::MADV_HUGEPAGE);
     }
 }

@@ -1,21 +1,21 @@
 //! A hint to the processor that a value will soon be needed.
 //!
-//! With very many flows, nearly every event accesses memory that is not in the cache, and the packets in a lane show in
-//! advance which memory. This file contains the only unsafe code of the platform-independent crates. A prefetch changes
-//! neither memory nor results.
+//! With very many flows, nearly every event accesses memory that is not in the cache. The packets in a lane show in
+//! advance which memory will be accessed, so that this memory can be prefetched. A prefetch changes neither the
+//! contents of memory nor the results. This file contains the only unsafe code of the platform-independent crates.
 
 use std::ops::Range;
 
-/// A cache line.
+/// Size of a cache line in bytes.
 const LINE: usize = 64;
 
-/// Prefetches `values[index]`, if it exists.
+/// Prefetches `values[index]`, if the index is valid.
 #[inline]
 pub(crate) fn prefetch<T>(values: &[T], index: usize) {
     prefetch_part(values, index, 0..size_of::<T>());
 }
 
-/// Prefetches a range of bytes of `values[index]`, if it exists.
+/// Prefetches a range of bytes of `values[index]`, if the index is valid.
 #[inline]
 pub(crate) fn prefetch_part<T>(values: &[T], index: usize, part: Range<usize>) {
     if let Some(value) = values.get(index) {

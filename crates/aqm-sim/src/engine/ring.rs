@@ -1,5 +1,5 @@
-//! A first-in-first-out buffer whose capacity is a power of two. The lanes of the event queue account for most work of
-//! a run, and this buffer needs half the instructions of the standard library's.
+//! A first-in-first-out buffer whose capacity is a power of two. The lanes of the event queue account for most of the
+//! processing time of a run, and this buffer needs half as many instructions as the standard library's `VecDeque`.
 
 use crate::engine::huge_pages::prefer_huge_pages;
 
@@ -65,8 +65,8 @@ impl<T: Copy + Default> Ring<T> {
         &mut self.slots[slot]
     }
 
-    /// Inserts `entry` before the newest entries for which `comes_before` holds, if they are at most `most`. Returns
-    /// whether the entry was inserted.
+    /// Inserts `entry` before all newest entries for which `comes_before` is true, provided that there are at most
+    /// `most` such entries. Returns whether `entry` was inserted.
     #[inline]
     pub(crate) fn insert(&mut self, entry: T, most: usize, comes_before: impl Fn(&T) -> bool) -> bool {
         if most < self.count && self.after(self.count - 1 - most).is_some_and(&comes_before) {
@@ -85,7 +85,8 @@ impl<T: Copy + Default> Ring<T> {
         true
     }
 
-    /// Takes at most `most` entries, starting with the oldest, while `is_due` holds for the next entry.
+    /// Takes entries, starting with the oldest entry, while `is_due` is true for the next entry; takes at most `most`
+    /// entries.
     #[inline(always)]
     pub(crate) fn take_while(&mut self, most: usize, is_due: impl Fn(&T) -> bool, mut take: impl FnMut(T)) {
         let (mask, most) = (self.slots.len() - 1, most.min(self.count));
@@ -102,7 +103,7 @@ impl<T: Copy + Default> Ring<T> {
         self.count -= taken;
     }
 
-    /// Drops the oldest entry, if there is one.
+    /// Removes the oldest entry. Does nothing if the buffer is empty.
     #[inline]
     pub(crate) fn drop_first(&mut self) {
         if self.count > 0 {

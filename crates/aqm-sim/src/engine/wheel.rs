@@ -1,43 +1,46 @@
 //! An exact timing wheel for events that are not added in order of time.
 //!
-//! The wheel is a 64-ary hierarchy over the bits of a nanosecond clock (after Varghese & Lauck 1987). An entry is
-//! stored on the level of the highest six-bit digit in which its time differs from the wheel's base. Each level is
-//! therefore earlier than the levels above, and one bit for each bucket locates the next bucket. The first bucket is
-//! sorted once it has few entries, which then leave in this order. The cost of an entry does not depend on the number
-//! of entries.
+//! The wheel is a 64-ary hierarchy over the bits of a nanosecond clock (after Varghese & Lauck 1987). The level of an
+//! entry is the highest six-bit digit in which the entry's time differs from the wheel's base. All entries of a level
+//! are therefore earlier than the entries of higher levels, and a bit set with one bit for each bucket locates the next
+//! bucket. When the first bucket has few entries, the entries are sorted and then taken in order. The cost of an entry
+//! does not depend on the number of entries in the wheel.
 
 use crate::engine::event::{Event, Key};
 
 const LEVELS: usize = 11;
 const BUCKETS: usize = 64;
 
-/// Maximum number of entries of a bucket that is sorted. The entries of a larger bucket are distributed over the levels
-/// below.
+/// Maximum number of entries of a bucket that is sorted directly. The entries of a larger bucket are distributed over
+/// the lower levels.
 const MAX_SORTED: usize = 256;
 
-/// Number of following entries after which a new entry may be inserted among the next entries.
+/// Maximum number of earlier entries in `next` if a new entry is inserted into `next`.
 const MAX_PASSED: usize = 32;
 
 /// Capacity above which an emptied bucket releases its memory.
 const CAPACITY_KEPT: usize = 64;
 
-/// Entries in order of time, ties in order of rank, equal ranks in order of insertion.
+/// The timing wheel. Entries are taken in order of time, entries with equal times in order of rank, and entries with
+/// equal ranks in order of insertion.
 pub(crate) struct Wheel {
-    /// No entry is earlier than this time. It is cheap to compare with.
+    /// No entry is earlier than this time. The bound allows a cheap check whether an entry may be due.
     bound: u64,
-    /// The next entries, with the earliest one last. All are earlier than `rest`.
+    /// The next entries in descending order of time, so that the earliest entry is last. All of these entries are
+    /// earlier than `rest`.
     next: Vec<Entry>,
     /// No entry of the buckets is earlier than this time.
     rest: u64,
-    /// No entry of the buckets is earlier than this time, with which their times are compared to determine their level.
+    /// No entry of the buckets is earlier than this time. The level of an entry is determined by comparing the entry's
+    /// time with `base`.
     base: u64,
-    /// A bit for each level with entries, and a bit for each bucket of a level.
+    /// Bit set with one bit for each level that has entries.
     levels: u16,
     occupied: [u64; LEVELS],
-    /// Entries are stored contiguously, because with very many timers the cost of an entry is the cost of its memory
-    /// accesses.
+    /// The entries of a bucket are stored contiguously, because with very many timers, memory accesses account for most
+    /// of an entry's cost.
     buckets: Box<[[Vec<Entry>; BUCKETS]; LEVELS]>,
-    /// Storage for the entries of a bucket while they are distributed.
+    /// Temporary storage for the entries of a bucket that is being distributed.
     spare: Vec<Entry>,
 }
 
@@ -61,12 +64,12 @@ impl Wheel {
         }
     }
 
-    /// Adds an entry, which must not precede an entry that was already taken.
+    /// Adds an entry. The entry must not precede an entry that was already taken.
     #[inline(never)]
     pub(crate) fn push(&mut self, key: Key, event: Event) {
         let entry = Entry { key, event };
         if key.time < self.rest {
-            // A workload that sets its next timer when the last one expires always takes this path.
+            // If a workload sets its next timer when the previous timer expires, this branch is always taken.
             if self.next.last().is_none_or(|first| key < first.key) {
                 self.bound = key.time;
                 return self.next.push(entry);
@@ -77,13 +80,14 @@ impl Wheel {
         self.put_in_bucket(entry);
     }
 
-    /// Adds an entry that follows another entry and precedes `rest`.
+    /// Adds an entry that is earlier than `rest` but later than the first entry.
     fn insert_among_next(&mut self, entry: Entry) {
         let index = self.next.partition_point(|other| other.key > entry.key);
         if self.next.len() - index <= MAX_PASSED {
             return self.next.insert(index, entry);
         }
-        // Many entries precede this one, so entries at its time or later are moved to the buckets.
+        // Many entries precede the new entry, so all entries at the time of the new entry or later are moved to the
+        // buckets.
         let later = self.next.partition_point(|other| other.key.time >= entry.key.time);
         let mut next = std::mem::take(&mut self.next);
         for other in next.drain(..later).rev() {
@@ -94,7 +98,7 @@ impl Wheel {
         self.rest = entry.key.time;
     }
 
-    /// Whether an entry may be due at `time` or before.
+    /// Returns whether an entry may be due at or before `time`.
     #[inline]
     pub(crate) fn may_precede(&self, time: u64) -> bool {
         self.bound <= time
@@ -105,13 +109,13 @@ impl Wheel {
         self.bound
     }
 
-    /// Returns the event `distance` positions after the first entry, if it is already sorted.
+    /// Returns the event `distance` positions after the first entry, if the event is already sorted.
     #[inline]
     pub(crate) fn after(&self, distance: usize) -> Option<&Event> {
         self.next.iter().nth_back(distance).map(|entry| &entry.event)
     }
 
-    /// Takes the earliest entry if it precedes `limit`. The wheel never advances beyond `limit`.
+    /// Takes the earliest entry if this entry precedes `limit`. The wheel never advances beyond `limit`.
     #[inline]
     pub(crate) fn pop_before(&mut self, limit: Key) -> Option<(Key, Event)> {
         if self.bound > limit.time {
@@ -125,7 +129,7 @@ impl Wheel {
         entry.map(|entry| (entry.key, entry.event))
     }
 
-    /// Sorts the first entries of the buckets, if any may be due at `limit` or before.
+    /// Sorts the first entries of the buckets, if any of these entries may be due at or before `limit`.
     #[inline(never)]
     fn find_next(&mut self, limit: u64) {
         self.rest = self.earliest_possible();
@@ -151,13 +155,13 @@ impl Wheel {
         }
     }
 
-    /// Returns the first bucket with entries; there must be one.
+    /// Returns the first bucket that has entries. At least one bucket must have entries.
     fn first_bucket(&self) -> (usize, usize) {
         let level = self.levels.trailing_zeros() as usize;
         (level, self.occupied[level].trailing_zeros() as usize)
     }
 
-    /// Returns the time at which the first bucket with entries begins.
+    /// Returns the start of the time range of the first bucket that has entries.
     fn earliest_possible(&self) -> u64 {
         if self.levels == 0 {
             return u64::MAX;
@@ -166,7 +170,7 @@ impl Wheel {
         self.buckets[level][slot][0].key.time >> (6 * level) << (6 * level)
     }
 
-    /// Distributes the entries of a bucket over the levels below, in order.
+    /// Distributes the entries of a bucket over the lower levels, without changing their order.
     fn cascade(&mut self, level: usize, slot: usize) {
         let empty = std::mem::take(&mut self.spare);
         let mut entries = std::mem::replace(&mut self.buckets[level][slot], empty);

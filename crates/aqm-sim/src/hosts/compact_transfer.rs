@@ -1,8 +1,8 @@
-//! A compact form of a transfer in half the memory, because there may be very many flows.
+//! A compact form of a transfer. The compact form needs half as much memory, because a run may have very many flows.
 
 use aqm_traffic::Transfer;
 
-/// A [`Transfer`] whose optional values are valid if their bits are set.
+/// A [`Transfer`] with a bit for each optional value. The value is valid only if its bit is set.
 #[derive(Clone, Copy)]
 #[repr(C, packed(4))]
 pub(crate) struct CompactTransfer {
@@ -19,12 +19,12 @@ const REQUEST: u8 = 2;
 const PAGE: u8 = 4;
 
 impl CompactTransfer {
-    /// Returns the payload bytes; `None` means an endless transfer.
+    /// Returns the number of payload bytes, or `None` for an endless transfer.
     pub(crate) fn bytes(&self) -> Option<u64> {
         (self.present & BYTES > 0).then_some(self.bytes)
     }
 
-    /// Returns the bytes of the client's request for the transfer, if there is one.
+    /// Returns the size of the client's request in bytes, or `None` if the transfer has no request.
     pub(crate) fn request(&self) -> Option<u32> {
         (self.present & REQUEST > 0).then_some(self.request)
     }
@@ -36,7 +36,7 @@ impl From<Transfer> for CompactTransfer {
         Self {
             bytes: bytes.unwrap_or_default(),
             request: request.unwrap_or_default(),
-            // The number of pages is at most the number of flows, which has 32 bits.
+            // The number of pages is at most the number of flows, which fits into 32 bits.
             page: page.unwrap_or_default() as u32,
             page_objects,
             host,

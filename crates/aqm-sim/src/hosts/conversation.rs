@@ -1,12 +1,13 @@
-//! Conversations: alternating requests and responses over one connection, and the delays at its ends.
+//! Conversations: alternating requests and responses over one connection, and the additional delays at the two ends of
+//! the connection.
 //!
-//! Source: M. Weigle's DelayBox (ns-2 manual, chapter "DelayBox"), a box before a host that delays each packet of a
-//! connection, in both directions.
+//! Source: M. Weigle's DelayBox (ns-2 manual, chapter "DelayBox"). A DelayBox is placed before a host and delays each
+//! packet of a connection in both directions.
 //!
-//! aqmlab's choice: a host behind a box is modelled as a host whose clock is late by the delay, and whose arriving
-//! packets are delayed by twice the delay. For all other hosts, this is equivalent: the host does everything later by
-//! the delay, and a packet reaches it twice the delay after the packet arrived at the box. Packets are therefore
-//! delayed on arrival only, and the differences between a host's times do not change.
+//! aqmlab's choice: a host behind a DelayBox is modelled as a host whose clock is late by the delay and whose arriving
+//! packets are delayed by twice the delay. For all other hosts, the model is equivalent to a DelayBox: a packet reaches
+//! the host twice the delay after the packet arrived at the box, and the host performs all actions later by the delay.
+//! The simulator therefore delays packets only on arrival, and the differences between a host's times do not change.
 
 use std::collections::VecDeque;
 
@@ -17,10 +18,10 @@ use aqm_traffic::{Conversation, Exchange, Transfer};
 use crate::hosts::counts::Counted;
 use crate::hosts::side::Side;
 
-/// The next action of a conversation, carried out when its timer expires.
+/// The next action of a conversation, which is performed when the conversation's timer expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NextAction {
-    /// The client opens the connection, with the first request.
+    /// The client opens the connection and sends the first request.
     Open,
     /// The server sends its response.
     Respond,
@@ -33,27 +34,29 @@ pub(crate) struct ConversationState {
     next: NextAction,
     current: Exchange,
     rest: VecDeque<Exchange>,
-    /// The number by which the workload requests further exchanges, if there is one.
+    /// The number that identifies the conversation if the workload requests further exchanges; `None` if the workload
+    /// does not request further exchanges.
     pub(crate) number: Option<u32>,
     /// Whether the workload may request further exchanges.
     open: bool,
-    /// The page of the responses, and the page's number of transfers.
+    /// Number of the page to which the responses belong, if any.
     page: Option<u64>,
     page_objects: u32,
-    /// Whether the current exchange is complete, and no other exchange has followed.
+    /// Whether the current exchange is complete and the next exchange has not begun.
     waits: bool,
-    /// Bytes of all requests so far, including the current one.
+    /// Total size of all requests so far, including the current request.
     requested: u64,
-    /// Time at which the client sent its request, by its clock; `NEVER` during the client's pause.
+    /// Time at which the client sent the current request, according to the client's clock; `NEVER` during the client's
+    /// pause.
     pub(crate) requested_at: Instant,
     /// Delay of the client's clock.
     pub(crate) late: Span,
-    /// Counts at the time of the client's request.
+    /// Counts of the flow at the time of the current request.
     pub(crate) before: Counted,
 }
 
 impl ConversationState {
-    /// Creates a conversation whose connection the client opens at `opened`, with its first request.
+    /// Creates a conversation. The client opens the connection at `opened` and sends the first request.
     pub(crate) fn new(conversation: Conversation, opened: Instant) -> Self {
         let Conversation { number, page, page_objects, first, rest, client_delay, .. } = conversation;
         Self {
@@ -72,12 +75,12 @@ impl ConversationState {
         }
     }
 
-    /// Whether exchanges follow the current one, or may follow.
+    /// Returns whether further exchanges follow, or may follow, the current exchange.
     pub(crate) fn has_next(&self) -> bool {
         self.open || !self.rest.is_empty()
     }
 
-    /// Appends an exchange requested by the workload. Returns whether it begins now.
+    /// Appends an exchange that the workload requests. Returns whether the exchange begins immediately.
     pub(crate) fn append(&mut self, exchange: Exchange) -> bool {
         if self.open {
             self.rest.push_back(exchange);
@@ -85,19 +88,19 @@ impl ConversationState {
         self.open && self.waits
     }
 
-    /// Ends the requests of the workload. Returns whether the conversation is over.
+    /// Records that the workload will request no further exchanges. Returns whether the conversation is over.
     pub(crate) fn finish(&mut self) -> bool {
         self.open = false;
         self.waits && self.rest.is_empty()
     }
 
-    /// Returns the transfer of the current exchange on a host. Its request covers all bytes requested on the
-    /// connection, because the server must have received them.
+    /// Returns the transfer of the current exchange on a host. The request size of the transfer is the total size of
+    /// all requests on the connection so far, because the server must have received all of these bytes.
     pub(crate) fn transfer(&self, host: u32) -> Transfer {
         Transfer {
             bytes: Some(self.current.response),
-            // If the number is too large, the server still responds correctly, because `on_request` compares the exact
-            // number.
+            // If the total size exceeds 32 bits, the server still responds correctly, because `on_request` compares the
+            // exact size.
             request: Some(u32::try_from(self.requested).unwrap_or(u32::MAX)),
             page: self.page,
             page_objects: self.page_objects,
@@ -105,12 +108,13 @@ impl ConversationState {
         }
     }
 
-    /// Returns the response bytes of the exchanges after the current one.
+    /// Returns the total size of the responses after the current exchange.
     pub(crate) fn remaining_bytes(&self) -> u64 {
         self.rest.iter().map(|exchange| exchange.response).sum()
     }
 
-    /// Lets the end whose turn it is write its data. Returns this end; `counted` are the current counts.
+    /// Performs the next action, in which one end writes its data. Returns this end. `counted` contains the current
+    /// counts of the flow.
     pub(crate) fn act(&mut self, ends: &mut [Endpoint; 2], counted: Counted, now: Instant) -> Side {
         let [server, client] = ends;
         match self.next {
@@ -130,8 +134,8 @@ impl ConversationState {
         Side::Receiver
     }
 
-    /// Returns the server's think time if the server, which has received this number of bytes in total, has the whole
-    /// request.
+    /// Returns the server's think time if the server has received the whole request. `received` is the total number of
+    /// bytes that the server has received.
     pub(crate) fn on_request(&mut self, received: u64) -> Option<Span> {
         (received >= self.requested).then(|| {
             self.next = NextAction::Respond;
@@ -139,7 +143,7 @@ impl ConversationState {
         })
     }
 
-    /// Begins the next exchange, if there is one, after the arrival of a response. It begins with the client's pause.
+    /// Begins the next exchange, if any, after a response has arrived. An exchange begins with the client's pause.
     pub(crate) fn begin_next_exchange(&mut self) -> Option<Exchange> {
         self.requested_at = Instant::NEVER;
         self.waits = self.rest.is_empty();

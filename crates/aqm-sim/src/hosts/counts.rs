@@ -7,7 +7,7 @@ use aqm_net::Span;
 pub(crate) struct Received {
     pub(crate) count: u64,
     pub(crate) bytes: u64,
-    /// Sum of the one-way delays.
+    /// Sum of the one-way delays of all received datagrams.
     pub(crate) total_delay: Span,
 }
 
@@ -20,33 +20,33 @@ impl Received {
         }
     }
 
-    /// Returns the mean one-way delay, if any datagram was received.
+    /// Returns the mean one-way delay, or `None` if no datagram was received.
     pub(crate) fn mean_delay_s(self) -> Option<f64> {
         (self.count > 0).then(|| self.total_delay.seconds() / self.count as f64)
     }
 }
 
-/// Counts of a flow from its opening to some time.
+/// Counts of a flow since the flow was opened.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Counted {
     /// Payload bytes received in order, at most the size of the transfer.
     pub(crate) delivered: u64,
-    /// Packets sent in the direction of the data, and the numbers of those dropped and marked.
+    /// Number of packets sent in the direction of the data.
     pub(crate) sent: u64,
     pub(crate) dropped: u64,
     pub(crate) marked: u64,
-    /// Retransmitted segments.
+    /// Number of retransmitted segments.
     pub(crate) retransmitted: u64,
     pub(crate) timeouts: u64,
     pub(crate) fast_retransmits: u64,
-    /// Packets that arrived at the receiver in the class of long flows.
+    /// Number of packets of the class "long flows" that arrived at the receiver.
     pub(crate) long: u64,
-    /// Received datagrams; zero for a connection.
+    /// Counts of received datagrams; zero for a connection.
     pub(crate) received: Received,
 }
 
 impl Counted {
-    /// Returns the counts after `before`.
+    /// Returns the differences between these counts and the earlier counts `before`.
     pub(crate) fn since(self, before: Self) -> Self {
         Self {
             delivered: self.delivered - before.delivered,

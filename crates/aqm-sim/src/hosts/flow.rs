@@ -1,6 +1,6 @@
-//! A flow: its two ends, the routes of its packets, and its counts.
+//! A flow: the two ends, the routes of the packets, and the counts.
 //!
-//! Two fifths of this file are tests.
+//! Two fifths of this file are test code.
 
 use std::mem::offset_of;
 use std::ops::Range;
@@ -28,66 +28,67 @@ pub(crate) enum Ends {
     Datagrams { sent: u64, received: Received },
 }
 
-/// The fields are in the order of use. With very many flows, the cost of a packet is the cost of its cache misses: here
-/// the first cache line, and the line of the end at which the packet arrived.
+/// The fields are in the order of use. With very many flows, cache misses account for most of the cost of a packet. In
+/// this structure, a packet accesses only the first cache line and the cache line of the end at which the packet
+/// arrived.
 #[repr(C, align(64))]
 pub(crate) struct Flow {
-    /// Unique in the run, in order of opening.
+    /// Number of the flow, unique in the run and in the order of opening.
     pub(crate) number: u32,
     /// Position of the workload.
     pub(crate) traffic: u32,
-    /// By side: first hop of the packets that this end sends.
+    /// First hop of the packets that each end sends, by side.
     pub(crate) first_hop: [u32; 2],
-    /// Packets in transit, in both directions.
+    /// Number of packets in transit, in both directions.
     pub(crate) in_flight: u32,
-    /// Entries for the flow in the event queue.
+    /// Number of the flow's entries in the event queue.
     pub(crate) timers: u16,
     /// Whether the state of the sender is sampled.
     pub(crate) sampled: bool,
-    /// Whether the flow waits for a request that has not arrived.
+    /// Whether the sender waits for a request that has not arrived yet.
     pub(crate) awaits_request: bool,
-    /// By side: time of the valid entry in the event queue; `NEVER` without one.
+    /// Time of each end's valid entry in the event queue, by side; `NEVER` if the end has no valid entry.
     pub(crate) timer_at: [Instant; 2],
-    /// Arrival times of the first and the last payload byte; `NEVER` before.
+    /// Arrival time of the first payload byte; `NEVER` before the arrival.
     pub(crate) first_byte: Instant,
     pub(crate) completed: Instant,
-    /// Number of payload bytes that completes the flow, `u64::MAX` if the flow is endless.
+    /// Number of payload bytes after which the flow is complete; `u64::MAX` if the flow is endless.
     pub(crate) goal: u64,
     pub(crate) ends: Ends,
-    /// Time at which the connection was closed or aborted; `NEVER` before.
+    /// Time at which the connection was closed or aborted; `NEVER` while the connection is open.
     pub(crate) closed: Instant,
     pub(crate) opened: Instant,
-    /// State that few flows have.
+    /// State that only few flows have.
     pub(crate) cold: Option<Box<ColdState>>,
     pub(crate) dropped: u32,
     pub(crate) marked: u32,
-    /// Packets that arrived at the receiver in the class of long flows.
+    /// Number of packets of the class "long flows" that arrived at the receiver.
     pub(crate) long: u32,
     pub(crate) transfer: CompactTransfer,
 }
 
-/// State that is stored separately, because few flows have it.
+/// State that is stored separately, because only few flows have this state.
 #[derive(Default)]
 pub(crate) struct ColdState {
-    /// Counts at the beginning of the measurement; zero if the flow was opened later.
+    /// Counts at the beginning of the measurement interval; zero if the flow was opened later.
     pub(crate) before: Counted,
     pub(crate) conversation: Option<Box<ConversationState>>,
 }
 
-/// Returns a time, or `None` for `NEVER`.
+/// Returns the time `at`, or `None` if `at` is `NEVER`.
 fn known(at: Instant) -> Option<Instant> {
     (at != Instant::NEVER).then_some(at)
 }
 
 impl ColdState {
-    /// Whether a conversation has exchanges after the current one.
+    /// Returns whether the flow is a conversation that has, or may have, further exchanges after the current exchange.
     pub(crate) fn has_next(&self) -> bool {
         self.conversation.as_ref().is_some_and(|conversation| conversation.has_next())
     }
 }
 
 impl Flow {
-    /// Returns the byte ranges that a packet needs that arrives at `side`.
+    /// Returns the byte ranges of a [`Flow`] that are accessed when a packet arrives at `side`.
     pub(crate) const fn parts(side: Side) -> [Range<usize>; 2] {
         let ends = offset_of!(Self, ends);
         let end = ends + side as usize * size_of::<Endpoint>();
@@ -118,19 +119,19 @@ impl Flow {
         }
     }
 
-    /// Whether nothing refers to the flow any more, so that its slot can be reused.
+    /// Returns whether the slot of the flow can be reused, because nothing refers to the flow any more.
     pub(crate) fn is_over(&self) -> bool {
         self.in_flight == 0 && self.timers == 0 && self.closed != Instant::NEVER
     }
 
-    /// Whether the sender knows that all payload has arrived. Always false for a conversation, whose ends have separate
-    /// clocks.
+    /// Returns whether the sender knows that all payload has arrived. Always false for a conversation, because the ends
+    /// of a conversation have separate clocks.
     pub(crate) fn is_acknowledged(&self) -> bool {
         let Ends::Tcp(ends) = &self.ends else { return false };
         ends[Side::Sender as usize].acknowledged() >= self.goal && self.conversation().is_none()
     }
 
-    /// Sends the pending segments of the end on `side`, and sets its timer.
+    /// Sends the pending segments of the end on `side`, and sets the timer of this end.
     #[inline(always)]
     pub(crate) fn pump(
         &mut self,
@@ -148,7 +149,8 @@ impl Flow {
                 flow: self.number,
                 hop,
                 bytes: segment.wire,
-                // The congestion window does not limit a bare acknowledgement.
+                // The congestion window does not limit an acknowledgement without payload, so such a segment reports no
+                // window.
                 cwnd: if carries(&segment) { end.window_hint() } else { 0 },
                 ecn: segment.ecn,
                 label: self.traffic as u16,
@@ -171,7 +173,7 @@ impl Flow {
         self.arm(side, slot, deadline, net);
     }
 
-    /// Like `pump`, for infrequent calls.
+    /// Does the same as `pump`, but is not inlined; for infrequent calls.
     #[cold]
     pub(crate) fn pump_seldom(
         &mut self,
@@ -183,8 +185,9 @@ impl Flow {
         self.pump(end, now, net, transit);
     }
 
-    /// Ensures that the end on `side` is called at `deadline` or before. If an entry of the event queue is too early,
-    /// it is renewed when it is due, so that a deadline that moves with every packet costs nothing.
+    /// Ensures that the event queue has an entry for the end on `side` at or before `deadline`. An entry that is too
+    /// early is replaced when the entry is due. A deadline that every packet postpones therefore needs no new entry for
+    /// each packet.
     #[inline]
     fn arm(&mut self, side: Side, slot: u32, deadline: Option<Instant>, net: &mut impl Network) {
         let at = deadline.unwrap_or(Instant::NEVER);
@@ -195,7 +198,7 @@ impl Flow {
         }
     }
 
-    /// Handles an entry of the event queue for the end on `side`. Returns whether a timer of this end expires now.
+    /// Handles an entry of the event queue for the end on `side`. Returns whether a timer of this end has expired.
     pub(crate) fn is_due(&mut self, side: Side, slot: u32, now: Instant, net: &mut impl Network) -> bool {
         self.timers -= 1;
         if self.timer_at[side as usize] != now {
@@ -213,7 +216,7 @@ impl Flow {
         deadline.is_some()
     }
 
-    /// Returns the conversation, if there is one.
+    /// Returns the conversation, or `None` if the flow is not a conversation.
     pub(crate) fn conversation(&self) -> Option<&ConversationState> {
         self.cold.as_ref()?.conversation.as_deref()
     }
@@ -222,7 +225,7 @@ impl Flow {
         self.cold.as_mut()?.conversation.as_deref_mut()
     }
 
-    /// Begins a conversation on a connection that the client opens later.
+    /// Makes the flow a conversation. The client opens the connection later.
     pub(crate) fn converse(&mut self, conversation: ConversationState) {
         self.opened = conversation.requested_at;
         self.cold.get_or_insert_default().conversation = Some(Box::new(conversation));
@@ -234,7 +237,8 @@ impl Flow {
         net.set_timer(at, self.number, Timer::Conversation(slot));
     }
 
-    /// Handles the expired timer of the conversation. Returns the end that acts, which may have data to send.
+    /// Handles the expired timer of the conversation. Returns the end that performs the action. This end may now have
+    /// data to send.
     pub(crate) fn on_conversation_timer(&mut self, now: Instant) -> Side {
         self.timers -= 1;
         let counted = self.counted();
@@ -245,7 +249,7 @@ impl Flow {
         conversation.act(ends, counted, now)
     }
 
-    /// Handles the arrival of a request, or of a part that may complete it.
+    /// Handles the arrival of a request, or of a part of a request that may complete the request.
     pub(crate) fn on_request(&mut self, slot: u32, now: Instant, net: &mut impl Network) {
         let Ends::Tcp(ends) = &mut self.ends else { return };
         let sender = &mut ends[Side::Sender as usize];
@@ -261,7 +265,7 @@ impl Flow {
         }
     }
 
-    /// Begins the next exchange, if there is one, after the arrival of a response. It begins with the client's pause.
+    /// Begins the next exchange, if any, after a response has arrived. An exchange begins with the client's pause.
     pub(crate) fn begin_next_exchange(&mut self, slot: u32, now: Instant, net: &mut impl Network) {
         let host = Transfer::from(self.transfer).host;
         let Some(conversation) = self.conversation_mut() else { return };
@@ -273,7 +277,7 @@ impl Flow {
         self.set_conversation_timer(now + next.pause, slot, net);
     }
 
-    /// Stores the counts so far as those before the measurement.
+    /// Starts the measurement interval: the current counts are stored, so that they can be excluded.
     pub(crate) fn begin_measuring(&mut self) {
         let counted = self.counted();
         self.cold.get_or_insert_default().before = counted;
@@ -304,9 +308,9 @@ impl Flow {
         }
     }
 
-    /// Returns the row of a transfer of a given size whose last byte was acknowledged at `acknowledged`, or of the
-    /// current exchange of a conversation once its request was sent; `segments` returns the number of segments for a
-    /// number of bytes.
+    /// Returns the row of a transfer, or of the current exchange of a conversation. `acknowledged` is the time at which
+    /// the last byte was acknowledged, and `segments` returns the number of segments for a number of bytes. Returns
+    /// `None` for an endless transfer, and for an exchange whose request was not sent.
     pub(crate) fn transfer_row(
         &self,
         acknowledged: Instant,
@@ -322,7 +326,7 @@ impl Flow {
         let requested_at = known(requested_at)?;
         let counts = self.counted().since(before);
         let after = |moment: Option<Instant>| moment.map(|at| at.since(requested_at).seconds());
-        // Later exchanges use an established connection.
+        // A later exchange uses an established connection and therefore has no handshake.
         let handshake = ends[opener as usize].counts().handshake_done.filter(|&at| at >= requested_at);
         Some(TransferRow {
             flow: self.number.into(),

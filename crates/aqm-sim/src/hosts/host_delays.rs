@@ -1,4 +1,4 @@
-//! Delays of packets at their hosts before they are processed, in order of arrival.
+//! Delays of arriving packets at a host. The packets of a flow are processed in order of arrival.
 
 use aqm_net::{Instant, Span};
 
@@ -15,26 +15,27 @@ pub(crate) struct HostDelays {
 /// The delays of the packets of one flow.
 #[derive(Clone, Copy, Default)]
 struct FlowDelays {
-    /// By side: additional delay of arriving packets before they are processed.
+    /// Additional delay of the packets that arrive at each end, by side.
     extra: [Span; 2],
-    /// By side: time at which the host has processed the last packet.
+    /// Time at which the last packet at each end is processed, by side.
     processed_at: [Instant; 2],
 }
 
 impl HostDelays {
-    /// Opens a flow in `slot`; `extra` are the additional delays of its packets by side.
+    /// Opens a flow in `slot`. `extra` contains the additional delays of the flow's packets, by side.
     pub(crate) fn open(&mut self, slot: u32, extra: [Span; 2]) {
         *self.of(slot) = FlowDelays { extra, processed_at: [Instant::START; 2] };
     }
 
-    /// Increases the delays of the flow in `slot` by side.
+    /// Increases the delays of the flow in `slot` by `more`, which contains a value for each side.
     pub(crate) fn lengthen(&mut self, slot: u32, more: [Span; 2]) {
         for (extra, more) in self.of(slot).extra.iter_mut().zip(more) {
             *extra = *extra + more;
         }
     }
 
-    /// Returns the time at which a packet that arrives now is processed; `work` is its processing time.
+    /// Returns the time at which a packet that arrives at `now` is processed. `work` is the processing time of the
+    /// packet.
     pub(crate) fn processed_at(&mut self, (slot, side): (u32, Side), now: Instant, work: Span) -> Instant {
         let FlowDelays { extra, processed_at } = self.of(slot);
         let processed_at = &mut processed_at[side as usize];
@@ -47,7 +48,8 @@ impl HostDelays {
         prefetch(&self.flows, slot as usize);
     }
 
-    /// Returns the delays of the flow in `slot`. They are zero if the flow was opened while no host delayed packets.
+    /// Returns the delays of the flow in `slot`. The delays are zero if no host delayed packets when the flow was
+    /// opened.
     fn of(&mut self, slot: u32) -> &mut FlowDelays {
         if self.flows.len() <= slot as usize {
             let capacity = self.flows.capacity();

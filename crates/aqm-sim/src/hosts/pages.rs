@@ -1,4 +1,4 @@
-//! Pages: objects that are fetched together.
+//! Pages: groups of objects that a client fetches together.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use aqm_traffic::Transfer;
 
 use crate::results::tables::PageRow;
 
-/// A page with incomplete objects.
+/// A page some of whose objects are incomplete.
 struct Page {
     opened: Instant,
     objects: u64,
@@ -29,7 +29,8 @@ impl Pages {
         page.bytes += transfer.bytes.unwrap_or(0);
     }
 
-    /// Records that a transfer is complete. Returns the row of its page if it was the last one.
+    /// Records that a transfer is complete. If the transfer was the last transfer of its page, returns the row of the
+    /// page.
     pub(crate) fn complete(&mut self, traffic: u32, transfer: &Transfer, now: Instant) -> Option<PageRow> {
         let number = transfer.page?;
         let page = self.0.get_mut(&(traffic, number))?;

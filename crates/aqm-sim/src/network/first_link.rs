@@ -1,8 +1,10 @@
-//! First links: links between routers whose packets all come from hosts, over access links.
+//! First links. A first link is a link between routers at which all packets arrive directly from hosts, over access
+//! links.
 //!
-//! The behaviour of a first link depends only on its arrivals, and is not observed before its packets reach their
-//! hosts. A first link is therefore not part of the order of all events. It collects arrivals and processes them in one
-//! batch, each packet at its exact time, before the first of them could reach the far end.
+//! The behaviour of a first link depends only on the arriving packets, and has no effect on other parts of the
+//! simulation before a packet reaches the far end. Arrivals at a first link are therefore not in the global order of
+//! events. A first link collects arrivals and processes the arrivals in one batch, each packet with its exact time,
+//! before the first of these packets could reach the far end.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +15,7 @@ use crate::engine::event_queue::{EventQueue, LanePair};
 use crate::scenario::links::LinkSpec;
 use crate::scenario::plan::Plan;
 
-/// Approximate maximum number of collected packets of the usual size. More would not fit the cache.
+/// Approximate maximum number of collected packets of the usual size. More packets would not fit into the cache.
 const MAX_COLLECTED: u64 = 1000;
 const USUAL_BYTES: u64 = 1000;
 
@@ -22,13 +24,14 @@ pub(crate) struct FirstLink {
     /// Number of the link.
     pub(crate) link: u32,
     arrivals: EventQueue,
-    /// Time after an arrival within which the packet cannot reach the far end, and not too many packets are collected.
+    /// Time after an arrival by which the link must be served. Within this time, the packet cannot reach the far end,
+    /// and the link does not collect too many packets.
     lookahead: Span,
 }
 
 impl FirstLink {
-    /// Creates the state of the link with this number; `classes` is the number of classes of access links that lead to
-    /// it, and `many` is set if there are very many access links.
+    /// Creates the state of the link with the number `link`. `classes` is the number of classes of access links that
+    /// lead to the link, and `many` is true if the scenario has very many access links.
     pub(crate) fn new(link: u32, spec: &LinkSpec, classes: usize, reversed_ties: bool, many: bool) -> Self {
         let longest = spec.peak().pace().time_for(USUAL_BYTES).saturating_mul(MAX_COLLECTED);
         Self {
@@ -38,8 +41,8 @@ impl FirstLink {
         }
     }
 
-    /// Returns the lanes of the packets on a class of access links; `number` is the class's index among those that lead
-    /// to this link.
+    /// Returns the lanes of the packets on a class of access links. `number` is the index of the class among the
+    /// classes that lead to this link.
     pub(crate) fn lanes(&self, number: usize) -> LanePair {
         self.arrivals.lanes(number)
     }
@@ -52,20 +55,20 @@ impl FirstLink {
         at.plus(self.lookahead)
     }
 
-    /// Takes the packets that have arrived by `now`, with their arrival times.
+    /// Takes the packets that arrived at or before `now`, with their arrival times.
     #[inline(always)]
     pub(crate) fn take(&mut self, now: Instant, take: impl FnMut(Instant, Packet)) {
         self.arrivals.take_packets(now, take);
     }
 
-    /// Returns the time whose events are the last that may be handled before the link is served.
+    /// Returns the latest time whose events may be processed before the link is served.
     pub(crate) fn serve_by(&self) -> Instant {
         self.arrivals.next_due() + self.lookahead
     }
 }
 
 /// Returns the number of classes of access links that lead to each link between routers. The number is 0 if the link
-/// cannot be a first link, because packets arrive over another link or pass an edge.
+/// cannot be a first link, because some packets arrive over a link between routers or pass an edge.
 pub(crate) fn access_classes(plan: &Plan) -> Vec<usize> {
     let links = plan.scenario.links.len();
     let (mut classes, mut possible) = (vec![BTreeSet::new(); links], vec![true; links]);

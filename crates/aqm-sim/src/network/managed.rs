@@ -1,4 +1,4 @@
-//! A managed link: a link with a queue, its observer, and the time by which the link must be served.
+//! A managed link: a link with a queue, an observer of drops and marks, and the time by which the link must be served.
 
 use aqm_link::{Departure, Link, Port};
 use aqm_net::{Instant, Packet};
@@ -7,17 +7,17 @@ use crate::network::transit::{InTransit, LinkObserver};
 use crate::network::unmanaged::UnmanagedLinks;
 use crate::results::recorder::PacketEvent;
 
-/// A link with a queue, and the engine's data about the link.
+/// A link with a queue, and data that the engine needs for the link.
 pub(crate) struct Managed {
     pub(crate) link: Link,
     /// The number of the link.
     number: u32,
-    /// The source and destination hosts of packets, by hop. Empty unless the queue reads the hosts.
+    /// The source and destination hosts of packets, by hop. Empty if the queue does not read the hosts.
     hosts: Vec<[u16; 2]>,
     /// Whether the packets of the link are recorded.
     pub(crate) traced: bool,
-    /// Whether the link is [plain](Link::is_plain) and not traced, so that methods may be called with `PLAIN`, which
-    /// costs less.
+    /// Whether the link is [plain](Link::is_plain) and not traced. If so, methods may be called with `PLAIN`, and are
+    /// cheaper.
     plain: bool,
 }
 
@@ -27,13 +27,13 @@ impl Managed {
         Self { link, number, hosts, traced, plain }
     }
 
-    /// The observer of one call of the link.
+    /// Returns the observer for a call of the link.
     #[inline]
     pub(crate) fn observer<'a>(&self, transit: &'a mut InTransit) -> LinkObserver<'a> {
         transit.at_link(self.number, self.link.port.arrivals(), self.traced)
     }
 
-    /// Offers `packet` to the queue; departing packets continue on `links`.
+    /// Offers `packet` to the queue. Departing packets are passed to `links`.
     #[inline(always)]
     pub(crate) fn offer(
         &mut self,
@@ -49,7 +49,7 @@ impl Managed {
         }
     }
 
-    /// Lets the port send what is due.
+    /// Sends all packets whose transmission is due.
     #[inline]
     pub(crate) fn serve(&mut self, now: Instant, transit: &mut InTransit, links: &mut UnmanagedLinks) {
         if self.plain {
@@ -96,7 +96,7 @@ impl Managed {
             if !transit.fates.dropped[dropped..].iter().any(|fate| fate.packet == packet) {
                 self.observer(transit).trace(PacketEvent::Enqueue, &packet, now);
             }
-            // A packet that is sent at once was in the queue for an instant.
+            // A packet that is sent immediately was in the queue for an instant, so the packet is counted.
             transit.recorder.note_queue(first, self.link.port.discipline(), departure.iter().count());
         }
         if let Some(departure) = departure {
@@ -118,8 +118,8 @@ impl Managed {
         }
     }
 
-    /// Returns the next departure, if any. The rows of packets dropped by the queue then contain the state of the queue
-    /// at this time.
+    /// Returns the next departure, if any. If the queue drops packets in this call, the rows of these packets contain
+    /// the state of the queue after the call.
     #[inline(always)]
     fn next<const PLAIN: bool>(
         &mut self,
@@ -158,7 +158,7 @@ impl Managed {
     }
 }
 
-/// Writes the source and the destination host into `packet`, if `hosts` has those of the hop.
+/// Writes the source and destination hosts into `packet`, if `hosts` contains the hosts of the packet's hop.
 #[inline]
 pub(crate) fn write_hosts(hosts: &[[u16; 2]], packet: &mut Packet) {
     if let Some(&[source, destination]) = hosts.get(packet.hop as usize) {

@@ -1,9 +1,10 @@
-//! The network, which carries packets from host to host. Each packet needs one event for each link, and none for the
-//! access link at the end ([`End::AccessLink`]).
+//! The network, which transports packets between hosts. Each packet needs one event for each link, except for the last
+//! access link ([`End::AccessLink`]), which needs no event.
 //!
-//! A link stores the time at which it becomes free. When a packet is put on the link, its arrival time is therefore
-//! known at once. Only a link with a queue discipline has a [`Port`]. The port is served when a packet arrives, and
-//! just before the first packet that the port has not sent could reach the far end ([`Link::serve_by`]).
+//! A link stores the time at which the link becomes free. When a packet is put on a link, the arrival time of the
+//! packet is therefore known immediately. Only a link with a queue discipline has a [`Port`]. The port is served when a
+//! packet arrives, and just before the next packet that the port will send could reach the far end
+//! ([`Link::serve_by`]).
 
 pub(crate) mod first_link;
 pub(crate) mod managed;
@@ -45,17 +46,18 @@ pub(crate) struct LinkSnapshot {
     pub(crate) backlog: Backlog,
 }
 
-/// The network and its timers, as used by hosts. The plain engine of the tests implements the same trait as the fast
-/// engine.
+/// The functions of the network and the timers that hosts use. Both the fast engine and the simple engine of the tests
+/// implement this trait.
 pub(crate) trait Network {
     /// Puts `packet` on the link of its hop.
     fn send(&mut self, packet: Packet, now: Instant, transit: &mut InTransit);
     /// Keeps a packet that arrived at its host until the host has processed it.
     fn hold(&mut self, packet: Packet, until: Instant);
-    /// Sets a `timer` that expires at `at`; `flow` is the number of the timer's flow, 0 if it belongs to none.
+    /// Sets a `timer` that expires at `at`. `flow` is the number of the timer's flow, or 0 if the timer belongs to no
+    /// flow.
     fn set_timer(&mut self, at: Instant, flow: u32, timer: Timer);
-    /// Advances to the next event for a host or a workload, unless it is after `until`. If the event concerns a packet,
-    /// the packet is stored in `packet`.
+    /// Advances to the next event for a host or a workload, unless this event is after `until`. If the event concerns a
+    /// packet, the packet is stored in `packet`.
     fn next(
         &mut self,
         until: Instant,
@@ -67,53 +69,57 @@ pub(crate) trait Network {
     /// Returns the state of the managed links at `now`, in the order of their numbers. The links must have been served
     /// up to `now`.
     fn snapshot(&mut self, now: Instant) -> Vec<LinkSnapshot>;
-    /// Returns the state of the managed links when they were last served.
+    /// Returns the state that each managed link had when the link was last served.
     fn glance(&self) -> Vec<LinkSnapshot>;
-    /// Returns the disciplines of the managed links in the same order, in the state in which they were last served.
+    /// Returns the disciplines of the managed links, in the order of link numbers. Each discipline is in the state in
+    /// which its link was last served.
     fn disciplines(&self) -> impl Iterator<Item = &dyn QueueDiscipline>;
-    /// Returns the rate of the managed link at this `position` of the order at `now`, if its rate varies.
+    /// Returns the rate at `now` of a managed link, or `None` if the rate does not vary. `position` is the position of
+    /// the link in the order of managed links.
     fn rate_at(&self, _position: usize, _now: Instant) -> Option<Rate> {
         None
     }
-    /// Returns the edges.
+    /// Returns the edges of the network.
     fn edges(&mut self) -> &mut Edges;
-    /// Whether memory should be prefetched.
+    /// Returns whether memory should be prefetched.
     fn looks_ahead(&self) -> bool {
         false
     }
-    /// Returns an event in the near future, `distance` events after the current one.
+    /// Returns an event in the near future, `distance` events after the current event.
     fn ahead(&self, _distance: usize) -> Option<Upcoming<'_>> {
         None
     }
-    /// Prefetches a hop from which a packet will soon be sent.
+    /// Prefetches the state of a hop from which a packet will soon be sent.
     fn prefetch_hop(&self, _hop: u32) {}
-    /// Returns the number of events handled.
+    /// Returns the number of events processed so far.
     fn events(&self) -> u64;
 }
 
-/// The engine: lanes and a timing wheel for events, and links that only store the time at which they become free.
+/// The fast engine. Events are stored in lanes and a timing wheel, and links without a queue discipline store only the
+/// time at which the link becomes free.
 pub(crate) struct LaneNetwork {
     links: UnmanagedLinks,
     managed: Vec<Managed>,
     first_links: Vec<FirstLink>,
-    /// By link between routers: time at which the link becomes free, if it has no port.
+    /// Time at which each link between routers becomes free, by link; not used for links with a port.
     free_at: Vec<Instant>,
-    /// Time whose events are the last that may be handled before a link is served.
+    /// The latest time whose events may be processed before a link must be served.
     serve_by: Instant,
     edges: Edges,
 }
 
-/// Numbers of events in advance for which data are prefetched: packets first, then the hops and payloads to which
-/// packets refer, then the flows to which payloads refer, and last the data to which flows refer.
+/// Number of events by which the prefetch of packets is ahead of the current event. The prefetches of the hops and
+/// payloads of packets, of the flows of payloads, and of the data of flows follow at shorter distances.
 const FARTHEST: usize = 24;
 const FAR: usize = 12;
 pub(crate) const NEAR: usize = 7;
 pub(crate) const NEXT: usize = 3;
 
 impl LaneNetwork {
-    /// Creates a network for a complete run, whose links need to be up to date only when they are observed.
+    /// Creates a network for a complete run. The links of this network are brought up to date only when something
+    /// observes them.
     pub(crate) fn new(plan: &Plan) -> Self {
-        // A history contains the events of packets in the order of all events.
+        // If packet histories are recorded, all events of packets must be processed in order.
         if plan.scenario.record.histories.is_empty() {
             Self::with_first_links(plan, &first_link::access_classes(plan))
         } else {
@@ -121,13 +127,13 @@ impl LaneNetwork {
         }
     }
 
-    /// Creates a network whose links do everything in the order of all events.
+    /// Creates a network that processes the events of all links in order of time.
     pub(crate) fn in_order(plan: &Plan) -> Self {
         Self::with_first_links(plan, &vec![0; plan.scenario.links.len()])
     }
 
-    /// Creates the network; `classes` is the number of classes of access links that lead to each link. Links with a
-    /// positive number are first links unless their packets are recorded.
+    /// Creates the network. `classes` contains, for each link, the number of classes of access links that lead to the
+    /// link. A link with a positive number becomes a first link, unless the link's packets are recorded.
     fn with_first_links(plan: &Plan, classes: &[usize]) -> Self {
         let Plan { scenario, edges, .. } = plan;
         let ties = if scenario.reverse_ties { Ties::ArrivalFirst } else { Ties::DepartureFirst };
@@ -150,8 +156,7 @@ impl LaneNetwork {
         let first_link = |(number, spec): (usize, &LinkSpec)| {
             FirstLink::new(number as u32, spec, classes[number], scenario.reverse_ties, many)
         };
-        // If packets are recorded at the far end of a link or may arrive there in a different order, each needs an
-        // event.
+        // If a link records packets at the far end, or may reorder packets, each packet needs an event at the far end.
         let observed = scenario.links.iter().zip(&traced).map(|(spec, &traced)| traced || spec.reorders());
         let observed: Vec<bool> = observed.collect();
         let first_links: Vec<FirstLink> =
@@ -166,12 +171,12 @@ impl LaneNetwork {
         }
     }
 
-    /// Returns a time before which nothing is due.
+    /// Returns a time before which no event is due.
     pub(crate) fn next_due(&self) -> Instant {
         self.links.event_queue.next_due().min(self.serve_by)
     }
 
-    /// Announces to all queues the headers of packets with a label.
+    /// Passes the headers of packets with the label `number` to all queues.
     pub(crate) fn announce_label(&mut self, number: u16, label: &Label) {
         self.managed.iter_mut().for_each(|managed| managed.link.port.on_label(number, label));
     }
@@ -185,7 +190,7 @@ impl LaneNetwork {
         let timing = &self.links.timings[hop.class as usize];
         let (arrival, waits) = match timing.free_at {
             FreeAt::Hop => timing.forward(&mut hop.free_at, &packet, now),
-            // All packets of the link are in order.
+            // All packets of the link are in order, so one lane is sufficient.
             FreeAt::Table => (timing.forward(&mut self.free_at[hop.link as usize], &packet, now).0, false),
             FreeAt::Port(port) => return self.offer(port, packet, now, transit),
         };
@@ -200,7 +205,7 @@ impl LaneNetwork {
         self.serve_by = self.serve_by.min(managed.link.serve_by());
     }
 
-    /// Prefetches the data of later events.
+    /// Prefetches the data that later events will access.
     #[inline(never)]
     fn look_far_ahead(&self, transit: &InTransit) {
         self.links.event_queue.prefetch(FARTHEST);
@@ -214,8 +219,8 @@ impl LaneNetwork {
         }
     }
 
-    /// Records that a packet has arrived at the far end of a link whose packets are recorded. Rows of the same time are
-    /// in the order of the tie rule, so the transmitter takes its next packet first.
+    /// Records that a packet has arrived at the far end of a link whose packets are recorded. Rows with equal times are
+    /// in the order of the tie rule, so the transmitter takes its next packet before the arrival is recorded.
     #[cold]
     fn record_delivery(&mut self, port: u32, packet: &Packet, now: Instant, transit: &mut InTransit) {
         let managed = &mut self.managed[port as usize];
@@ -226,7 +231,7 @@ impl LaneNetwork {
 }
 
 impl Network for LaneNetwork {
-    /// The first link is the access link of the host. It has neither an edge nor a port.
+    /// The first link of a route is the access link of the host, which has neither an edge nor a port.
     #[inline(always)]
     fn send(&mut self, mut packet: Packet, now: Instant, _: &mut InTransit) {
         let hop = &mut self.links.hops[packet.hop as usize];

@@ -22,11 +22,11 @@ pub(crate) struct Payload {
 pub(crate) enum Contents {
     /// A TCP segment.
     Segment(Segment),
-    /// A datagram: its number within its stream, counted from zero, and its sending time.
+    /// A datagram, with its number within its stream, counted from zero, and its sending time.
     Datagram { number: u64, sent: Instant },
 }
 
-/// A payload in memory. Few segments carry options, so options are stored separately.
+/// The compact form of a payload in memory. Only few segments contain options, so options are stored separately.
 #[derive(Clone, Copy, Debug)]
 enum StoredPayload {
     Segment {
@@ -53,7 +53,8 @@ impl StoredPayload {
     /// The value of an unused slot.
     const NONE: Self = Self::Datagram { number: 0, sent: Instant::START, slot: 0, to: Side::Sender };
 
-    /// Returns the payload; `options` returns the options of a segment by their index plus one.
+    /// Returns the payload in full form. The function `options` returns the options of a segment; its argument is the
+    /// index of the options plus one.
     #[inline(always)]
     fn open(self, options: impl FnOnce(u32) -> Options) -> Payload {
         match self {
@@ -70,7 +71,7 @@ impl StoredPayload {
     }
 }
 
-/// Options that few segments carry: SACK blocks and timestamps.
+/// Options that only few segments contain: SACK blocks and timestamps.
 #[derive(Clone, Copy, Debug, Default)]
 struct Options {
     sacks: Sacks,
@@ -78,8 +79,8 @@ struct Options {
     echo: Instant,
 }
 
-/// The payloads of the packets in transit, by packet id. The id that was freed last is reused first, because its slot
-/// is still in the cache.
+/// The payloads of the packets in transit, by packet id. The id that was freed most recently is reused first, because
+/// the slot of this id is still in the cache.
 #[derive(Default)]
 pub(crate) struct PayloadStore {
     stored: Vec<StoredPayload>,
@@ -89,7 +90,7 @@ pub(crate) struct PayloadStore {
 }
 
 impl PayloadStore {
-    /// Stores a payload; returns the id of its packet.
+    /// Stores a payload and returns the id of its packet.
     #[inline(always)]
     pub(crate) fn put(&mut self, payload: Payload) -> u32 {
         let Payload { contents, slot, to } = payload;
@@ -99,7 +100,7 @@ impl PayloadStore {
                 let Segment { seq, ack, sacks, len, wire, flags, ecn, sent, echo } = segment;
                 let plain = sacks.is_empty() && sent == Instant::START && echo == Instant::START;
                 let options = if plain { 0 } else { self.put_options(Options { sacks, sent, echo }) };
-                // A segment including its header fits 16 bits.
+                // The length of a segment, including the header, fits into 16 bits.
                 StoredPayload::Segment { seq, ack, slot, options, len: len as u16, wire, flags, ecn, to }
             }
             Contents::Datagram { number, sent } => StoredPayload::Datagram { number, sent, slot, to },
@@ -107,7 +108,7 @@ impl PayloadStore {
         id
     }
 
-    /// Adds a slot, because no id is free; returns its id.
+    /// Adds a slot, because no id is free, and returns the id of the new slot.
     #[cold]
     fn add_slot(&mut self) -> u32 {
         if self.stored.len() == self.stored.capacity() {
@@ -132,7 +133,7 @@ impl PayloadStore {
         }
     }
 
-    /// Whether no packet is in transit.
+    /// Returns whether no packet is in transit.
     pub(crate) fn is_empty(&self) -> bool {
         self.free.len() == self.stored.len()
     }
@@ -142,7 +143,7 @@ impl PayloadStore {
         prefetch(&self.stored, id as usize);
     }
 
-    /// Removes and returns the payload of a packet; its id is free afterwards.
+    /// Removes and returns the payload of a packet. Afterwards, the id of the packet is free.
     #[inline(always)]
     pub(crate) fn take(&mut self, id: u32) -> Payload {
         self.free.push(id);

@@ -1,5 +1,5 @@
-//! Data about packets in transit: their payloads, drops and marks that were not yet reported to their flows, and the
-//! records of packets.
+//! Data about packets in transit: the payloads of the packets, the drops and marks that have not yet been reported to
+//! flows, and the recorded events of packets.
 
 use aqm_net::{Instant, Packet};
 use aqm_queue::{Acknowledgement, Observer, Reason};
@@ -10,27 +10,28 @@ use crate::network::payloads::{Contents, Payload, PayloadStore};
 use crate::results::recorder::{PacketEvent, Recorder};
 use crate::results::tables::{DropRow, PacketRow};
 
-/// Packets in transit.
+/// The data about packets in transit.
 pub(crate) struct InTransit {
     pub(crate) payloads: PayloadStore,
     pub(crate) fates: Fates,
     pub(crate) recorder: Recorder,
 }
 
-/// Drops and marks that were not yet reported to flows.
+/// Drops and marks that have not yet been reported to flows.
 #[derive(Default)]
 pub(crate) struct Fates {
-    /// Packets dropped.
+    /// Dropped packets.
     pub(crate) dropped: Vec<Fate>,
-    /// Packets marked.
+    /// Marked packets.
     pub(crate) marked: Vec<Fate>,
 }
 
-/// A drop or a mark.
+/// The drop or the mark of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fate {
     pub(crate) packet: Packet,
-    /// Slot of the packet's flow. A marked packet may have arrived before its flow learns of the mark.
+    /// Slot of the packet's flow. The slot is stored, because a marked packet may have arrived before the mark is
+    /// reported to the flow.
     pub(crate) slot: u32,
     /// End of the flow to which the packet travels.
     pub(crate) to: Side,
@@ -41,7 +42,7 @@ pub(crate) struct Fate {
 }
 
 impl Fates {
-    /// Whether all drops and marks were reported to flows.
+    /// Returns whether all drops and marks have been reported to flows.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.dropped.is_empty() && self.marked.is_empty()
@@ -53,14 +54,14 @@ impl InTransit {
         Self { payloads: PayloadStore::default(), fates: Fates::default(), recorder }
     }
 
-    /// Returns the observer of one call of the queue of `link`, at which `arrivals` packets have arrived before;
-    /// `traced` tells whether the link is in `record.packets`.
+    /// Returns the observer for a call of the queue of `link`. `arrivals` is the number of packets that have arrived at
+    /// the queue before the call, and `traced` is true if `record.packets` contains the link.
     #[inline]
     pub(crate) fn at_link(&mut self, link: u32, arrivals: u64, traced: bool) -> LinkObserver<'_> {
         LinkObserver { transit: self, link, arrivals, traced }
     }
 
-    /// Records that a packet leaves an end of its flow.
+    /// Records that an end of a flow has sent a packet.
     #[inline(always)]
     pub(crate) fn note_sent(&mut self, packet: &Packet, now: Instant) {
         if self.recorder.has_histories() {
@@ -68,7 +69,7 @@ impl InTransit {
         }
     }
 
-    /// Records that a packet has arrived at an end of its flow.
+    /// Records that a packet has arrived at an end of a flow.
     #[inline(always)]
     pub(crate) fn note_arrived(&mut self, packet: &Packet, now: Instant) {
         if self.recorder.has_histories() {
@@ -89,7 +90,7 @@ impl InTransit {
     }
 }
 
-/// The observer of drops and marks in one call of a link's queue.
+/// The observer of drops and marks during a call of a link's queue.
 pub(crate) struct LinkObserver<'a> {
     transit: &'a mut InTransit,
     link: u32,
@@ -98,7 +99,7 @@ pub(crate) struct LinkObserver<'a> {
 }
 
 impl LinkObserver<'_> {
-    /// Counts the packet that just arrived: drops from now on are drops of a later moment.
+    /// Counts the packet that has just arrived. Drops after this call are attributed to a later arrival count.
     #[inline(always)]
     pub(crate) fn note_arrival(&mut self) {
         self.arrivals += 1;
@@ -109,7 +110,7 @@ impl LinkObserver<'_> {
         Fate { packet: *packet, slot, to, link: self.link, why, at }
     }
 
-    /// Records an event of a packet at this link. Drops are recorded automatically.
+    /// Records an event of a packet at this link. The observer records drops automatically.
     pub(crate) fn trace(&mut self, event: PacketEvent, packet: &Packet, now: Instant) {
         let payload = self.transit.payloads.get(packet.id);
         let row = PacketRow::new(event, packet, &payload, now);

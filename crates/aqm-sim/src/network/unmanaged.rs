@@ -12,32 +12,33 @@ use crate::network::first_link::FirstLink;
 use crate::scenario::plan::Plan;
 use crate::scenario::topology::{Hop, LinkClass};
 
-/// Location of the time at which a link becomes free.
+/// The place where the time at which a link becomes free is stored.
 #[derive(Clone, Copy)]
 pub(crate) enum FreeAt {
-    /// The hop of the link's only route: an access link.
+    /// The hop of the link's only route. The link is an access link.
     Hop,
     /// The table of links between routers.
     Table,
-    /// A port.
+    /// The port with this index.
     Port(u32),
 }
 
-/// Properties of the links in a [`LinkClass`]: the timing and the lanes of packets.
+/// The properties that all links in a [`LinkClass`] have in common: timing, and the lanes of packets.
 #[derive(Clone, Copy)]
 pub(crate) struct LinkTiming {
     pace: Pace,
     delay: Span,
     pub(crate) free_at: FreeAt,
-    /// Lanes of the packets, in the event queue or at the following [`FirstLink`].
+    /// Lanes of the packets, in the event queue or in the queue of the following [`FirstLink`].
     pub(crate) lanes: LanePair,
-    /// Index of the following first link, if there is one.
+    /// Index of the following first link, if the next link is a first link.
     pub(crate) first_link: u16,
 }
 
 impl LinkTiming {
-    /// Returns the time at which a packet that arrives at `at` reaches the far end of a link with an unlimited queue, and
-    /// whether the packet has to wait for others. Also updates `free_at`, the time at which the link becomes free.
+    /// Computes the transmission of a packet that arrives at `at` at a link with an unlimited queue. Returns the time
+    /// at which the packet reaches the far end, and whether the packet has to wait for other packets. Also updates
+    /// `free_at`, the time at which the link becomes free.
     #[inline(always)]
     pub(crate) fn forward(&self, free_at: &mut Instant, packet: &Packet, at: Instant) -> (Instant, bool) {
         let waits = *free_at > at;
@@ -46,8 +47,8 @@ impl LinkTiming {
     }
 }
 
-/// The state of a [`Hop`] in a run. It contains everything that a packet needs there, because with very many flows the
-/// cost of a packet is the cost of its cache misses.
+/// The state of a [`Hop`] in a run. All data that a packet needs at a hop are in this structure, because with very many
+/// flows, cache misses account for most of the cost of a packet.
 pub(crate) struct HopState {
     /// Time at which the link becomes free, if it is an access link.
     pub(crate) free_at: Instant,
@@ -55,33 +56,33 @@ pub(crate) struct HopState {
     /// Index of the link's [`LinkTiming`].
     pub(crate) class: u16,
     pub(crate) end: End,
-    /// Position of the edge before the link plus one; 0 if there is none.
+    /// Position of the edge before the link plus one; 0 if the link has no edge.
     pub(crate) edge: u8,
 }
 
-/// The next element of a route after a link.
+/// The element of a route that follows a link.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
-    /// The host.
+    /// The destination host.
     Host,
-    /// The access link of the host, at which packets arrive from this link only.
+    /// The access link of the destination host. Packets reach this access link only over the preceding link.
     AccessLink,
     /// A link between routers that collects its arrivals.
     FirstLink,
-    /// Any other link.
+    /// Any other link, which needs an event for each packet.
     Link,
 }
 
-/// The links without a queue discipline, and the packets in transmission on all links.
+/// The links without a queue discipline, and the packets on all links.
 pub(crate) struct UnmanagedLinks {
     pub(crate) event_queue: EventQueue,
     pub(crate) hops: Vec<HopState>,
-    /// By class of links.
+    /// Properties of links, by class of links.
     pub(crate) timings: Vec<LinkTiming>,
-    /// Whether the state of all hops is too large for the cache. Memory is then prefetched.
+    /// Whether the state of all hops is too large for the cache, so that memory should be prefetched.
     pub(crate) many: bool,
-    /// Packets that have departed from a link while their hops are being prefetched, with their arrival times at the
-    /// far end.
+    /// Packets that have departed from a link, with their arrival times at the far end. These packets wait until their
+    /// hops have been prefetched.
     departed: Vec<(Packet, Instant)>,
 }
 
@@ -89,8 +90,8 @@ pub(crate) struct UnmanagedLinks {
 const BATCH: usize = 16;
 
 impl UnmanagedLinks {
-    /// Creates the links of a plan. `free_at` and `observed` are indexed by links between routers: the location of the
-    /// time at which a link becomes free, and whether every packet needs an event at the link's far end.
+    /// Creates the links of a plan. For each link between routers, `free_at` is the place where the time at which the
+    /// link becomes free is stored, and `observed` is true if every packet needs an event at the link's far end.
     pub(crate) fn new(plan: &Plan, free_at: &[FreeAt], observed: &[bool], first_links: &[FirstLink]) -> Self {
         let is_observed = |link: u32| observed.get(link as usize).is_some_and(|&observed| observed);
         let position = |link: u32| first_links.iter().position(|first_link| first_link.link == link);
@@ -151,8 +152,8 @@ impl UnmanagedLinks {
         }
     }
 
-    /// Like [`travel`](Self::travel), but the packet may wait for others until [`travel_on`](Self::travel_on) is
-    /// called.
+    /// Does the same as [`travel`](Self::travel), but may keep the packet until [`travel_on`](Self::travel_on) is
+    /// called, so that the hops of several packets are prefetched together.
     #[inline(always)]
     pub(crate) fn depart(&mut self, packet: Packet, arrival: Instant) {
         if self.many {
@@ -172,7 +173,7 @@ impl UnmanagedLinks {
         }
     }
 
-    /// Forwards the waiting packets.
+    /// Forwards the packets that [`depart`](Self::depart) has kept.
     pub(crate) fn travel_on(&mut self) {
         for index in 0..self.departed.len() {
             let (packet, arrival) = self.departed[index];
@@ -181,9 +182,10 @@ impl UnmanagedLinks {
         self.departed.clear();
     }
 
-    /// Handles a `packet` that reaches the far end of its link at `arrival`; `waited` tells whether it waited for other
-    /// packets. Packets arrive at an access link in the order in which they arrive at the link before it. Their
-    /// departure times are therefore already known, and one event is sufficient.
+    /// Handles a `packet` that reaches the far end of its link at `arrival`. `waited` is true if the packet waited for
+    /// other packets. Packets reach the last access link of a route in the order in which they reach the preceding
+    /// link. The departure times from the access link are therefore already known, and one event is sufficient for both
+    /// links.
     #[inline(always)]
     pub(crate) fn travel(&mut self, mut packet: Packet, arrival: Instant, waited: bool) {
         let hop = &self.hops[packet.hop as usize];
@@ -199,7 +201,8 @@ impl UnmanagedLinks {
     }
 }
 
-/// Returns the classes that get lanes, in order: at most `most` classes with the largest numbers of events.
+/// Returns the classes that get lanes, in ascending order. At most `most` classes get lanes, namely the classes with
+/// the largest numbers of events. `weights` contains the number of events for each class.
 fn busiest(weights: &[u64], most: usize) -> Vec<usize> {
     let mut busiest: Vec<usize> = (0..weights.len()).filter(|&class| weights[class] > 0).collect();
     busiest.sort_by_key(|&class| (Reverse(weights[class]), class));

@@ -1,7 +1,8 @@
-//! A managed link of the reference engine: its queue, and a transmitter with an event for everything that it does.
+//! A managed link of the reference engine. The link has a queue and a transmitter, and the transmitter uses a separate
+//! event for each action.
 //!
-//! The link reads its configuration from the scenario again. It determines the rate, the delay and the outages at a
-//! time by searching all entries of the scenario.
+//! The link parses its configuration from the scenario again, independently of the fast engine. To determine the rate,
+//! the delay and the outages at a given time, the link searches all entries of the scenario.
 
 use aqm_link::channel::Config as ChannelConfig;
 use aqm_link::transmitter::{Config as TransmitterConfig, outages::RandomOutages};
@@ -17,7 +18,7 @@ use crate::scenario::plan::Plan;
 /// An event of a transmitter or its queue.
 #[derive(Clone, Copy)]
 pub(super) enum TransmitterEvent {
-    /// The end of a transmission. Ignored if the rate has changed since the end was predicted.
+    /// The end of a transmission. The event is ignored if the rate has changed since the end was predicted.
     End { prediction: u64 },
     /// A step of the rate.
     Step(usize),
@@ -25,13 +26,13 @@ pub(super) enum TransmitterEvent {
     Outage,
     /// The start or the end of a random outage.
     RandomOutage,
-    /// The opportunity with this index in its period.
+    /// A delivery opportunity. The first number is the index of the opportunity within the trace.
     Opportunity(usize, u64),
-    /// The transmitter is free.
+    /// The transmitter becomes free.
     Free,
     /// The start of a burst, or the end of the wait for a burst.
     Burst,
-    /// The queue, which holds packets back, may be ready.
+    /// A queue that holds packets back may be ready to release a packet.
     Ready,
     /// The arrival of a packet at the far end.
     Arrival(Packet),
@@ -49,18 +50,18 @@ impl TransmitterEvent {
     }
 }
 
-/// Future events with their times.
+/// A list of future events with their times.
 pub(super) type Agenda = Vec<(Instant, TransmitterEvent)>;
 
 /// The packet in transmission.
 struct Transmission {
     packet: Packet,
     lost: bool,
-    /// Remainder of the transmission in units of 1e-9 bits, or in bytes with opportunities.
+    /// Amount that remains to be sent, in units of 1e-9 bits, or in bytes if the link has delivery opportunities.
     left: u128,
-    /// Whether nothing has been sent yet.
+    /// Whether no part of the packet has been sent yet.
     unsent: bool,
-    /// Time of the last update, and the rate since then.
+    /// Time of the last update.
     since: Instant,
     bps: u64,
 }
@@ -83,15 +84,15 @@ pub(super) struct Managed {
     bps: u64,
     steps: Vec<(u64, u64)>,
     transmitter: TransmitterConfig,
-    /// The milliseconds of a trace.
+    /// The times of a trace's opportunities, in milliseconds.
     trace: Vec<u64>,
     random_outages: Option<(RandomOutages, Rng, bool)>,
     transmission: Option<Transmission>,
-    /// Number of predicted ends of transmissions.
+    /// Number of predictions of a transmission's end so far.
     predictions: u64,
-    /// Whether a transmission has ended, and the queue does not know yet whether another one follows.
+    /// Whether a transmission has ended and the queue has not yet been asked for the next packet.
     has_ended: bool,
-    /// Time until which the queue holds packets back.
+    /// Time until which the queue holds packets back, if any.
     held_until: Option<Instant>,
     burst: Burst,
     delay: Span,
@@ -163,7 +164,7 @@ impl Managed {
         }
     }
 
-    /// Schedules the events that do not depend on packets.
+    /// Schedules the events that do not depend on arriving packets.
     pub(super) fn begin(&mut self, agenda: &mut Agenda) {
         let steps = self.steps.iter().enumerate();
         agenda.extend(
@@ -254,7 +255,7 @@ impl Managed {
         last_step(&self.steps, repeat, now).unwrap_or(self.bps)
     }
 
-    /// Handles a possible change of the rate.
+    /// Updates the transmission in progress if the rate has changed.
     fn update_rate(&mut self, now: Instant, transit: &mut InTransit, agenda: &mut Agenda) {
         let bps = self.bps_at(now);
         if self.trace.is_empty()
@@ -284,7 +285,7 @@ impl Managed {
         agenda.push((transmission.since + takes, TransmitterEvent::End { prediction: self.predictions }));
     }
 
-    /// Sends a packet, if the transmitter may do so.
+    /// Sends the next packet, if the transmitter may send.
     fn attempt(&mut self, now: Instant, transit: &mut InTransit, agenda: &mut Agenda) {
         if self.transmission.is_some() || self.held_until.is_some() || !self.trace.is_empty() {
             return;

@@ -28,7 +28,7 @@ fn plan(changes: Value) -> Plan {
     Plan::of_value(value, Files::new()).unwrap()
 }
 
-/// Returns the sum over all links of the share of packets that tie at a queue.
+/// Returns the sum, over all links, of the share of arrivals that coincide with another event at the queue.
 fn tied(tables: &[Table]) -> f64 {
     let links = tables.iter().find(|table| table.name == "links").unwrap();
     let (_, column) = links.columns.iter().find(|(name, _)| *name == "tied_fraction").unwrap();
@@ -43,7 +43,8 @@ fn run_both(plan: &Plan) -> [Vec<Table>; 2] {
     [lazy.tables, reference.tables]
 }
 
-/// Only the fast engine counts ties and records packets, so this column and this table are left out.
+/// Removes the column of tied arrivals and the table `packets`, because only the fast engine counts ties and records
+/// packets.
 fn comparable(mut tables: Vec<Table>) -> Vec<Table> {
     tables.retain(|table| table.name != "packets");
     for table in &mut tables {
@@ -62,7 +63,7 @@ fn both(plan: &Plan) -> [Vec<Table>; 2] {
 fn assert_equal(lazy: &[Table], reference: &[Table], context: &str) {
     for (ours, theirs) in lazy.iter().zip(reference) {
         for ((name, ours_column), (_, theirs_column)) in ours.columns.iter().zip(&theirs.columns) {
-            // The columns are long, so the message names the column instead of printing it.
+            // The columns are long, so the message contains the name of the column instead of the values.
             assert!(ours_column == theirs_column, "{context}: {}.{name} differs", ours.name);
         }
     }
@@ -92,7 +93,7 @@ fn both_engines_end_in_the_same_state() {
     for queue in queues {
         let bottleneck = json!({"rate": "1Mbps", "delay": "20ms", "queue": queue});
         let [lazy, reference] = both(&plan(json!({"bottleneck": bottleneck.clone()})));
-        // Without histories, the first links collect their arrivals.
+        // Only without packet histories do the first links collect their arrivals.
         let with_first_links =
             plan(json!({"bottleneck": bottleneck.clone(), "record": {"queue_every": "70ms"}}));
         let [first_links, in_order] = both(&with_first_links);
@@ -216,7 +217,7 @@ fn both_engines_agree_on_very_many_routes() {
     }
 }
 
-/// Returns the keys of a link with random properties, and adds the files to which they refer.
+/// Returns the keys of a link with random properties, and adds the files to which the keys refer.
 fn random_link(rng: &mut Rng, files: &mut Files) -> Map<String, Value> {
     let mut link = Map::new();
     let micros = |rng: &mut Rng, most: u64| format!("{}us", 1 + rng.below(most));
@@ -247,7 +248,7 @@ fn random_link(rng: &mut Rng, files: &mut Files) -> Map<String, Value> {
             times.push(3_000_000 + rng.below(1_000_000));
             let mut nought = false;
             let mut rate = |rng: &mut Rng| {
-                // A link that never sends is refused.
+                // A link that can never send is rejected, so at least one rate must not be zero.
                 nought = !nought && rng.chance(0.3);
                 if nought { 0 } else { 100_000 + rng.below(3_000_000) }
             };
@@ -319,7 +320,8 @@ fn random_link(rng: &mut Rng, files: &mut Files) -> Map<String, Value> {
     link
 }
 
-/// Returns a scenario with one or several links with random properties, and the files to which it refers.
+/// Returns a scenario with one or several links that have random properties, and the files to which the scenario
+/// refers.
 fn random_scenario(rng: &mut Rng, seed: u64) -> (Value, Files) {
     let queues = [
         json!({"kind": "drop-tail", "limit": "12p"}),
@@ -345,7 +347,7 @@ fn random_scenario(rng: &mut Rng, seed: u64) -> (Value, Files) {
         let mut table = random_link(rng, &mut files);
         table.insert("rate".into(), format!("{}bps", 300_000 + rng.below(1_500_000)).into());
         let queue = &queues[rng.below(queues.len() as u64) as usize];
-        // If a packet may depart at once, the propagation delay must be positive.
+        // If a packet may depart at the instant of its arrival, the propagation delay must be positive.
         let none = !table.contains_key("opportunities") && rng.chance(0.1);
         let delay = if none { 0 } else { 1 + rng.below(40_000) };
         table.insert("delay".into(), format!("{delay}us").into());
@@ -365,7 +367,7 @@ fn random_scenario(rng: &mut Rng, seed: u64) -> (Value, Files) {
             value["bottleneck"]["reverse"] = link(rng);
         }
     } else {
-        // Two links in a row, and a reverse link.
+        // The scenario has two links in a row and a reverse link.
         for (name, from, to) in [("ab", "a", "b"), ("bc", "b", "c"), ("ca", "c", "a")] {
             let mut link = link(rng);
             (link["from"], link["to"]) = (from.into(), to.into());
@@ -386,7 +388,8 @@ fn random_scenario(rng: &mut Rng, seed: u64) -> (Value, Files) {
     (value, files)
 }
 
-/// Runs a twentieth of `AQM_FUZZ_CASES` scenarios, from the seed `AQM_FUZZ_SEED` on.
+/// Runs random scenarios. The number of scenarios is a twentieth of `AQM_FUZZ_CASES`, and the first seed is
+/// `AQM_FUZZ_SEED`.
 #[test]
 #[expect(
     clippy::disallowed_methods,

@@ -1,4 +1,4 @@
-//! Samples of the state of queue disciplines and edges: rows of the table `gauges`.
+//! Samples of the state variables of queue disciplines and edges, which are the rows of the table `gauges`.
 //!
 //! A gauge is recorded with the name and the unit that the discipline or edge reports. This module contains no list of
 //! gauges.
@@ -9,7 +9,7 @@ use aqm_queue::{Gauge, QueueDiscipline};
 
 use crate::results::tables::GaugeRow;
 
-/// The samples of a run, and the names and units in them.
+/// The samples of a run, and the names and units that occur in the samples.
 #[derive(Default)]
 pub(crate) struct Gauges {
     pub(crate) rows: Vec<GaugeRow>,
@@ -17,12 +17,12 @@ pub(crate) struct Gauges {
     pub(crate) units: Words,
 }
 
-/// Words by number, in order of first use.
+/// A list of words. The number of a word is its position in the order of first use.
 #[derive(Default)]
 pub(crate) struct Words(Vec<&'static str>);
 
 impl Words {
-    /// Returns the number of a word. There are only a few words, so a linear search is fast.
+    /// Returns the number of a word. A linear search is fast, because the list contains only a few words.
     fn number(&mut self, word: &'static str) -> u32 {
         let number = self.0.iter().position(|&known| known == word).unwrap_or_else(|| {
             self.0.push(word);
@@ -31,13 +31,13 @@ impl Words {
         number as u32
     }
 
-    /// Returns the words by number.
+    /// Returns the words in the order of their numbers.
     pub(crate) fn list(&self) -> Vec<String> {
         self.0.iter().map(|&word| word.to_owned()).collect()
     }
 }
 
-/// The source of a gauge.
+/// The queue or edge to which a gauge belongs.
 #[derive(Clone, Copy)]
 enum GaugeSource {
     Link(u32),
@@ -45,12 +45,13 @@ enum GaugeSource {
 }
 
 impl Gauges {
-    /// Samples the queue of a link.
+    /// Samples the gauges of a link's queue.
     pub(crate) fn sample_queue(&mut self, link: u32, queue: &dyn QueueDiscipline, now: Instant) {
         queue.gauges(&mut |gauge| self.push(GaugeSource::Link(link), gauge, now));
     }
 
-    /// Samples the edge at the node with this number, after its updates due by `now`.
+    /// Samples the gauges of the edge at the node with the number `node`. First performs the updates of the edge that
+    /// are due at or before `now`.
     pub(crate) fn sample_edge(&mut self, node: u32, edge: &mut dyn Edge, now: Instant) {
         edge.catch_up(now);
         edge.gauges(&mut |gauge| self.push(GaugeSource::Node(node), gauge, now));

@@ -1,4 +1,4 @@
-//! The records of a run, and the measurement of links, queues and edges.
+//! The recorded data of a run, and the measurement of links, queues and edges.
 
 use aqm_net::Instant;
 use aqm_net::table::Rows;
@@ -15,12 +15,14 @@ use crate::scenario::Scenario;
 use crate::scenario::links::{self, LinkSpec};
 use crate::scenario::sections::Record;
 
-/// All records of a run, from which the tables are built.
+/// All recorded data of a run, from which the tables are built.
 #[derive(Default)]
 pub(crate) struct RunRecord {
-    /// Rows are written when a flow ends, and sorted in order of opening.
+    /// Rows of the table `flows`. A row is written when a flow ends, and the rows are later sorted in the order in
+    /// which the flows were opened.
     pub(crate) flows: Rows<FlowRow, u32>,
-    /// The exchanges of a conversation are written in order, and stay in this order.
+    /// Rows of the table `transfers`. The exchanges of a conversation are written in order, and sorting the rows does
+    /// not change this order.
     pub(crate) transfers: Rows<TransferRow, u32>,
     pub(crate) pages: Rows<PageRow, (u32, u32)>,
     pub(crate) queue: Vec<QueueRow>,
@@ -28,14 +30,15 @@ pub(crate) struct RunRecord {
     pub(crate) senders: Vec<SenderRow>,
     pub(crate) drops: Vec<DropRow>,
     pub(crate) packets: Vec<PacketRow>,
-    /// State of the managed links at the beginning of the measurement.
+    /// State of the managed links at the beginning of the measurement interval.
     pub(crate) before: Measurement,
-    /// State of the managed links at the end.
+    /// State of the managed links at the end of the run.
     pub(crate) after: Measurement,
-    /// The disciplines at the end, in the form of `tc`, if the scenario requests it.
+    /// The state of the disciplines at the end of the run in the output format of `tc`, if the scenario requests this
+    /// output.
     pub(crate) qdiscs: Option<Value>,
     pub(crate) events: u64,
-    /// The workloads' facts about their loads, by position.
+    /// Names and values that the workloads report about their loads, by position of the workload.
     pub(crate) facts: Vec<Vec<(&'static str, f64)>>,
 }
 
@@ -50,7 +53,7 @@ impl RunRecord {
         }
     }
 
-    // Flow numbers, and therefore page numbers, have 32 bits.
+    // Flow numbers, and therefore page numbers, fit into 32 bits.
     pub(crate) fn write_flow(&mut self, row: FlowRow) {
         self.flows.push(row.flow as u32, row);
     }
@@ -64,17 +67,17 @@ impl RunRecord {
     }
 }
 
-/// The service classes of a queue by name, with their counters.
+/// The names and counters of a queue's service classes.
 pub(crate) type Classes = Vec<(String, ClassCounters)>;
 
-/// State of the managed links at one time, in the order of their numbers.
+/// State of the managed links at one time, in the order of link numbers.
 #[derive(Default)]
 pub(crate) struct Measurement {
     pub(crate) links: Vec<LinkSnapshot>,
     pub(crate) classes: Vec<Classes>,
 }
 
-/// Sets the first timers of a run: the start of the measurement and the first sample.
+/// Sets the first timers of a run: the start of the measurement interval and the first sample.
 pub(crate) fn schedule(net: &mut impl Network, scenario: &Scenario) {
     net.set_timer(Instant::START + scenario.warm_up, 0, Timer::WarmUp);
     if !scenario.record.queue_every.is_zero() {
@@ -82,7 +85,7 @@ pub(crate) fn schedule(net: &mut impl Network, scenario: &Scenario) {
     }
 }
 
-/// Returns the counters of the managed links, which must have been served up to `now`.
+/// Returns the counters of the managed links. The links must have been served up to `now`.
 pub(crate) fn measure(net: &mut impl Network, now: Instant) -> Measurement {
     let links = net.snapshot(now);
     let classes = net.disciplines().map(|queue| {
@@ -94,8 +97,8 @@ pub(crate) fn measure(net: &mut impl Network, now: Instant) -> Measurement {
     Measurement { links, classes }
 }
 
-/// Returns the output of `tc -s -j qdisc show` for the managed links, if the scenario requests it. The links must have
-/// been served up to `now`.
+/// Returns the output of `tc -s -j qdisc show` for the managed links, if the scenario requests this output. The links
+/// must have been served up to `now`.
 pub(crate) fn qdiscs(net: &mut impl Network, scenario: &Scenario, now: Instant) -> Option<Value> {
     let counted = scenario.record.tc_statistics.then(|| net.snapshot(now))?;
     let managed = links::managed(&scenario.links).zip(net.disciplines()).zip(&counted);
@@ -106,8 +109,8 @@ pub(crate) fn qdiscs(net: &mut impl Network, scenario: &Scenario, now: Instant) 
     Some(shown.collect())
 }
 
-/// Samples the queues of the managed links and the edges; `managed` are the numbers of the links, which must have been
-/// served up to `now`.
+/// Samples the edges and the queues of the managed links. `managed` contains the numbers of the managed links. The
+/// links must have been served up to `now`.
 pub(crate) fn sample(net: &mut impl Network, managed: &[u32], record: &mut RunRecord, now: Instant) {
     for (&link, snapshot) in managed.iter().zip(net.snapshot(now)) {
         record.queue.push(QueueRow {
@@ -128,7 +131,7 @@ pub(crate) fn sample(net: &mut impl Network, managed: &[u32], record: &mut RunRe
     }
 }
 
-/// Returns the state of the managed links for a watcher; `managed` are the numbers of the links.
+/// Returns the state of the managed links for a watcher. `managed` contains the numbers of the managed links.
 pub(crate) fn view(net: &impl Network, managed: &[u32], links: &[LinkSpec], now: Instant) -> View {
     let view =
         |(position, ((&number, snapshot), queue)): (usize, ((&u32, LinkSnapshot), &dyn QueueDiscipline))| {

@@ -1,7 +1,7 @@
-//! The results of a run: recorded rows, and the tables built from them.
+//! The results of a run: recorded rows, and the tables that are built from the rows.
 //!
-//! `recorder.rs` records rows of packets, `gauges.rs` samples of queues and edges, and `measurement.rs` counters of
-//! links. `rows.rs` builds the tables, whose schemas are in `tables.rs`.
+//! `recorder.rs` records events of packets, `gauges.rs` records samples of queues and edges, and `measurement.rs`
+//! records counters of links. `rows.rs` builds the tables, and `tables.rs` contains the schemas of the tables.
 
 pub(crate) mod gauges;
 pub(crate) mod measurement;

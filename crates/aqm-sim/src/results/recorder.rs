@@ -1,4 +1,4 @@
-//! Records of packets: rows of the tables `drops` and `packets`.
+//! Recorded events of packets, which are the rows of the tables `drops` and `packets`.
 
 use aqm_net::{Instant, Packet};
 use aqm_queue::QueueDiscipline;
@@ -9,13 +9,14 @@ use crate::network::payloads::{Contents, Payload};
 use crate::results::tables::{DropRow, PacketRow};
 use crate::scenario::Scenario;
 
-/// Whether a segment is more than a bare acknowledgement.
+/// Returns whether a segment contains payload, SYN or FIN, and is thus not only an acknowledgement.
 #[inline]
 pub(crate) fn carries(segment: &Segment) -> bool {
     segment.len > 0 || segment.flags.has(Flags::SYN) || segment.flags.has(Flags::FIN)
 }
 
-/// Events of a packet at a link, in the order of events at one instant, and at the ends of its flow.
+/// The events of a packet. Events at a link are first, in the order in which they are recorded at the same instant;
+/// events at the ends of a flow follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PacketEvent {
     Start,
@@ -35,7 +36,8 @@ impl PacketEvent {
 }
 
 impl PacketRow {
-    /// Creates a row of an event at an end of the packet's flow. At a link, the caller adds the link.
+    /// Creates the row of an event at an end of the packet's flow. For an event at a link, the caller then sets the
+    /// column `link`.
     pub(crate) fn new(event: PacketEvent, packet: &Packet, payload: &Payload, now: Instant) -> Self {
         let (sequence_bytes, payload_bytes, ack_bytes, flags) = match payload.contents {
             Contents::Segment(Segment { seq, ack, len, flags, .. }) => {
@@ -64,7 +66,7 @@ impl PacketRow {
 /// The values of the column `ecn`, by the ECN bits of the header (RFC 3168, section 5).
 pub(crate) const ECN_NAMES: [&str; 4] = ["not-ect", "ect-1", "ect-0", "ce"];
 
-/// Returns the flags as the number in the TCP header (RFC 9293, section 3.1).
+/// Returns the flags as a number with the bits of the TCP header (RFC 9293, section 3.1).
 fn bits(flags: Flags) -> u64 {
     let all = [
         (Flags::FIN, 1),
@@ -77,12 +79,12 @@ fn bits(flags: Flags) -> u64 {
     all.into_iter().filter(|&(flag, _)| flags.has(flag)).map(|(_, bit)| bit).sum()
 }
 
-/// Rows of the tables, and the selection of packets that have rows.
+/// The recorded rows, and the selection of packets for which rows are recorded.
 pub(crate) struct Recorder {
     pub(crate) drops: Vec<DropRow>,
     pub(crate) packets: Vec<PacketRow>,
     pub(crate) keep_drops: bool,
-    /// By label: whether all events of its packets are recorded. The labels of workloads come first.
+    /// Whether all events of the packets with a label are recorded, by label. The labels of workloads are first.
     histories: Vec<bool>,
     any_history: bool,
 }
@@ -99,25 +101,25 @@ impl Recorder {
         Self { drops: Vec::new(), packets: Vec::new(), keep_drops, histories, any_history }
     }
 
-    /// Adds a label for packets of this workload.
+    /// Adds a label for packets of the workload `traffic`.
     pub(crate) fn add_label(&mut self, traffic: u32) {
         self.histories.push(self.histories[traffic as usize]);
     }
 
-    /// Whether all events of some packets are recorded.
+    /// Returns whether any workload has packet histories, for which all events of packets are recorded.
     #[inline]
     pub(crate) fn has_histories(&self) -> bool {
         self.any_history
     }
 
-    /// Whether all events of a packet are recorded, according to the workload of its label.
+    /// Returns whether all events of a packet are recorded, which depends on the workload of the packet's label.
     #[inline]
     pub(crate) fn has_history(&self, packet: &Packet) -> bool {
         self.any_history && self.histories[usize::from(packet.label)]
     }
 
-    /// Sets the queue state in the rows from index `first` on; `sent` is the number of packets that the queue has sent
-    /// since the event.
+    /// Sets the columns for the queue's state in all rows from the index `first` on. `sent` is the number of packets
+    /// that the queue has sent since the event.
     pub(crate) fn note_queue(&mut self, first: usize, queue: &dyn QueueDiscipline, sent: usize) {
         let length = queue.backlog().packets + sent as u64;
         let mut average = None;
@@ -127,7 +129,7 @@ impl Recorder {
         }
     }
 
-    /// Records that a packet with a history leaves an end of its flow.
+    /// Records that an end of a flow has sent a packet whose workload has packet histories.
     #[cold]
     pub(crate) fn note_sent(&mut self, packet: &Packet, payload: &Payload, now: Instant) {
         let event = match &payload.contents {
@@ -138,7 +140,7 @@ impl Recorder {
         self.packets.push(PacketRow::new(event, packet, payload, now));
     }
 
-    /// Records that a packet with a history has arrived at an end of its flow.
+    /// Records that a packet whose workload has packet histories has arrived at an end of a flow.
     #[cold]
     pub(crate) fn note_arrived(&mut self, packet: &Packet, payload: &Payload, now: Instant) {
         let row = |event| PacketRow::new(event, packet, payload, now);

@@ -1,4 +1,4 @@
-//! The tables of a run, built from its records.
+//! Construction of the tables of a run from the recorded data.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ pub(crate) fn tables(scenario: &Scenario, record: RunRecord) -> Vec<Table> {
     let mut packets = record.packets;
     packets.sort_by(|a, b| a.time_s.total_cmp(&b.time_s));
     let mut drops = record.drops;
-    // Links catch up at different times, so drops at the same time are sorted by link.
+    // Links are served at different times, so drops with equal times must be sorted by link.
     drops.sort_by(|a, b| a.time_s.total_cmp(&b.time_s).then(a.link.cmp(&b.link)));
     vec![
         record.flows.table(words),
@@ -91,8 +91,8 @@ fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// Returns the rate of a link in bits per second. If the rate varies, the mean of the rate at which the link could send
-/// in the measured time.
+/// Returns the rate of a link in bits per second. If the rate varies, returns the mean rate at which the link could
+/// send during the measurement interval.
 fn mean_rate(scenario: &Scenario, link: &LinkSpec) -> f64 {
     let Some(service) = &link.extras.service else { return link.rate.bps() as f64 };
     let measured = [scenario.warm_up, scenario.duration];

@@ -1,4 +1,4 @@
-//! The schema of every table of a run.
+//! The schemas of the tables of a run.
 
 use aqm_net::table;
 use aqm_net::table::{Row, TableDoc};
@@ -6,7 +6,7 @@ use aqm_net::table::{Row, TableDoc};
 table! {
     /// A flow: a TCP connection or a stream of datagrams.
     ///
-    /// Counts begin after the warm-up.
+    /// Counts exclude the warm-up.
     FlowRow as "flows" {
         /// Number of the flow, in order of opening.
         flow: Whole(u64),
@@ -14,28 +14,31 @@ table! {
         traffic: Word(u32),
         /// Time at which the flow was opened.
         start_s: Real(f64),
-        /// Time at which the connection was closed, or aborted after too many time-outs; missing if neither happened.
+        /// Time at which the connection was closed, or was aborted after too many time-outs; missing if the connection
+        /// was still open at the end of the run.
         end_s: MaybeReal(Option<f64>),
         /// Payload bytes to send; missing if the flow is endless.
         size_bytes: MaybeWhole(Option<u64>),
-        /// Unique payload bytes received in order after the warm-up (datagrams: bytes received).
+        /// Number of different payload bytes that were received in order after the warm-up; for datagrams, the number
+        /// of received bytes.
         delivered_bytes: Whole(u64),
-        /// `delivered_bytes` in bits per second of measured time.
+        /// `delivered_bytes` divided by the time after the warm-up, in bits per second.
         goodput_bps: Real(f64),
-        /// Packets sent in the direction of the data, including connection set-up and retransmissions.
+        /// Number of packets sent in the direction of the data, including connection set-up and retransmissions.
         packets_sent: Whole(u64),
-        /// Packets of `packets_sent` that queues dropped.
+        /// Number of packets in `packets_sent` that queues dropped.
         packets_dropped: Whole(u64),
-        /// Packets of `packets_sent` that queues marked.
+        /// Number of packets in `packets_sent` that queues marked.
         packets_marked: Whole(u64),
-        /// Data segments retransmitted.
+        /// Number of retransmitted data segments.
         retransmitted: Whole(u64),
-        /// Expirations of the retransmission timer; missing if the kernel of a live run does not report them.
+        /// Number of expirations of the retransmission timer; missing if the kernel of a live run does not report the
+        /// number.
         timeouts: MaybeWhole(Option<u64>),
-        /// Fast retransmits, that is, losses detected without a time-out; missing in a live run, because the kernel
-        /// does not report them.
+        /// Number of fast retransmits, that is, of losses detected without a time-out; missing in a live run, because
+        /// the kernel does not report the number.
         fast_retransmits: MaybeWhole(Option<u64>),
-        /// Datagrams received after the warm-up; missing for connections.
+        /// Number of datagrams received after the warm-up; missing for connections.
         datagrams_received: MaybeWhole(Option<u64>),
         /// Mean one-way delay of the datagrams received after the warm-up; missing for connections.
         mean_delay_s: MaybeReal(Option<f64>),
@@ -43,8 +46,8 @@ table! {
 }
 
 table! {
-    /// A transfer of a given size over its own connection, or a request and its response if a connection carries
-    /// several requests.
+    /// A transfer of a given size over its own connection, or a request and its response on a connection with several
+    /// requests.
     ///
     /// Counts cover the whole transfer, including the warm-up.
     TransferRow as "transfers" {
@@ -52,41 +55,44 @@ table! {
         flow: Whole(u64),
         /// Workload of the transfer.
         traffic: Word(u32),
-        /// Page of the transfer, counted per workload; missing if there is none.
+        /// Number of the page to which the transfer belongs, counted separately for each workload; missing if the
+        /// transfer belongs to no page.
         page: MaybeWhole(Option<u64>),
-        /// Time at which the first SYN was sent, or the request if the connection was already established. If the
-        /// client has an additional delay, the time by the client's clock.
+        /// Time at which the first SYN was sent or, if the connection was already established, time at which the
+        /// request was sent. If the client has an additional delay, the time is according to the client's clock.
         start_s: Real(f64),
         /// Payload bytes.
         size_bytes: Whole(u64),
         /// Number of data segments of the payload.
         segments: Whole(u64),
-        /// Time from the first SYN until the opener knows that the connection is established; missing if it never was,
-        /// or if it was established before.
+        /// Time from the first SYN until the connection is established at the end that opened the connection; missing
+        /// if the connection was not established, or was already established before the transfer.
         handshake_s: MaybeReal(Option<f64>),
-        /// Time from the start to the arrival of the first payload byte; missing if none arrived.
+        /// Time from the start to the arrival of the first payload byte; missing if no payload byte arrived.
         first_byte_s: MaybeReal(Option<f64>),
-        /// Time from the start until all payload bytes have arrived in order; missing if unfinished. If a client
-        /// requests the transfer, this is the response time, including connection set-up.
+        /// Time from the start until all payload bytes have arrived in order; missing if the transfer is incomplete. If
+        /// a client requests the transfer, the duration is the response time, including connection set-up.
         duration_s: MaybeReal(Option<f64>),
-        /// Time from the start until the acknowledgement of the last payload byte arrives at the sender, which a
-        /// measurement at the sender calls elapsed time. Missing if the acknowledgement did not arrive, and for
+        /// Time from the start until the acknowledgement of the last payload byte arrives at the sender. A program at
+        /// the sender would measure this time as elapsed time. Missing if the acknowledgement did not arrive, and for
         /// connections with several exchanges (`packmime`, `replay` of conversations).
         acknowledged_s: MaybeReal(Option<f64>),
-        /// Packets sent in the direction of the data, including connection set-up and retransmissions.
+        /// Number of packets sent in the direction of the data, including connection set-up and retransmissions.
         packets_sent: Whole(u64),
-        /// Packets of `packets_sent` that queues dropped.
+        /// Number of packets in `packets_sent` that queues dropped.
         packets_dropped: Whole(u64),
-        /// Packets of `packets_sent` that queues marked.
+        /// Number of packets in `packets_sent` that queues marked.
         packets_marked: Whole(u64),
-        /// Packets of `packets_sent` that arrived in the class of long flows; zero without an edge.
+        /// Number of packets in `packets_sent` that arrived in the class of long flows; zero if the scenario has no
+        /// edge.
         packets_long: Whole(u64),
-        /// Data segments retransmitted.
+        /// Number of retransmitted data segments.
         retransmitted: Whole(u64),
-        /// Expirations of the retransmission timer; missing if the kernel of a live run does not report them.
+        /// Number of expirations of the retransmission timer; missing if the kernel of a live run does not report the
+        /// number.
         timeouts: MaybeWhole(Option<u64>),
-        /// Fast retransmits, that is, losses detected without a time-out; missing in a live run, because the kernel
-        /// does not report them.
+        /// Number of fast retransmits, that is, of losses detected without a time-out; missing in a live run, because
+        /// the kernel does not report the number.
         fast_retransmits: MaybeWhole(Option<u64>),
         /// Whether all payload arrived.
         complete: Truth(bool),
@@ -94,7 +100,7 @@ table! {
 }
 
 table! {
-    /// A page: objects that are fetched together.
+    /// A page: a group of objects that a client fetches together.
     PageRow as "pages" {
         /// Workload of the page.
         traffic: Word(u32),
@@ -106,7 +112,8 @@ table! {
         objects: Whole(u64),
         /// Payload bytes of all objects.
         size_bytes: Whole(u64),
-        /// Time from the first SYN to the arrival of the last byte of the last object; missing if unfinished.
+        /// Time from the first SYN to the arrival of the last byte of the last object; missing if the page is
+        /// incomplete.
         duration_s: MaybeReal(Option<f64>),
         /// Whether all objects arrived.
         complete: Truth(bool),
@@ -116,7 +123,7 @@ table! {
 table! {
     /// A packet dropped at a link.
     ///
-    /// Empty unless `record.drops` is set.
+    /// The table has rows only if `record.drops` is true.
     DropRow as "drops" {
         /// Time of the drop.
         time_s: Real(f64),
@@ -124,13 +131,13 @@ table! {
         link: Word(u32),
         /// Number of the packet's flow.
         flow: Whole(u64),
-        /// Reason of the drop, for example `overflow`, `early` or `forced`.
+        /// Reason for the drop, for example `overflow`, `early` or `forced`.
         reason: Word(u32),
-        /// Bytes on the wire.
+        /// Length of the packet, in bytes.
         size_bytes: Whole(u64),
-        /// Sender's window reported in the packet, in segments; missing if the packet reports none.
+        /// Sender's window that the packet reports, in segments; missing if the packet does not report a window.
         window: MaybeWhole(Option<u64>),
-        /// Number of packets that had arrived at the queue before this packet since the start of the run.
+        /// Number of packets that arrived at the queue before this packet, since the start of the run.
         arrival: Whole(u64),
     }
 }
@@ -142,22 +149,22 @@ table! {
         time_s: Real(f64),
         /// Link of the queue.
         link: Word(u32),
-        /// Queued packets, without the packet in transmission.
+        /// Number of queued packets, without the packet in transmission.
         length_packets: Whole(u64),
-        /// Queued bytes, without the packet in transmission.
+        /// Number of queued bytes, without the packet in transmission.
         length_bytes: Whole(u64),
-        /// Packets that have arrived since the start of the run, including dropped packets.
+        /// Number of packets that have arrived since the start of the run, including dropped packets.
         arrivals: Whole(u64),
-        /// Packets that have been dropped since the start of the run.
+        /// Number of packets that have been dropped since the start of the run.
         drops: Whole(u64),
-        /// Packets that have been marked since the start of the run.
+        /// Number of packets that have been marked since the start of the run.
         marks: Whole(u64),
     }
 }
 
 table! {
     /// A state variable of a queue discipline or an edge, sampled every `record.queue_every`. Examples are the average
-    /// queue length and the drop probability of RED and its relatives, the number of backlogged flows in fair queueing,
+    /// queue length and the drop probability of RED and its variants, the number of backlogged flows in fair queueing,
     /// and the number of flows in an edge's table.
     GaugeRow as "gauges" {
         /// Time of the sample.
@@ -171,7 +178,8 @@ table! {
         name: Word(u32),
         /// Value in the unit of the column `unit`.
         value: Real(f64),
-        /// Unit, for example `packets` or `bytes`; missing for a number without a unit, for example a probability.
+        /// Unit of the value, for example `packets` or `bytes`; missing if the value has no unit, for example for a
+        /// probability.
         unit: MaybeWord(Option<u32>),
     }
 }
@@ -179,9 +187,9 @@ table! {
 table! {
     /// State of a TCP sender after each acknowledgement and time-out.
     ///
-    /// In a live run, the state that the kernel reports each time the queues are sampled.
+    /// In a live run, the table contains the state that the kernel reports each time the queues are sampled.
     ///
-    /// Empty unless the workload is listed in `record.senders`.
+    /// The table has rows only for the workloads listed in `record.senders`.
     SenderRow as "senders" {
         /// Time of the sample.
         time_s: Real(f64),
@@ -198,16 +206,18 @@ table! {
         /// Retransmission timeout.
         rto_s: Real(f64),
         /// Number of consecutive duplicate acknowledgements; missing in a live run, because the kernel does not report
-        /// it.
+        /// the number.
         dupacks: MaybeWhole(Option<u64>),
         /// State of the congestion control, such as `SLOW_START` or `PROBE_BW_UP`; missing in a live run.
         state: MaybeWord(Option<u32>),
-        /// Pacing rate, in bits per second; missing without pacing and before the first round-trip sample.
+        /// Pacing rate, in bits per second; missing if the sender does not pace, and before the first round-trip
+        /// sample.
         pacing_rate_bps: MaybeReal(Option<f64>),
         /// Estimate of the available bandwidth, in bits per second; missing unless the congestion control has a model
         /// of the path.
         bandwidth_bps: MaybeReal(Option<f64>),
-        /// Estimate of the round trip without queues; missing unless the congestion control has a model of the path.
+        /// Estimate of the round-trip time without queueing delay; missing unless the congestion control has a model of
+        /// the path.
         min_rtt_s: MaybeReal(Option<f64>),
         /// Share of marked data (`alpha`); missing unless the congestion control is `dctcp` or `prague`.
         marked_share: MaybeReal(Option<f64>),
@@ -215,41 +225,43 @@ table! {
 }
 
 table! {
-    /// An event of a packet: at a managed link listed in `record.packets` or, for flows of the workloads in
-    /// `record.histories`, at the ends of the flow and where the packet was dropped.
+    /// An event of a packet at a managed link listed in `record.packets` or, for workloads listed in
+    /// `record.histories`, at an end of the flow or at the queue that dropped the packet.
     ///
-    /// Rows are in order of time. A host of a conversation with an additional delay sends and receives later here than
-    /// by its own clock, by this delay.
+    /// Rows are in order of time. If a host of a conversation has an additional delay, the times in this table are
+    /// later by this delay than the times according to the host's clock.
     PacketRow as "packets" {
         /// Time of the event.
         time_s: Real(f64),
-        /// Link; missing at the ends of a flow.
+        /// Link of the event; missing for an event at an end of a flow.
         link: MaybeWord(Option<u32>),
-        /// Event. At a link: `start` (start of the transmission), `deliver` (arrival at the far end), `enqueue` (the
-        /// packet joins the queue) or `drop`. At the ends: `send` and `receive` for packets with payload, SYN or FIN;
-        /// `retransmit` instead of `send` for retransmitted payload; `acknowledge` when an acknowledgement reaches the
-        /// sender of the data, and `sack` for each of its SACK blocks.
+        /// Kind of the event. Events at a link are `start` (start of the transmission), `deliver` (arrival at the far
+        /// end), `enqueue` (the packet joins the queue) and `drop`. Events at an end of a flow are `send` and `receive`
+        /// for packets with payload, SYN or FIN; `retransmit` instead of `send` for retransmitted payload;
+        /// `acknowledge` when an acknowledgement reaches the sender of the data; and `sack` for each SACK block of this
+        /// acknowledgement.
         event: Word(u32),
         /// Number of the flow.
         flow: Whole(u64),
-        /// Whether the packet travels from the receiver of the data to the sender, like acknowledgements and requests.
+        /// Whether the packet travels from the receiver of the data to the sender, as acknowledgements and requests do.
         backward: Truth(bool),
-        /// First payload byte of the packet, or the number of a datagram. For `acknowledge`, the next byte that the
-        /// receiver expects; for `sack`, the first byte of the block.
+        /// Sequence number of the packet's first payload byte, or the number of the datagram. For `acknowledge`, the
+        /// next byte that the receiver expects; for `sack`, the first byte of the SACK block.
         sequence_bytes: Whole(u64),
-        /// Payload bytes of the packet, or bytes of the block for `sack`; 0 for `acknowledge`.
+        /// Number of payload bytes of the packet; for `sack`, number of bytes in the SACK block; for `acknowledge`, 0.
         payload_bytes: Whole(u64),
-        /// Bytes on the wire.
+        /// Length of the packet, in bytes.
         size_bytes: Whole(u64),
-        /// Acknowledgement number: the next byte that the packet's sender expects; missing if the packet acknowledges
-        /// nothing.
+        /// Acknowledgement number, which is the next byte that the packet's sender expects; missing if the packet
+        /// contains no acknowledgement.
         ack_bytes: MaybeWhole(Option<u64>),
-        /// TCP flags, added up as in the header: FIN 1, SYN 2, PSH 8, ACK 16, ECE 64, CWR 128; missing for datagrams.
+        /// Sum of the values of the TCP flags that are set: FIN 1, SYN 2, PSH 8, ACK 16, ECE 64, CWR 128; missing for
+        /// datagrams.
         flags: MaybeWhole(Option<u64>),
-        /// ECN codepoint of the packet at this time: `not-ect`, `ect-1`, `ect-0` or `ce`.
+        /// ECN codepoint of the packet at the time of the event: `not-ect`, `ect-1`, `ect-0` or `ce`.
         ecn: Word(u32),
-        /// Queued packets after the event; missing for `deliver`, at the ends of flows, and at links that are not
-        /// listed in `record.packets`.
+        /// Number of queued packets after the event; missing for `deliver`, for events at the ends of flows, and for
+        /// events at links that are not listed in `record.packets`.
         length_packets: MaybeWhole(Option<u64>),
         /// Value of the discipline's variable `average` after the event; missing if `length_packets` is missing, and if
         /// the discipline has no such variable.
@@ -258,30 +270,30 @@ table! {
 }
 
 table! {
-    /// A managed link, measured from the end of the warm-up to the end of the run.
+    /// Counters of a managed link from the end of the warm-up to the end of the run.
     LinkRow as "links" {
         /// Name of the link.
         link: Word(u32),
-        /// Rate. If the rate varies, the mean of the rate at which the link could send in the measured time.
+        /// Rate of the link. If the rate varies, the mean rate at which the link could send after the warm-up.
         rate_bps: Real(f64),
-        /// Packets that arrived, including dropped packets.
+        /// Number of packets that arrived, including dropped packets.
         arrivals: Whole(u64),
-        /// Bytes that arrived.
+        /// Number of bytes that arrived.
         arrived_bytes: Whole(u64),
-        /// Packets sent.
+        /// Number of packets that the link sent.
         departures: Whole(u64),
-        /// Bytes sent.
+        /// Number of bytes that the link sent.
         departed_bytes: Whole(u64),
-        /// Packets dropped by the queue or lost on the link after their transmission.
+        /// Number of packets that the queue dropped, or that were lost on the link after their transmission.
         drops: Whole(u64),
-        /// Packets marked.
+        /// Number of packets that the queue marked.
         marks: Whole(u64),
-        /// Share of the measured time in which the link was sending. If the rate varies, the bytes sent relative to the
-        /// bytes that could have been sent.
+        /// Share of the time after the warm-up in which the link was sending. If the rate varies, the number of sent
+        /// bytes divided by the number of bytes that the link could have sent.
         utilisation: Real(f64),
-        /// Drops per arrival.
+        /// Number of drops divided by the number of arrivals.
         drop_fraction: Real(f64),
-        /// Marks per arrival.
+        /// Number of marks divided by the number of arrivals.
         mark_fraction: Real(f64),
         /// Time average of the number of queued packets.
         mean_queue_packets: Real(f64),
@@ -293,25 +305,25 @@ table! {
 }
 
 table! {
-    /// A service class of a queue with classes (`htb`), measured from the end of the warm-up to the end of the run.
+    /// Counters of a service class of a queue with classes (`htb`), from the end of the warm-up to the end of the run.
     ClassRow as "classes" {
         /// Link of the queue.
         link: Word(u32),
         /// Name of the class.
         class: Word(u32),
-        /// Packets that arrived, including dropped packets.
+        /// Number of packets that arrived, including dropped packets.
         arrivals: Whole(u64),
-        /// Packets that departed.
+        /// Number of packets that departed.
         departures: Whole(u64),
-        /// Bytes that departed.
+        /// Number of bytes that departed.
         departed_bytes: Whole(u64),
-        /// Bytes of `departed_bytes` that were borrowed from another class.
+        /// Number of bytes in `departed_bytes` that the class sent with bandwidth borrowed from another class.
         borrowed_bytes: Whole(u64),
-        /// Packets dropped.
+        /// Number of packets that were dropped.
         drops: Whole(u64),
-        /// Drops per arrival.
+        /// Number of drops divided by the number of arrivals.
         drop_fraction: Real(f64),
-        /// Rate at which the class sent.
+        /// Mean rate at which the class sent.
         throughput_bps: Real(f64),
         /// Time average of the number of queued packets.
         mean_queue_packets: Real(f64),
@@ -321,27 +333,28 @@ table! {
 }
 
 table! {
-    /// Data that the client of a program sent: the reverse direction of a flow whose forward direction is in `flows`.
+    /// Data that the client of a program sent, which is the reverse direction of a flow in the table `flows`.
     ///
-    /// Only live runs with workloads of the kind `program` have this table. Counts begin after the warm-up.
+    /// Only live runs with workloads of the kind `program` have this table. Counts exclude the warm-up.
     FromClientRow as "from_client" {
         /// Number of the flow.
         flow: Whole(u64),
         /// Workload of the flow.
         traffic: Word(u32),
-        /// Unique payload bytes received in order after the warm-up (datagrams: bytes received).
+        /// Number of different payload bytes that were received in order after the warm-up; for datagrams, the number
+        /// of received bytes.
         delivered_bytes: Whole(u64),
-        /// `delivered_bytes` in bits per second of measured time.
+        /// `delivered_bytes` divided by the time after the warm-up, in bits per second.
         goodput_bps: Real(f64),
-        /// Packets that the client sent, including acknowledgements.
+        /// Number of packets that the client sent, including acknowledgements.
         packets_sent: Whole(u64),
-        /// Packets of `packets_sent` that queues dropped.
+        /// Number of packets in `packets_sent` that queues dropped.
         packets_dropped: Whole(u64),
-        /// Packets of `packets_sent` that queues marked.
+        /// Number of packets in `packets_sent` that queues marked.
         packets_marked: Whole(u64),
-        /// Data segments retransmitted.
+        /// Number of retransmitted data segments.
         retransmitted: Whole(u64),
-        /// Datagrams received after the warm-up; missing for connections.
+        /// Number of datagrams received after the warm-up; missing for connections.
         datagrams_received: MaybeWhole(Option<u64>),
         /// Mean one-way delay of the datagrams received after the warm-up; missing for connections.
         mean_delay_s: MaybeReal(Option<f64>),
@@ -361,7 +374,7 @@ pub fn catalog() -> Vec<TableDoc> {
         PacketRow::DOC,
         LinkRow::DOC,
         ClassRow::DOC,
-        // Not every run has this table, so its name has a prefix, like the tables of other levels.
+        // Only some runs have this table, so the name has a prefix, as the names of tables of other levels have.
         TableDoc { name: "live.from_client", ..FromClientRow::DOC },
     ]
 }

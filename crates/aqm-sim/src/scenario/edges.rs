@@ -1,4 +1,4 @@
-//! The edges of a scenario: their nodes, and their state in a run.
+//! The edges of a scenario: the nodes of the edges, and the state of the edges in a run.
 
 use std::collections::BTreeSet;
 
@@ -17,17 +17,17 @@ pub(crate) struct EdgeSpec {
 }
 
 impl EdgeSpec {
-    /// Builds the edge with its own random stream.
+    /// Builds the edge. The edge has its own random stream.
     fn build(&self, streams: Streams) -> Result<Box<dyn Edge>, ConfigErrors> {
         let rng = streams.named(&format!("edge/{}", self.node), 0);
         self.config.build(rng).map_err(|errors| errors.within(&format!("edges.{}", self.node)))
     }
 }
 
-/// The number of an edge in a hop has one byte.
+/// Maximum number of edges. A hop stores the number of an edge in one byte.
 const MAX_EDGES: usize = u8::MAX as usize;
 
-/// Reads the tables of edges by node. The nodes are checked if the `links` are known.
+/// Parses the tables of edges, by node. If `links` is known, also checks that the nodes exist.
 pub(crate) fn read_edges(tables: Value, links: Option<&[LinkSpec]>) -> Result<Vec<EdgeSpec>, ConfigErrors> {
     let Value::Object(tables) = tables else {
         return Err(ConfigError::at("", "must be a table").into());
@@ -47,8 +47,8 @@ pub(crate) fn read_edges(tables: Value, links: Option<&[LinkSpec]>) -> Result<Ve
     errors.finish(edges)
 }
 
-/// Returns the edges of the scenario, or an edge at every node with hosts if a queue needs classes and the scenario
-/// names no edges. The second value tells whether edges were added.
+/// Returns the edges of the scenario. If a queue needs classes and the scenario has no edges, returns an edge at every
+/// node with hosts. The second value is true if edges were added.
 pub(crate) fn place_edges(
     mut edges: Vec<EdgeSpec>,
     links: &[LinkSpec],
@@ -67,22 +67,22 @@ pub(crate) fn place_edges(
     Ok((edges, added))
 }
 
-/// Returns the position of the edge at a node plus one, or 0 if there is none.
+/// Returns the position of the edge at a node plus one, or 0 if the node has no edge.
 pub(crate) fn edge_at(edges: &[EdgeSpec], node: &str) -> u8 {
     edges.iter().position(|edge| edge.node == node).map_or(0, |index| index as u8 + 1)
 }
 
-/// The edges of a scenario in its order. Each run clones the newly built edges.
+/// The edges of a scenario, in the order of the scenario. Each run clones the edges in their initial state.
 #[derive(Clone)]
 pub(crate) struct Edges(Vec<Box<dyn Edge>>);
 
 impl Edges {
-    /// Builds every edge. Invalid parameters are reported to `errors`.
+    /// Builds all edges, and reports invalid parameters to `errors`.
     pub(crate) fn new(specs: &[EdgeSpec], streams: Streams, errors: &mut ErrorCollector) -> Self {
         Self(specs.iter().filter_map(|spec| errors.take(spec.build(streams))).collect())
     }
 
-    /// Returns the class of `packet` after the edge with this `number`, counted from one.
+    /// Returns the class that the edge with this `number`, counted from one, assigns to `packet`.
     ///
     /// The packet is passed by value, so that runs without edges can keep their packets in registers.
     #[cold]
@@ -90,7 +90,7 @@ impl Edges {
         self.0[usize::from(number) - 1].classify(&packet, now)
     }
 
-    /// Returns each edge, by position.
+    /// Returns the edges in the order of their positions.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Box<dyn Edge>> {
         self.0.iter_mut()
     }

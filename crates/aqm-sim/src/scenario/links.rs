@@ -1,4 +1,4 @@
-//! The links between routers in a scenario, given as a dumbbell or as a graph, and the access links of hosts.
+//! The links between routers in a scenario, which describes a dumbbell or a graph, and the access links of hosts.
 
 use std::fmt;
 
@@ -17,8 +17,8 @@ parameters! {
     /// The link of a dumbbell from the node `left` to the node `right`, and its queue.
     ///
     /// The sections `transmitter` and `channel` describe further properties of the link. The reverse link is named
-    /// `bottleneck-back`. It has the same rate and delay and a queue that never drops, unless a table
-    /// `bottleneck.reverse` describes it.
+    /// `bottleneck-back`. Unless a table `bottleneck.reverse` describes the reverse link, the reverse link has the same
+    /// rate and delay as the bottleneck and a queue that never drops.
     pub struct Bottleneck {
         /// Rate of the link.
         pub rate: Rate = Rate::from_bps(10_000_000), "SHRED conversation, slide 17";
@@ -30,22 +30,22 @@ parameters! {
 parameters! {
     /// The reverse link of a dumbbell, from the node `right` to the node `left`, which carries acknowledgements.
     ///
-    /// If it has a `queue`, it is a managed link named `bottleneck-back`, to which the sections `transmitter` and
-    /// `channel` apply, too. Without a `queue`, it never drops.
+    /// If the table has a key `queue`, the reverse link is a managed link named `bottleneck-back`, and the keys of the
+    /// sections `transmitter` and `channel` may also be set. Without a `queue`, the reverse link never drops packets.
     pub struct Reverse {
-        /// Rate of the reverse link; by default, the rate of the bottleneck.
+        /// Rate of the reverse link. The default is the rate of the bottleneck.
         pub rate: Option<Rate> = None, "aqmlab's choice: links are symmetric by default";
-        /// One-way propagation delay; by default, the delay of the bottleneck.
+        /// One-way propagation delay of the reverse link. The default is the delay of the bottleneck.
         pub delay: Option<Span> = None, "aqmlab's choice: links are symmetric by default";
     }
 }
 
 parameters! {
-    /// The access links between hosts and their router, in each direction.
+    /// The access links between each host and its router, in both directions.
     ///
-    /// Their queues never drop.
+    /// The queues of access links never drop packets.
     pub struct Access {
-        /// Rate of an access link.
+        /// Rate of each access link.
         pub rate: Rate = Rate::from_bps(100_000_000), "SHRED conversation, slide 17";
         /// One-way propagation delay.
         pub delay: Span = Span::from_millis(1), "SHRED conversation, slide 17";
@@ -56,21 +56,21 @@ parameters! {
 #[derive(Clone, Debug)]
 pub(crate) struct LinkSpec {
     pub(crate) name: String,
-    /// Path of the link's queue in the scenario, for error messages.
+    /// Path of the link's queue in the scenario, used in error messages.
     pub(crate) queue_path: String,
     pub(crate) from: String,
     pub(crate) to: String,
     pub(crate) rate: Rate,
     pub(crate) delay: Span,
-    /// The queue; `None` if the link never drops.
+    /// The queue; `None` if the link never drops packets.
     pub(crate) queue: Option<Queue>,
-    /// Properties that only a link with a queue has.
+    /// Properties that only a link with a queue can have.
     pub(crate) extras: LinkExtras,
 }
 
-/// Properties of a link other than a constant rate and a constant delay: the keys in the scenario, and the objects
-/// built from them. A constant link has neither a service nor impairments. A link with a service always has
-/// impairments.
+/// Properties of a link other than a constant rate and a constant delay. The structure contains the keys of the
+/// scenario and the objects built from the keys. A constant link has neither a service nor impairments. A link with a
+/// service always has impairments.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LinkExtras {
     keys: Map<String, Value>,
@@ -79,7 +79,7 @@ pub(crate) struct LinkExtras {
 }
 
 impl LinkSpec {
-    /// Returns the transmitter of a run with a random stream from `streams`.
+    /// Returns the transmitter for a run. Its random numbers are from a stream of `streams`.
     pub(crate) fn transmitter(&self, streams: &Streams) -> Transmitter {
         match &self.extras.service {
             None => Transmitter::constant(self.rate),
@@ -87,7 +87,7 @@ impl LinkSpec {
         }
     }
 
-    /// Returns the channel of a run with random streams from `streams`.
+    /// Returns the channel for a run. Its random numbers are from streams of `streams`.
     pub(crate) fn channel(&self, streams: &Streams) -> Channel {
         match &self.extras.impairments {
             None => Channel::constant(self.delay),
@@ -100,7 +100,7 @@ impl LinkSpec {
         streams.named(&format!("outages/{}", self.name), 0)
     }
 
-    /// Returns the minimum time from the end of a transmission to the arrival.
+    /// Returns the minimum time from the end of a packet's transmission to the packet's arrival.
     pub(crate) fn least_delay(&self) -> Span {
         self.extras.impairments.as_ref().map_or(self.delay, Impairments::least_delay)
     }
@@ -115,12 +115,12 @@ impl LinkSpec {
         self.extras.service.iter().flat_map(Service::rate_steps)
     }
 
-    /// Whether packets may arrive at the far end in a different order than they were sent.
+    /// Returns whether packets may arrive at the far end in a different order than they were sent.
     pub(crate) fn reorders(&self) -> bool {
         self.extras.impairments.as_ref().is_some_and(Impairments::reorders)
     }
 
-    /// Returns the rate, delay, queue and further properties in the form of a scenario.
+    /// Returns the rate, delay, queue and further properties in the format of a scenario.
     pub(crate) fn to_value(&self) -> Value {
         let mut value = json!({ "rate": self.rate, "delay": self.delay });
         for (key, extra) in &self.extras.keys {
@@ -133,7 +133,8 @@ impl LinkSpec {
     }
 }
 
-/// The queue of a managed link: its parameters, and the discipline built from them, which each run clones.
+/// The queue of a managed link: the parameters, and the discipline that is built from the parameters. Each run clones
+/// the discipline.
 #[derive(Clone)]
 pub(crate) struct Queue {
     pub(crate) config: aqm_queue::Config,
@@ -146,7 +147,8 @@ impl Queue {
         Ok(Self { config, prototype })
     }
 
-    /// Returns the discipline of a run on the link `name`. Its random initial state is drawn from a separate stream.
+    /// Returns the discipline for a run on the link `name`. The random initial state of the discipline is drawn from a
+    /// separate stream.
     pub(crate) fn for_run(&self, name: &str, streams: &Streams) -> Box<dyn QueueDiscipline> {
         let mut discipline = self.prototype.clone();
         discipline.on_start(&mut streams.named(&format!("queue-start/{name}"), 0));
@@ -160,12 +162,12 @@ impl fmt::Debug for Queue {
     }
 }
 
-/// The node of a dumbbell from which data are sent.
+/// The node of a dumbbell at which data enter the network.
 pub(crate) const LEFT: &str = "left";
-/// The node of a dumbbell to which data are sent.
+/// The node of a dumbbell at which data leave the network.
 pub(crate) const RIGHT: &str = "right";
 
-/// The links of a scenario in its order.
+/// The links of a scenario, in the order of the scenario.
 pub(crate) struct Links {
     pub(crate) all: Vec<LinkSpec>,
     /// Whether the scenario has a `bottleneck` instead of `links`.
@@ -173,7 +175,7 @@ pub(crate) struct Links {
 }
 
 impl Links {
-    /// Reads the links of a scenario. Returns `None` if no links can be read.
+    /// Parses the links of a scenario. Returns `None` if no link can be parsed.
     pub(crate) fn take_from(scenario: &mut TableReader, reader: &LinkReader<'_>) -> Option<Self> {
         let bottleneck = scenario.value("bottleneck").filter(|table| !table.is_null());
         let graph = scenario.value("links").filter(|links| *links != json!({}));
@@ -185,11 +187,12 @@ impl Links {
                 (false, read_graph(tables, reader).map_err(|errors| errors.within("links")))
             }
             (None, None) => {
-                let problem = "is missing: write a table `[bottleneck]`, or a table `[links.NAME]` for each link of a graph";
+                let problem = "is missing: add a table `[bottleneck]`, or a table `[links.NAME]` for each link \
+                               of a graph";
                 (true, Err(ConfigError::at("bottleneck", problem).into()))
             }
             (Some(_), Some(_)) => {
-                let problem = "must not be combined with `bottleneck`: write one of them";
+                let problem = "must not be combined with `bottleneck`: set either `links` or `bottleneck`";
                 (true, Err(ConfigError::at("links", problem).into()))
             }
         };
@@ -197,12 +200,12 @@ impl Links {
     }
 }
 
-/// Returns the links with a queue discipline, with their numbers.
+/// Returns the links that have a queue discipline, with the number and the queue of each link.
 pub(crate) fn managed(links: &[LinkSpec]) -> impl Iterator<Item = (usize, &LinkSpec, &Queue)> {
     links.iter().enumerate().filter_map(|(number, link)| Some((number, link, link.queue.as_ref()?)))
 }
 
-/// Returns the numbers of the links with a queue discipline.
+/// Returns the numbers of the links that have a queue discipline.
 pub(crate) fn managed_numbers(links: &[LinkSpec]) -> Vec<u32> {
     managed(links).map(|(number, ..)| number as u32).collect()
 }
@@ -217,7 +220,7 @@ pub(crate) fn files_of(scenario: &Value) -> impl Iterator<Item = &str> {
     tables.flat_map(move |table| paths.map(|path| table.pointer(path))).flatten().filter_map(Value::as_str)
 }
 
-/// Inputs for reading links.
+/// Inputs for parsing links.
 pub(crate) struct LinkReader<'a> {
     /// Contents of files by name.
     pub(crate) files: &'a Files,
@@ -225,7 +228,7 @@ pub(crate) struct LinkReader<'a> {
     pub(crate) duration: Span,
 }
 
-/// The parsed table of a link, without its ends.
+/// The parsed table of a link, without the nodes at its ends.
 struct LinkTable {
     rate: Option<Value>,
     delay: Option<Value>,
@@ -234,7 +237,7 @@ struct LinkTable {
     channel: channel::Config,
 }
 
-/// A link built from its table, without its ends.
+/// A link built from its table, without the nodes at its ends.
 struct Link {
     rate: Rate,
     delay: Span,
@@ -243,7 +246,7 @@ struct Link {
 }
 
 impl LinkTable {
-    /// Reads the table of a link; `queue` reads its queue.
+    /// Parses the table of a link. The function `queue` parses the queue of the link.
     fn take_from(
         table: &mut TableReader,
         queue: impl FnOnce(&mut TableReader) -> Option<aqm_queue::Config>,
@@ -255,16 +258,16 @@ impl LinkTable {
         Self { rate, delay, queue, transmitter, channel }
     }
 
-    /// Reports an error if the link has further properties but no queue.
+    /// Reports an error if the link has no queue but has properties other than a constant rate and delay.
     fn check_queue(&self, table: &mut TableReader) {
         let plain = self.transmitter.is_constant() && self.channel.is_plain();
-        let problem = "is missing: a link without a queue has a constant rate and delay; write a table with a `kind`, \
-                       or leave out the other keys";
+        let problem = "is missing: a link without a queue has a constant rate and delay; add a table with a `kind`, \
+                       or remove the other keys";
         table.check(plain || self.queue.is_some(), "queue", problem);
     }
 
-    /// Builds the link. A missing rate or delay is taken from `defaults`. If the transmitter determines its rate over
-    /// time, its mean rate precedes the default. Errors are reported to `table`.
+    /// Builds the link. A missing rate or delay is taken from `defaults`. However, if the transmitter's keys determine
+    /// the rate over time, a missing rate is the mean of this rate. Errors are reported to `table`.
     fn build(
         self,
         defaults: (Option<Rate>, Option<Span>),
@@ -275,16 +278,16 @@ impl LinkTable {
         let schedule = table.note(transmitter.schedule(|name| reader.files.get(name).map(String::as_str)));
         let mean = schedule.as_ref().and_then(|schedule| schedule.mean_rate(reader.duration));
         let problem =
-            "is missing, and the mean rate of the link is below 16bps: write a rate, for example \"10Mbps\"";
+            "is missing, and the mean rate of the link is below 16bps: set a rate, for example \"10Mbps\"";
         table.check(rate.is_some() || mean != Some(Rate::default()), "rate", problem);
         let rate = read_or(
             rate,
             mean.or(defaults.0),
             "rate",
-            "write the rate of the link, for example \"10Mbps\"",
+            "set the rate of the link, for example \"10Mbps\"",
             table,
         );
-        let remedy = "write the propagation delay of the link, for example \"10ms\"";
+        let remedy = "set the propagation delay of the link, for example \"10ms\"";
         let delay = read_or(delay, defaults.1, "delay", remedy, table);
         let keys = extra_keys(&transmitter, &channel);
         let rate = rate.filter(|&rate| rate != Rate::default());
@@ -297,15 +300,16 @@ impl LinkTable {
         });
         let instant = service.as_ref().is_some_and(Service::takes_no_time);
         let least = impairments.as_ref().map(Impairments::least_delay);
-        let problem = "must be more than 0s, because a packet may depart at the opportunity at which its service begins";
+        let problem = "must be greater than zero, because a packet may depart at the instant at which its \
+                       service begins";
         table.check(!instant || least != Some(Span::ZERO), "delay", problem);
         let impairments = impairments.filter(|_| service.is_some() || !channel.is_plain());
         Some(Link { rate: rate?, delay: delay?, queue, extras: LinkExtras { keys, service, impairments } })
     }
 }
 
-/// Reads the value of `key`, or returns the `default` if there is no value. A missing value is reported with its
-/// remedy.
+/// Parses the value of `key`. If the value is missing, returns `default`; if `default` is `None`, reports an error with
+/// the remedy.
 fn read_or<T: Parameter>(
     written: Option<Value>,
     default: Option<T>,
@@ -322,7 +326,7 @@ fn read_or<T: Parameter>(
     }
 }
 
-/// Returns the keys of a link other than those of a constant link, in the form of a scenario.
+/// Returns the keys that a constant link does not have, in the format of a scenario.
 fn extra_keys(transmitter: &transmitter::Config, channel: &channel::Config) -> Map<String, Value> {
     let tables = [json!(transmitter), json!(channel)];
     let keys = tables.into_iter().flat_map(|table| match table {
@@ -335,7 +339,7 @@ fn extra_keys(transmitter: &transmitter::Config, channel: &channel::Config) -> M
 fn read_dumbbell(table: Value, reader: &LinkReader<'_>) -> Result<Vec<LinkSpec>, ConfigErrors> {
     let mut table = TableReader::new(table)?;
     let remedy = format!(
-        "write a table `[bottleneck.queue]` with a `kind`; available: {}",
+        "add a table `[bottleneck.queue]` with a `kind`; available: {}",
         aqm_queue::Config::NAMES.join(", ")
     );
     let parsed = LinkTable::take_from(&mut table, |table| table.require("queue", &remedy));
@@ -359,7 +363,7 @@ fn read_dumbbell(table: Value, reader: &LinkReader<'_>) -> Result<Vec<LinkSpec>,
     }))
 }
 
-/// Reads the reverse link in a table `reverse`, whose default rate and delay are those of the forward link.
+/// Parses the table `reverse` of a link. The default rate and delay of the reverse link are those of the forward link.
 fn read_reverse(table: Value, forward: (Rate, Span), reader: &LinkReader<'_>) -> Result<Link, ConfigErrors> {
     let mut table = TableReader::new(table)?;
     let parsed = LinkTable::take_from(&mut table, |table| table.take("queue").flatten());
@@ -369,7 +373,7 @@ fn read_reverse(table: Value, forward: (Rate, Span), reader: &LinkReader<'_>) ->
 }
 
 impl Link {
-    /// Returns the link from one node to another, with its name and the path of its queue.
+    /// Returns the specification of this link between the nodes `from` and `to`.
     fn between(self, from: &str, to: &str, [name, queue_path]: [&str; 2]) -> LinkSpec {
         let Self { rate, delay, queue, extras } = self;
         LinkSpec {
@@ -391,7 +395,7 @@ fn read_graph(tables: Value, reader: &LinkReader<'_>) -> Result<Vec<LinkSpec>, C
     let mut errors = ErrorCollector::default();
     for (number, link) in links.iter().enumerate() {
         let unique = links[..number].iter().all(|other| other.name != link.name);
-        let problem = "is also the name of the reverse link of a link with `both_ways`: choose another name";
+        let problem = "is also the name of the reverse link of a link with `both_ways`: use another name";
         errors.check(unique, link.name.as_str(), problem);
     }
     errors.check(
@@ -402,11 +406,11 @@ fn read_graph(tables: Value, reader: &LinkReader<'_>) -> Result<Vec<LinkSpec>, C
     errors.finish(links)
 }
 
-/// Reads a link of a graph, and adds the reverse link if `both_ways` is set.
+/// Parses a link of a graph. If `both_ways` is true, also returns the reverse link.
 fn read_link(name: &str, table: Value, reader: &LinkReader<'_>) -> Result<Vec<LinkSpec>, ConfigErrors> {
     let mut table = TableReader::new(table)?;
-    let from = table.require::<String>("from", "write the name of the router from which the link leads");
-    let to = table.require::<String>("to", "write the name of the router to which the link leads");
+    let from = table.require::<String>("from", "set the name of the router at which the link starts");
+    let to = table.require::<String>("to", "set the name of the router at which the link ends");
     let parsed = LinkTable::take_from(&mut table, |table| table.take("queue").flatten());
     parsed.check_queue(&mut table);
     let link = parsed.build((None, None), &mut table, reader);

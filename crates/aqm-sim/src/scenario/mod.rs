@@ -1,4 +1,4 @@
-//! The complete scenario. Each section is read by the module that owns its parameters.
+//! The complete scenario at packet level. The module that owns the parameters of a section also parses the section.
 
 pub(crate) mod edges;
 pub(crate) mod links;
@@ -30,7 +30,8 @@ pub(crate) struct Scenario {
     pub(crate) warm_up: Span,
     /// Seed of the random streams.
     pub(crate) seed: u64,
-    /// Number of the random draws of routers and hosts for this seed. The draws of traffic do not depend on it.
+    /// Number that selects the random streams of routers and hosts for this seed. The random streams of traffic do not
+    /// depend on this number.
     draws: u64,
     pub(crate) reverse_ties: bool,
     dumbbell: bool,
@@ -38,22 +39,22 @@ pub(crate) struct Scenario {
     access: Access,
     /// Maximum processing time of a packet at a host.
     pub(crate) jitter: Span,
-    /// Bytes of the link header in each packet.
+    /// Length of the link header of each packet.
     pub(crate) link_header: Size,
     pub(crate) tcp: Tcp,
     pub(crate) traffic: Vec<Traffic>,
     pub(crate) edges: Vec<EdgeSpec>,
-    /// Whether the edges were added, because a queue needs classes and the scenario names no edges.
+    /// Whether the edges were added because a queue needs classes and the scenario has no edges.
     pub(crate) edges_added: bool,
     queues: BTreeMap<String, aqm_queue::Config>,
     pub(crate) record: Record,
     pub(crate) files: Arc<Files>,
 }
 
-/// The value of `level` for scenarios at packet level.
+/// The value of the key `level` that selects the packet level.
 pub(crate) const PACKET: &str = "packet";
 
-/// The keys of a scenario other than `level`.
+/// The keys of a scenario, except `level`.
 pub(crate) const KEYS: &[&str] = &[
     "duration",
     "warm_up",
@@ -72,17 +73,16 @@ pub(crate) const KEYS: &[&str] = &[
 ];
 
 impl Scenario {
-    /// Reads the sections of a scenario. Also returns its `host.jitter`. Returns `None` if too much is missing to
-    /// continue. Errors are reported to the reader.
+    /// Parses the sections of a scenario. Also returns the scenario's `host.jitter`. Returns `None` if essential
+    /// sections are missing. Errors are reported to `table`.
     pub(crate) fn take_from(table: &mut TableReader, files: Files) -> Option<(Self, Option<Span>)> {
         let level = table.value(LEVEL);
         table.check(level.is_none_or(|level| level == PACKET), LEVEL, "must be `packet`");
-        let duration =
-            table.require::<Span>("duration", "write the duration of the run, for example \"60s\"");
+        let duration = table.require::<Span>("duration", "set the duration of the run, for example \"60s\"");
         table.check(
             duration.is_none_or(|duration| !duration.is_zero()),
             "duration",
-            "must be more than 0s (got 0s)",
+            "must be greater than zero (got 0s)",
         );
         let warm_up = table.take("warm_up").unwrap_or(Span::ZERO);
         if let Some(duration) = duration.filter(|duration| !duration.is_zero()) {
@@ -109,14 +109,14 @@ impl Scenario {
         let tcp = Tcp::read(tcp_table.clone());
         let tcp_errors = tcp.as_ref().err().cloned();
         let tcp = table.note(tcp.map_err(|errors| errors.within("tcp")));
-        // Values of another table can be checked only if that table could be read.
+        // References to another table can be checked only if that table could be parsed.
         let dumbbell = links.as_ref().map(|links| links.dumbbell);
         let common = Common { dumbbell, access: &access, tcp: &tcp_table, tcp_errors: tcp_errors.as_ref() };
         let tables = table.value("traffic").filter(|traffic| *traffic != json!({}));
         table.check(
             tables.is_some(),
             "traffic",
-            "is missing: write a table `[traffic.NAME]` for each workload",
+            "is missing: add a table `[traffic.NAME]` for each workload",
         );
         let read = |name: &str, one: Value| Traffic::read(name, one, &common);
         let traffic = tables.and_then(|tables| {
@@ -127,7 +127,8 @@ impl Scenario {
         let edges = table.take_with("edges", |tables| read_edges(tables, all_links)).unwrap_or_default();
         let queues = table.take_each("queues", |_, one| {
             let config = aqm_queue::Config::read(one)?;
-            // An alternative replaces the queues of managed links.
+            // The alternatives in `queues` replace the queue of a managed link, so they are checked with the first
+            // managed link.
             if let Some((_, link, _)) = managed(all_links.unwrap_or_default()).next() {
                 Queue::new(config.clone(), link.rate)?;
             }
@@ -161,7 +162,8 @@ impl Scenario {
         Some((scenario, host.jitter))
     }
 
-    /// Announces to the queues the meaning of labels. The label of a packet is the position of its workload.
+    /// Passes the meaning of packet labels to the queues. The label of a packet is the position of the packet's
+    /// workload.
     fn announce_labels(&mut self) {
         for queue in self.links.iter_mut().filter_map(|link| link.queue.as_mut()) {
             for (position, one) in self.traffic.iter().enumerate() {
@@ -183,14 +185,14 @@ impl Scenario {
         one.tcp.as_ref().unwrap_or(&self.tcp)
     }
 
-    /// Returns the names of the files to which a scenario in this form refers.
+    /// Returns the names of the files to which a scenario refers. `value` is the scenario as a JSON value.
     pub(crate) fn files_of(value: &Value) -> Vec<String> {
         let tables = value.get("traffic").and_then(Value::as_object);
         let of_traffic = tables.into_iter().flat_map(|t| t.values()).filter_map(|t| t.get("file")?.as_str());
         of_traffic.chain(links::files_of(value)).map(str::to_owned).collect()
     }
 
-    /// Returns the scenario with all defaults filled in. Reading the result yields the same scenario.
+    /// Returns the scenario with all defaults filled in, as a JSON value. Parsing this value yields the same scenario.
     pub(crate) fn to_value(&self) -> Value {
         let named = self.queues.iter().map(|(name, queue)| (name.clone(), queue.to_value()));
         let mut value = json!({
@@ -211,7 +213,8 @@ impl Scenario {
         if self.dumbbell {
             let [forward, back] = [&self.links[0], &self.links[1]];
             value["bottleneck"] = forward.to_value();
-            // A reverse link equal to the forward link is not written, so that the name of the result does not change.
+            // A reverse link that is equal to the forward link is omitted, so that the digest of the scenario does not
+            // change.
             if back.queue.is_some() || (back.rate, back.delay) != (forward.rate, forward.delay) {
                 value["bottleneck"]["reverse"] = back.to_value();
             }
@@ -253,13 +256,13 @@ impl Scenario {
     }
 }
 
-/// No link adds a longer header to a packet.
+/// Maximum length of a link header. No real link has a longer header.
 const MAX_LINK_HEADER: Size = Size::from_bytes(256);
 
 /// Length of the IPv4 and TCP headers in bytes.
 const IP_AND_TCP: u64 = 40;
 
-/// Checks that every TCP length has room for the link header that it includes.
+/// Checks that every TCP length is large enough for the link header, which the length includes.
 fn check_headers(table: &mut TableReader, link_header: Size, tcp: &Tcp, traffic: &[Traffic]) {
     if link_header.bytes() == 0 {
         return;

@@ -1,5 +1,5 @@
-//! A plan: a scenario that was read successfully. It owns the topology, queue disciplines, edges and workloads, and
-//! each run clones them. A run therefore cannot fail.
+//! A plan: a scenario that was parsed successfully. A plan owns the topology, queue disciplines, edges and workloads,
+//! and each run clones these objects. A run therefore cannot fail.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,30 +16,30 @@ use crate::scenario::links::managed;
 use crate::scenario::topology::Topology;
 use crate::scenario::traffic::{Tcp, Traffic};
 
-/// A scenario at packet level, ready to run.
+/// A checked scenario at packet level that is ready to run.
 #[derive(Clone)]
 pub struct Plan {
     pub(crate) scenario: Scenario,
     pub(crate) topology: Arc<Topology>,
     pub(crate) edges: Edges,
-    /// By position in the scenario.
+    /// The workloads, by position in the scenario.
     pub(crate) workloads: Vec<Box<dyn Workload>>,
 }
 
 impl Plan {
-    /// Reads and checks a scenario in TOML; `files` contains the contents of the files that the scenario names, by
-    /// name.
+    /// Parses and checks a scenario in TOML. `files` contains the contents of the files to which the scenario refers,
+    /// by name.
     ///
     /// # Errors
-    /// Every invalid field, and what is allowed.
+    /// Returns every invalid field with the allowed values.
     pub fn of_toml(text: &str, files: Files) -> Result<Self, ConfigErrors> {
         Self::of_value(toml_value(text)?, files)
     }
 
-    /// Reads and checks a scenario in the form of a JSON value.
+    /// Parses and checks a scenario that is given as a JSON value.
     ///
     /// # Errors
-    /// Every invalid field, and what is allowed.
+    /// Returns every invalid field with the allowed values.
     pub fn of_value(value: Value, files: Files) -> Result<Self, ConfigErrors> {
         let mut table = TableReader::new(value)?;
         let scenario = Scenario::take_from(&mut table, files);
@@ -58,7 +58,7 @@ impl Plan {
         Self::with_chance(scenario, Arc::new(topology))
     }
 
-    /// Builds the parts that draw from random streams.
+    /// Builds the parts of the plan that draw from random streams.
     fn with_chance(scenario: Scenario, topology: Arc<Topology>) -> Result<Self, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let edges = Edges::new(&scenario.edges, scenario.chance(), &mut errors);
@@ -80,14 +80,14 @@ impl Plan {
     /// Returns the plan with another seed.
     ///
     /// # Errors
-    /// The scenario does not allow this seed.
+    /// Returns an error if the scenario is invalid with this seed.
     pub fn with_seed(&self, seed: u64) -> Result<Self, ConfigErrors> {
         let mut scenario = self.scenario.clone();
         scenario.seed = seed;
         Self::with_chance(scenario, Arc::clone(&self.topology))
     }
 
-    /// Returns the scenario with all defaults filled in. Reading the result yields the same plan.
+    /// Returns the scenario with all defaults filled in, as a JSON value. Parsing this value yields the same plan.
     pub fn to_value(&self) -> Value {
         self.scenario.to_value()
     }
@@ -115,14 +115,14 @@ impl Plan {
         })
     }
 
-    /// Returns the rate steps of a link in a run, in order of time, or `None` if there is no link with this name.
+    /// Returns the rate steps of a link in order of time, or `None` if no link has this name.
     pub fn rate_steps(&self, link: &str) -> Option<impl Iterator<Item = (Instant, Rate)>> {
         let link = self.scenario.links.iter().find(|one| one.name == link)?;
         let end = Instant::START + self.scenario.duration;
         Some(link.rate_steps().take_while(move |&(at, _)| at < end))
     }
 
-    /// Returns the bytes of the link header in each packet.
+    /// Returns the length of the link header of each packet.
     pub fn link_header(&self) -> Size {
         self.scenario.link_header
     }
@@ -132,7 +132,7 @@ impl Plan {
         self.scenario.record.queue_every
     }
 
-    /// Whether a queue reads the windows of senders.
+    /// Returns whether a queue reads the windows of senders.
     pub fn needs_windows(&self) -> bool {
         managed(&self.scenario.links).any(|(_, _, queue)| queue.config.needs_windows())
     }
@@ -143,12 +143,12 @@ impl Plan {
     }
 }
 
-/// A workload of a plan, for use outside of a simulation.
+/// A workload of a plan, for use outside a simulation.
 #[derive(Clone, Copy)]
 pub struct PlannedWorkload<'a> {
-    /// Name in the scenario.
+    /// Name of the workload in the scenario.
     pub name: &'a str,
-    /// The prototype, which each run clones.
+    /// The workload in its initial state; each run clones this object.
     #[allow(clippy::borrowed_box)] // Only the box can be cloned.
     pub workload: &'a Box<dyn Workload>,
     /// Number of hosts on each side; 1 if the flows share a host.
@@ -159,17 +159,17 @@ pub struct PlannedWorkload<'a> {
     pub sends_datagrams: bool,
     /// The programs, if the workload consists of programs.
     pub programs: Option<Programs<'a>>,
-    /// Reason why the workload can only be simulated, if there is one.
+    /// Reason for which the workload can only be simulated; `None` if the workload can be run live.
     pub simulated_only: Option<&'static str>,
-    /// Bytes of the link header in each packet.
+    /// Length of the link header of each packet.
     pub link_header: Size,
     /// DSCP of the packets.
     pub dscp: u8,
     /// Port number in the packets, if the scenario sets one.
     pub port: Option<u16>,
-    /// TCP configuration, as written.
+    /// TCP configuration, before the checks.
     pub tcp: &'a aqm_tcp::Config,
-    /// TCP configuration, checked.
+    /// TCP configuration, after the checks.
     pub checked_tcp: &'a aqm_tcp::CheckedConfig,
     /// Duration of the run.
     pub duration: Span,
@@ -183,14 +183,14 @@ impl fmt::Debug for Plan {
     }
 }
 
-/// Builds workloads in the context of a scenario.
+/// Inputs for building the workloads of a scenario.
 struct WorkloadBuilder<'a> {
     seed: u64,
     duration: Span,
     topology: &'a Topology,
     files: &'a Files,
     link_header: Size,
-    /// TCP configuration of workloads without their own.
+    /// TCP configuration of the workloads that have no TCP configuration of their own.
     tcp: &'a Tcp,
 }
 
@@ -212,7 +212,7 @@ impl WorkloadBuilder<'_> {
     }
 }
 
-/// The segmentation of transfers by TCP, from which workloads derive their load on the wire.
+/// The rule by which TCP divides transfers into segments. Workloads need this rule to compute their load on the link.
 struct Segments<'a>(&'a aqm_tcp::CheckedConfig);
 
 impl Packetisation for Segments<'_> {

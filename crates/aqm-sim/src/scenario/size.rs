@@ -1,4 +1,5 @@
-//! Refuses scenarios that are too large for any machine, with an estimate of the resources that they would need.
+//! Rejection of scenarios that are too large for any machine. The errors contain an estimate of the resources that a
+//! run would need.
 
 use aqm_net::ErrorCollector;
 
@@ -7,7 +8,7 @@ use crate::scenario::links::managed;
 
 /// Maximum number of packets that a run may send over a link.
 const MAX_PACKETS: f64 = 1e12;
-/// Maximum number of packets on a link at once.
+/// Maximum number of packets that may be on a link at the same time.
 const MAX_IN_FLIGHT: f64 = 1e8;
 const MAX_LINKS: usize = 10_000;
 const MAX_WORKLOADS: usize = 10_000;
@@ -23,14 +24,14 @@ pub(crate) fn check(scenario: &Scenario, errors: &mut ErrorCollector) {
         let packets = per_second * seconds;
         let hours = packets * 2e-7 / 3600.0;
         let problem = format!(
-            "{seconds} s at {} allow for {packets:.0e} packets and need about {hours:.0} hours of computing; \
+            "a run of {seconds} s at {} may send {packets:.0e} packets and need about {hours:.0} hours of computing; \
              at most {MAX_PACKETS:.0e} packets are allowed: shorten `duration` or lower the rate",
             link.peak()
         );
         errors.check(packets <= MAX_PACKETS, link.queue_path.as_str(), problem);
         let in_flight = per_second * link.delay.seconds();
         let problem = format!(
-            "{in_flight:.0e} packets may be on this link at once and need about {:.0} GB of memory; \
+            "{in_flight:.0e} packets may be on this link at the same time and need about {:.0} GB of memory; \
              at most {MAX_IN_FLIGHT:.0e} are allowed: lower the rate or the delay of the link",
             in_flight * 72.0 / 1e9
         );
@@ -54,7 +55,7 @@ pub(crate) fn check(scenario: &Scenario, errors: &mut ErrorCollector) {
     if !scenario.record.queue_every.is_zero() {
         let rows = seconds / scenario.record.queue_every.seconds() * links as f64;
         let problem = format!(
-            "would record {rows:.0e} rows, and at most {MAX_ROWS:.0e} are allowed: sample less often"
+            "would record {rows:.0e} rows, but at most {MAX_ROWS:.0e} rows are allowed: sample less often"
         );
         errors.check(rows <= MAX_ROWS, "record.queue_every", problem);
     }

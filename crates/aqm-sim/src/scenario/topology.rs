@@ -1,5 +1,5 @@
-//! The topology: routers joined by directed links, hosts joined to their router by access links, and static routes with
-//! the fewest links.
+//! The topology. Directed links connect routers, access links connect hosts to their router, and static routes use the
+//! fewest links.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use crate::scenario::edges::{EdgeSpec, edge_at};
 use crate::scenario::links::{LinkSpec, Queue};
 use crate::scenario::traffic::Traffic;
 
-/// Properties that the links of a class have in common. Each link between routers is its own class. Access links with
-/// the same role, rate and delay and the same adjacent link between routers form one class.
+/// Properties that all links of a class have in common. Each link between routers is a class of its own. Access links
+/// form a class if they have the same role, rate, delay and adjacent link between routers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LinkClass {
     pub(crate) rate: Rate,
@@ -23,78 +23,79 @@ pub(crate) struct Hop {
     pub(crate) link: u32,
     /// Index of the link's class.
     pub(crate) class: u16,
-    /// Whether the link leads to the host.
+    /// Whether the link leads to the destination host.
     pub(crate) last: bool,
-    /// Position of the edge before the link plus one; 0 if there is none.
+    /// Position of the edge before the link plus one; 0 if the link has no edge.
     pub(crate) edge: u8,
 }
 
-/// The routes of a workload's flows: the indices of each host's hops in [`Topology::hops`].
+/// The routes of a workload's flows, stored as the indices of each host's hops in [`Topology::hops`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Routes {
     first: u32,
     forward_length: u32,
     length: u32,
     hosts: u32,
-    /// Number of the first host of each side in packets, minus 1.
+    /// The number that packets contain for the first host of each side, minus 1.
     first_hosts: [u32; 2],
 }
 
 impl Routes {
-    /// Returns the host numbers in the packets of a flow between these hosts, by side.
+    /// Returns the host numbers that the packets of a flow contain, by side. `host` is the index of the flow's hosts.
     fn host_numbers(&self, host: u32) -> [u16; 2] {
-        // After 65,535 hosts, numbers repeat; 0 is not used.
+        // If there are more than 65,535 hosts, numbers repeat. The number 0 is not used.
         self.first_hosts.map(|first| ((first + host) % u32::from(u16::MAX)) as u16 + 1)
     }
 
-    /// Returns the first hop of the packets that each end of a flow sends, by sending end.
+    /// Returns the first hop of the packets that each end of a flow sends, by side.
     pub(crate) fn first_hops(&self, host: u32) -> [u32; 2] {
         let forward = self.first + host * self.length;
         [forward, forward + self.forward_length]
     }
 }
 
-/// Links by number, and routes over them. Links between routers come first, in the scenario's order. Access links
-/// follow, sorted by role (from the senders' hosts, to the receivers' hosts, from the receivers' hosts, to the senders'
-/// hosts), rate, delay, workload and host. Links of a class are therefore adjacent, and classes are in the order of
-/// links.
+/// The links of a scenario, by number, and the routes over these links. Links between routers have the lowest numbers,
+/// in the order of the scenario. Access links follow, sorted by role (from the senders' hosts, to the receivers' hosts,
+/// from the receivers' hosts, to the senders' hosts), rate, delay, workload and host. Links of a class therefore have
+/// adjacent numbers, and classes are in the order of link numbers.
 pub(crate) struct Topology {
     pub(crate) link_classes: Vec<LinkClass>,
-    /// By workload.
+    /// Routes of each workload's flows, by workload.
     pub(crate) routes: Vec<Routes>,
-    /// Routes of the first host of each workload, in both directions. The routes of the next host differ in their
-    /// access links, whose numbers follow those of the first host.
+    /// Hops of the first host of each workload, in both directions. The routes of further hosts differ only in the
+    /// access links, whose numbers follow the numbers of the first host's access links.
     of_first_hosts: Vec<Hop>,
-    /// Number of links between routers; access links follow.
+    /// Number of links between routers.
     between_routers: u32,
-    /// Number of routes, counted by the hosts that send data.
+    /// Number of routes, which is the number of hosts that send data.
     route_count: usize,
     slowest: Vec<Rate>,
     slowest_managed: Rate,
 }
 
-/// A larger number of routes counts as many.
+/// Maximum number of routes whose state fits into the cache.
 const CACHED_ROUTES: usize = 1000;
 
-/// Number of roles of access links; the roles follow.
+/// Number of roles of access links.
 const ROLES: usize = 4;
 const FROM_SENDER: usize = 0;
 const TO_RECEIVER: usize = 1;
 const FROM_RECEIVER: usize = 2;
 const TO_SENDER: usize = 3;
 
-/// The access links of a workload with the same role.
+/// The access links of a workload that have the same role.
 struct Block {
     role: usize,
     workload: usize,
     hosts: u64,
     rate: Rate,
     delay: Span,
-    /// The link between routers before or after these access links, if there is one.
+    /// The link between routers that is adjacent to these access links, if any.
     beside: Option<u32>,
 }
 
-/// The routes of a workload between its routers.
+/// The routes of a workload, without access links: the link numbers from the senders' router to the receivers' router
+/// and back.
 struct Path {
     there: Vec<u32>,
     back: Vec<u32>,
@@ -102,7 +103,7 @@ struct Path {
 
 impl Topology {
     /// # Errors
-    /// Every workload without a route.
+    /// Returns an error for every workload without a route.
     pub(crate) fn new(
         routers: &[LinkSpec],
         traffic: &[Traffic],
@@ -124,7 +125,7 @@ impl Topology {
             blocks.extend(beside.into_iter().enumerate().map(block));
         }
         blocks.sort_by_key(|block| (block.role, block.rate, block.delay, block.workload));
-        // By workload and role: the first link of the block, and its class.
+        // The first link of each block and the class of this link, by workload and role.
         let mut access = vec![[(0_u32, 0_u16); ROLES]; paths.len()];
         let (mut next, mut last) = (routers.len() as u32, None);
         for block in &blocks {
@@ -150,7 +151,7 @@ impl Topology {
                 let (link, class) = access[workload][role];
                 Hop { link, class, last, edge: 0 }
             };
-            // The edge at the node of the hosts precedes the first link between routers.
+            // The edge at the hosts' node precedes the first link between routers.
             let between = |node: &str| {
                 let mut edge = edge_at(edges, node);
                 move |&link: &u32| Hop {
@@ -184,12 +185,13 @@ impl Topology {
         })
     }
 
-    /// Returns the rate of the slowest link on the route of the workload's data, to which its load refers.
+    /// Returns the rate of the slowest link on the route of the workload's data. The workload's load is a share of this
+    /// rate.
     pub(crate) fn slowest(&self, workload: usize) -> Rate {
         self.slowest[workload]
     }
 
-    /// Returns the hops of all routes. Within a route, hops are in order.
+    /// Returns the hops of all routes. The hops of a route are in the order in which a packet passes them.
     pub(crate) fn hops(&self) -> impl Iterator<Item = Hop> {
         let of_host = |host: u32, hop: Hop| {
             let is_access = hop.link >= self.between_routers;
@@ -200,7 +202,8 @@ impl Topology {
         })
     }
 
-    /// Returns the source and destination host numbers of packets by hop, or nothing if the queue does not read hosts.
+    /// Returns the source and destination host numbers of packets, by hop. Returns an empty list if the queue does not
+    /// read host numbers.
     pub(crate) fn hosts_for_queue(&self, queue: &Queue) -> Vec<[u16; 2]> {
         if queue.config.needs_hosts() { self.hosts_by_hop() } else { Vec::new() }
     }
@@ -216,7 +219,7 @@ impl Topology {
         routes.flat_map(|routes| (0..routes.hosts).flat_map(move |host| of_host(routes, host))).collect()
     }
 
-    /// Returns the number of hops of all routes.
+    /// Returns the total number of hops of all routes.
     pub(crate) fn hop_count(&self) -> usize {
         self.routes.iter().map(|routes| routes.hosts as usize * routes.length as usize).sum()
     }
@@ -231,12 +234,13 @@ impl Topology {
         })
     }
 
-    /// Whether the state of all routes is too large for the cache.
+    /// Returns whether the state of all routes is too large for the cache.
     pub(crate) fn has_many_routes(&self) -> bool {
         self.route_count > CACHED_ROUTES
     }
 
-    /// Returns the minimum round-trip time over all workloads, on empty links and without transmission times.
+    /// Returns the minimum propagation delay of a round trip over all workloads, without queueing delay and
+    /// transmission times.
     pub(crate) fn least_round_trip(&self) -> Span {
         let delay = |hop: &Hop| self.link_classes[usize::from(hop.class)].delay;
         let there_and_back =
@@ -260,8 +264,8 @@ impl Path {
     }
 }
 
-/// Returns the number of the first host of each side, by workload. Hosts with the same name share a number, and all
-/// others have their own.
+/// Returns the number of the first host of each side, by workload. Hosts with the same name have the same number, and
+/// each host without a name has its own number.
 fn number_hosts(traffic: &[Traffic]) -> Vec<[u32; 2]> {
     let (mut next, mut named) = (0, BTreeMap::new());
     let mut number = |name: Option<&str>, hosts: u32| {
@@ -276,7 +280,8 @@ fn number_hosts(traffic: &[Traffic]) -> Vec<[u32; 2]> {
     traffic.iter().map(both).collect()
 }
 
-/// Returns the links from one router to another: the fewest links, then the least delay, then the first in order.
+/// Returns the links of the route from the router `from` to the router `to`. The route with the fewest links is
+/// selected, among these the route with the smallest delay, and among these the first route in the order of links.
 fn route(links: &[LinkSpec], from: &str, to: &str) -> Result<Vec<u32>, String> {
     let nodes: Vec<&str> = links.iter().flat_map(|link| [link.from.as_str(), link.to.as_str()]).collect();
     for node in [from, to] {
@@ -287,7 +292,7 @@ fn route(links: &[LinkSpec], from: &str, to: &str) -> Result<Vec<u32>, String> {
             return Err(format!("`{node}` is not a node of any link; available: {}", known.join(", ")));
         }
     }
-    // Each iteration reaches the nodes that are one link further away (Bellman & Ford).
+    // Each iteration determines the routes to the nodes that are one link further away (Bellman & Ford).
     let mut best: BTreeMap<&str, (Span, Vec<u32>)> = BTreeMap::from([(from, (Span::ZERO, Vec::new()))]);
     while !best.contains_key(to) {
         let mut reached: BTreeMap<&str, (Span, Vec<u32>)> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! The workloads of a scenario: their nodes and the configuration of their connections.
+//! The workloads of a scenario, with their nodes and the configuration of their connections.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::scenario::links::{Access, LEFT, RIGHT};
 
-/// The configuration of TCP connections: as written, and checked.
+/// The configuration of TCP connections, both before and after the checks.
 #[derive(Clone, Debug)]
 pub(crate) struct Tcp {
     pub(crate) config: aqm_tcp::Config,
@@ -32,32 +32,33 @@ pub(crate) struct Traffic {
     pub(crate) from: String,
     pub(crate) to: String,
     pub(crate) access: Access,
-    /// Its own TCP configuration, if it differs from the scenario's.
+    /// The workload's own TCP configuration, if it differs from the scenario's TCP configuration.
     pub(crate) tcp: Option<Tcp>,
-    /// Additional one-way delay of a flow in each direction, uniform between the two values.
+    /// Bounds of a flow's additional one-way delay, which is the same in both directions and is uniformly distributed
+    /// between the bounds.
     extra_delay: [Span; 2],
     pub(crate) port: Option<u16>,
     pub(crate) dscp: u8,
-    /// Names of the hosts at both ends. Workloads with the same name share the host.
+    /// Name of the sending host, if the scenario names the host. Workloads that use the same name share the host.
     pub(crate) sender: Option<String>,
     pub(crate) receiver: Option<String>,
 }
 
-/// Defaults that all workloads share.
+/// Parts of the scenario from which all workloads derive defaults.
 pub(crate) struct Common<'a> {
-    /// Whether the network is a dumbbell, in which data are sent from left to right; `None` if the network could not be
-    /// read.
+    /// Whether the network is a dumbbell, in which data are sent from left to right; `None` if the links could not be
+    /// parsed.
     pub(crate) dumbbell: Option<bool>,
     pub(crate) access: &'a Access,
-    /// The scenario's `tcp` table as written.
+    /// The scenario's `tcp` table, before the checks.
     pub(crate) tcp: &'a Value,
-    /// The errors in that table.
+    /// The errors in the scenario's `tcp` table.
     pub(crate) tcp_errors: Option<&'a ConfigErrors>,
 }
 
 impl Common<'_> {
-    /// Returns the TCP configuration of a workload with its own `tcp` table, or `None` if all of its errors are in the
-    /// scenario's table.
+    /// Returns the TCP configuration of a workload that has its own `tcp` table. Returns `None` if the configuration
+    /// has only errors that the scenario's `tcp` table also has.
     fn with_own_tcp(&self, own: Value) -> Result<Option<Tcp>, ConfigErrors> {
         let errors = match Tcp::read(aqm_tcp::overlay(self.tcp, own.clone())) {
             Ok(tcp) => return Ok(Some(tcp)),
@@ -99,14 +100,15 @@ impl Traffic {
         let own_hosts = config.as_ref().is_some_and(|config| config.own_hosts());
         for (key, name) in [("sender", &sender), ("receiver", &receiver)] {
             let problem = format!(
-                "is the name of a single host, but each flow has its own host: write `hosts = \"shared\"`, or leave `{key}` out"
+                "is the name of a single host, but each flow has its own host: set `hosts = \"shared\"`, or \
+                 remove `{key}`"
             );
             table.check(!own_hosts || name.is_none(), key, problem);
         }
         let tcp = match config.as_ref().filter(|config| config.sends_datagrams()) {
             Some(config) => {
                 let problem =
-                    format_args!("is not used, because `{}` sends datagrams: leave `tcp` out", config.kind());
+                    format_args!("is not used, because `{}` sends datagrams: remove `tcp`", config.kind());
                 table.check(own_tcp.is_none(), "tcp", problem);
                 None
             }
@@ -150,7 +152,7 @@ impl Traffic {
         table
     }
 
-    /// Returns the additional delay of flow number `flow`, counted from zero.
+    /// Returns the additional delay of the flow with the number `flow`, counted from zero within the workload.
     pub(crate) fn extra_delay(&self, seed: u64, flow: u64) -> Span {
         let [least, most] = self.extra_delay;
         if most <= least {
@@ -160,7 +162,7 @@ impl Traffic {
         least + Span::from_nanos(rng.below((most - least).nanos() + 1))
     }
 
-    /// Whether any flow of the workload has an additional delay.
+    /// Returns whether any flow of the workload has an additional delay.
     pub(crate) fn delays_flows(&self) -> bool {
         !self.extra_delay[1].is_zero()
     }
@@ -172,27 +174,30 @@ impl Traffic {
     }
 }
 
-/// Returns the description of a workload for programs that read the tables of a run, from the workload's table in any
-/// network.
+/// Returns properties of a workload that a program needs to interpret the tables of a run. `table` is the workload's
+/// table, which may be from any network.
 pub(crate) fn describe(table: Value) -> Result<Description, ConfigErrors> {
     let (access, tcp) = (Access::default(), json!({}));
     let common = Common { dumbbell: None, access: &access, tcp: &tcp, tcp_errors: None };
     Traffic::read("", table, &common).map(|traffic| traffic.config.describe())
 }
 
-/// Returns the node in `key`, or `fallback` in a dumbbell, in which nodes are not named.
+/// Returns the node that `key` sets. In a dumbbell, returns `fallback`, because a scenario does not set the nodes of a
+/// dumbbell.
 fn read_node(table: &mut TableReader, key: &'static str, fallback: &str, dumbbell: Option<bool>) -> String {
     let problem = match (table.value(key), dumbbell) {
         (None, Some(true) | None) => return fallback.to_owned(),
         (Some(Value::String(node)), Some(false) | None) => return node,
-        (Some(_), Some(true)) => "is used with `links` only; in a dumbbell, data are sent from left to right",
-        (_, Some(false) | None) => "must be the name of the hosts' node",
+        (Some(_), Some(true)) => {
+            "can only be set together with `links`; in a dumbbell, data are sent from left to right"
+        }
+        (_, Some(false) | None) => "must be the name of the node to which the hosts are connected",
     };
     table.check(false, key, problem);
     fallback.to_owned()
 }
 
-/// Reads a whole number up to `most`; null means that the key is left out.
+/// Parses a whole number from 0 to `most`. Null is the same as a missing key.
 fn number_up_to(value: &Value, most: u16) -> Result<Option<u16>, ConfigError> {
     let number = value.as_u64().filter(|&number| number <= most.into()).map(|number| number as u16);
     let problem = format_args!("must be a whole number from 0 to {most} (got {value})");
@@ -200,7 +205,7 @@ fn number_up_to(value: &Value, most: u16) -> Result<Option<u16>, ConfigError> {
     Ok(number)
 }
 
-/// Reads a time, or a pair of times between which each flow draws its own.
+/// Parses a time, or a pair of times that bounds the random delays of flows.
 fn read_range(value: Value) -> Result<[Span; 2], ConfigErrors> {
     let range = match &value {
         Value::String(_) => [Span::read(value)?; 2],

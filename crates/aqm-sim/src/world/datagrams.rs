@@ -1,4 +1,4 @@
-//! Datagram streams: sending and receiving datagrams.
+//! Datagram streams: sending and receiving of datagrams.
 
 use aqm_net::{Ecn, Instant, Packet};
 use aqm_traffic::Transfer;
@@ -11,7 +11,7 @@ use crate::network::Network;
 use crate::network::payloads::{Contents, Payload};
 
 impl<N: Network> World<'_, N> {
-    /// Sends a datagram of a stream from a side. The first datagram opens the stream.
+    /// Sends a datagram of the stream `stream` from the side `from`. The first datagram opens the stream.
     pub(super) fn send_datagram(
         &mut self,
         position: u32,
@@ -42,7 +42,7 @@ impl<N: Network> World<'_, N> {
         self.net.send(packet, now, &mut self.transit);
     }
 
-    /// Opens a stream from a side; returns its slot.
+    /// Opens the stream `stream`, which is sent from the side `from`. Returns the slot of the stream's flow.
     #[cold]
     fn open_stream(&mut self, position: u32, (from, stream): (Side, u32), now: Instant) -> u32 {
         let transfer = Transfer { bytes: None, request: None, page: None, page_objects: 0, host: stream };

@@ -1,4 +1,5 @@
-//! Flows from their opening to their last row: slots, drops and marks, and ends.
+//! The life of a flow from its opening to its last row: allocation of slots, reporting of drops and marks, and the end
+//! of the flow.
 
 use aqm_net::Instant;
 use aqm_traffic::Transfer;
@@ -11,7 +12,7 @@ use crate::network::payloads::Payload;
 use crate::network::transit::Fate;
 
 impl<N: Network> World<'_, N> {
-    /// Opens a flow of the workload at `position`; returns its slot.
+    /// Opens a flow of the workload at `position` and returns the slot of the flow.
     pub(super) fn add_flow(&mut self, position: u32, transfer: Transfer, ends: Ends, now: Instant) -> u32 {
         let state = &mut self.workloads[position as usize];
         let traffic = &self.scenario.traffic[position as usize];
@@ -56,13 +57,13 @@ impl<N: Network> World<'_, N> {
         slot
     }
 
-    /// Serves the links up to `now`, and reports their drops and marks to flows.
+    /// Serves all links up to `now`, and reports the drops and marks of their queues to flows.
     pub(super) fn catch_up(&mut self, now: Instant) {
         self.net.catch_up(now, &mut self.transit);
         self.apply_fates();
     }
 
-    /// Reports to flows the packets that queues dropped and marked.
+    /// Reports drops and marks to the flows of the packets.
     pub(super) fn apply_fates(&mut self) {
         while let Some(Fate { packet, .. }) = self.transit.fates.dropped.pop() {
             let Payload { slot, to, .. } = self.transit.payloads.take(packet.id);
@@ -77,7 +78,7 @@ impl<N: Network> World<'_, N> {
         }
     }
 
-    /// Frees the slot of a flow if nothing refers to it any more.
+    /// Frees the slot of a flow if nothing refers to the flow any more.
     #[inline]
     pub(super) fn retire_if_over(&mut self, slot: u32) {
         if self.flows[slot as usize].is_over() {
@@ -85,7 +86,7 @@ impl<N: Network> World<'_, N> {
         }
     }
 
-    /// Handles an end of a flow that aborted its connection at `now`. Reports the failed transfer to its workload.
+    /// Handles a flow of which one end aborted the connection at `now`. Reports the failed transfer to the workload.
     #[cold]
     pub(super) fn on_failure(&mut self, slot: u32, now: Instant) {
         let flow = &self.flows[slot as usize];
@@ -101,12 +102,12 @@ impl<N: Network> World<'_, N> {
     pub(super) fn retire(&mut self, slot: u32) {
         let flow = &mut self.flows[slot as usize];
         if !self.measuring {
-            // Everything that the flow did precedes the measurement.
+            // The whole flow precedes the measurement interval, so all of its counts are excluded.
             flow.begin_measuring();
         }
         self.write_rows(slot);
         self.free.push(slot);
-        // A slot is freed only once, because a flow that is not closed is never over.
+        // This assignment ensures that the slot is freed only once, because a flow that is not closed is never over.
         self.flows[slot as usize].closed = Instant::NEVER;
     }
 

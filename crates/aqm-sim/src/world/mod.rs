@@ -1,4 +1,4 @@
-//! The world: hosts, flows and workloads on a network, from the first event of a run to the last.
+//! The world of a run: hosts, flows and workloads on a network, from the first event of the run to the last event.
 
 mod datagrams;
 mod flows;
@@ -38,12 +38,12 @@ use traffic_context::Action;
 /// A workload and the state of its flows.
 struct WorkloadState {
     workload: Box<dyn Workload>,
-    /// Slots of the datagram streams, by the sending side and the number of the stream.
+    /// Slots of the datagram streams, by sending side and stream number.
     streams: [Vec<Option<u32>>; 2],
-    /// Slots of the open conversations that have a number, by this number.
+    /// Slots of the open conversations to which the workload may append exchanges, by conversation number.
     conversations: BTreeMap<u32, u32>,
     flows_opened: u64,
-    /// Whether the senders of the flows are sampled.
+    /// Whether the senders of the workload's flows are sampled.
     sampled: bool,
 }
 
@@ -56,10 +56,10 @@ pub(crate) struct World<'a, N> {
     /// TCP configuration by workload.
     tcp: Vec<Arc<CheckedConfig>>,
     flows: Vec<Flow>,
-    /// By slot: time at which the sender learnt that the whole transfer had arrived; `NEVER` before. Not stored in
-    /// [`Flow`], whose size is limited.
+    /// Time at which the sender received the acknowledgement of the whole transfer, by slot; `NEVER` before this time.
+    /// The times are not stored in [`Flow`], because the size of [`Flow`] is limited.
     acknowledged: Vec<Instant>,
-    /// Slots without a flow.
+    /// Slots that are free.
     free: Vec<u32>,
     next_flow: u32,
     workloads: Vec<WorkloadState>,
@@ -71,7 +71,8 @@ pub(crate) struct World<'a, N> {
     /// Whether any host has jitter, or any flow has an additional delay.
     hosts_take_time: bool,
     delays: HostDelays,
-    /// Ring of the flow ends that were prefetched for events between `NEXT` and `NEAR` positions ahead.
+    /// Ring buffer of the flow ends that were prefetched for the events between `NEXT` and `NEAR` positions ahead of
+    /// the current event.
     near: [Option<(u32, Side)>; NEAR - NEXT],
     turn: usize,
     /// Numbers of the managed links.
@@ -89,7 +90,8 @@ impl<'a, N: Network> World<'a, N> {
             flows_opened: 0,
             sampled: scenario.record.senders.contains(&one.name),
         });
-        // Flows with their own hosts are eventually all open, so their memory is reserved at once.
+        // If flows have their own hosts, all of these flows are eventually open, so the memory is reserved at the
+        // start.
         let flows = Vec::with_capacity(scenario.traffic.iter().map(|one| one.config.hosts() as usize).sum());
         prefer_huge_pages(&flows);
         Self {
@@ -116,7 +118,7 @@ impl<'a, N: Network> World<'a, N> {
         }
     }
 
-    /// Runs from the first event to the last, unless `watch` stops the run.
+    /// Executes the run to its end, unless `watch` stops the run.
     pub(crate) fn run(mut self, watch: &Watch) -> Result<RunRecord, Stopped> {
         let end = Instant::START + self.scenario.duration;
         schedule(&mut self.net, self.scenario);
@@ -153,7 +155,7 @@ impl<'a, N: Network> World<'a, N> {
         }
     }
 
-    /// Prefetches the data of the next events.
+    /// Prefetches the data that the next events will access.
     #[inline(never)]
     fn look_ahead(&mut self) {
         let near = self.net.ahead(NEAR).and_then(|event| self.end_needed(event));
@@ -175,8 +177,8 @@ impl<'a, N: Network> World<'a, N> {
         }
     }
 
-    /// Returns the flow and the end that an event needs, if any. A packet that waits at its host before it is processed
-    /// does not need its flow yet.
+    /// Returns the slot and the end of the flow that an event will access, if any. An arriving packet that the host
+    /// processes only later does not access its flow yet.
     #[inline(always)]
     fn end_needed(&self, event: Upcoming<'_>) -> Option<(u32, Side)> {
         match event {
@@ -192,8 +194,8 @@ impl<'a, N: Network> World<'a, N> {
         }
     }
 
-    /// Handles a packet that arrives at its host, which processes packets in order of arrival and takes some time for
-    /// each.
+    /// Handles a packet that arrives at its host. The host processes packets in order of arrival, and each packet takes
+    /// some processing time.
     fn on_arrival(&mut self, packet: &Packet, now: Instant) {
         if !self.hosts_take_time {
             return self.on_packet(packet, now);
@@ -204,7 +206,7 @@ impl<'a, N: Network> World<'a, N> {
         self.net.hold(*packet, processed_at);
     }
 
-    /// Handles a packet that its host has processed.
+    /// Handles a packet after its host has processed the packet.
     #[inline(never)]
     fn on_packet(&mut self, packet: &Packet, now: Instant) {
         self.transit.note_arrived(packet, now);
@@ -282,7 +284,7 @@ impl<'a, N: Network> World<'a, N> {
     }
 
     fn on_conversation_timer(&mut self, slot: u32, now: Instant) {
-        // Drops before this time belong to the previous exchange.
+        // Drops before this time belong to the previous exchange, so they are reported before the next exchange begins.
         self.catch_up(now);
         let flow = &mut self.flows[slot as usize];
         let side = flow.on_conversation_timer(now);
@@ -290,14 +292,14 @@ impl<'a, N: Network> World<'a, N> {
         self.retire_if_over(slot);
     }
 
-    /// Handles the end of an exchange of a conversation that another exchange follows, or may follow.
+    /// Handles the end of an exchange of a conversation that has, or may have, further exchanges.
     fn begin_next_exchange(&mut self, slot: u32, now: Instant) {
         self.catch_up(now);
         self.write_transfer_row(slot);
         self.begin_exchange(slot, now);
     }
 
-    /// Begins the next exchange of a conversation; if none will follow, the client closes the connection.
+    /// Begins the next exchange of a conversation. If no further exchange follows, the client closes the connection.
     fn begin_exchange(&mut self, slot: u32, now: Instant) {
         let flow = &mut self.flows[slot as usize];
         flow.begin_next_exchange(slot, now, &mut self.net);
@@ -308,7 +310,7 @@ impl<'a, N: Network> World<'a, N> {
         }
     }
 
-    /// Closes a conversation whose client waits for nothing.
+    /// Closes a conversation in which no response is outstanding.
     fn hang_up(&mut self, slot: u32, now: Instant) {
         self.forget_number(slot);
         let flow = &mut self.flows[slot as usize];
@@ -319,7 +321,7 @@ impl<'a, N: Network> World<'a, N> {
         self.retire_if_over(slot);
     }
 
-    /// Removes the number of a conversation, which is no longer valid.
+    /// Removes the number of a conversation, so that the number is no longer valid.
     fn forget_number(&mut self, slot: u32) {
         let flow = &self.flows[slot as usize];
         if let Some(number) = flow.conversation().and_then(|conversation| conversation.number) {
@@ -327,7 +329,7 @@ impl<'a, N: Network> World<'a, N> {
         }
     }
 
-    /// Handles the arrival of all payload of a transfer.
+    /// Handles the completion of a transfer, that is, the arrival of all payload.
     fn on_completion(&mut self, slot: u32, now: Instant) {
         let flow = &self.flows[slot as usize];
         let (traffic, transfer) = (flow.traffic, flow.transfer.into());

@@ -1,5 +1,5 @@
-//! Measurements of a run: links at the beginning and the end of the measurement, queues and edges at intervals, senders
-//! after each acknowledgement and time-out.
+//! Measurements of a run. Links are measured at the beginning and the end of the measurement interval, queues and edges
+//! are sampled at regular intervals, and senders are sampled after each acknowledgement and time-out.
 
 use aqm_net::watch::Watch;
 use aqm_net::{Instant, Span};
@@ -12,7 +12,7 @@ use crate::results::measurement::{measure, sample, view};
 use crate::results::tables::SenderRow;
 
 impl<N: Network> World<'_, N> {
-    /// Begins the measurement at the end of the warm-up.
+    /// Starts the measurement interval at the end of the warm-up.
     pub(super) fn begin_measuring(&mut self, now: Instant) {
         self.catch_up(now);
         self.record.before = measure(&mut self.net, now);

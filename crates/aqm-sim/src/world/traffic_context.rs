@@ -1,4 +1,5 @@
-//! The interface of workloads to a run: the [`TrafficContext`] of a call, and the execution of the workload's requests.
+//! The interface between workloads and a run: the [`TrafficContext`] that a workload uses during a call, and the
+//! execution of the actions that the workload requests.
 
 use aqm_net::{Ecn, Instant, Span};
 use aqm_tcp::Endpoint;
@@ -11,7 +12,7 @@ use crate::hosts::flow::Ends;
 use crate::hosts::side::Side;
 use crate::network::Network;
 
-/// A request of a workload.
+/// An action that a workload requests.
 pub(super) enum Action {
     Wake(Instant),
     Open(Transfer),
@@ -21,7 +22,7 @@ pub(super) enum Action {
     Datagram { from: Side, stream: u32, bytes: u16, ecn: Ecn },
 }
 
-/// The requests that a workload makes in one call, in order. They are executed after the call.
+/// The actions that a workload requests during one call, in order. The actions are executed after the call.
 struct ActionQueue<'a> {
     now: Instant,
     actions: &'a mut Vec<Action>,
@@ -55,7 +56,7 @@ impl TrafficContext for ActionQueue<'_> {
 }
 
 impl<N: Network> World<'_, N> {
-    /// Calls a workload and executes its requests.
+    /// Calls a workload and executes the actions that the workload requests.
     pub(super) fn call_workload(
         &mut self,
         position: u32,
@@ -101,7 +102,8 @@ impl<N: Network> World<'_, N> {
         self.flows[slot as usize].pump_seldom((opener, slot), now, &mut self.net, &mut self.transit);
     }
 
-    /// Creates a connection for a conversation. Its client opens the connection later, if it has a delay.
+    /// Creates a connection for a conversation. If the client has a delay, the client opens the connection after this
+    /// delay.
     fn converse(&mut self, position: u32, conversation: Conversation, now: Instant) {
         let (number, host, delay) = (conversation.number, conversation.host, conversation.client_delay);
         let extra = [conversation.server_delay, delay].map(|delay| delay.saturating_mul(2));
@@ -142,7 +144,7 @@ impl<N: Network> World<'_, N> {
         }
     }
 
-    /// Returns the ends of the next connection of a workload.
+    /// Returns the two ends of a workload's next connection.
     fn ends(&self, position: u32) -> [Endpoint; 2] {
         let (streams, number) = (self.scenario.chance(), u64::from(self.next_flow));
         let tcp = &self.tcp[position as usize];

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::*;
 use crate::testing::{SERVER, Wire, lab_or_skip, transfer};
 
-/// A timeout long enough for everything that certainly happens, even on a busy machine.
+/// Timeout for an event that certainly occurs, long enough even for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn sh(script: &str) -> Command {
@@ -19,7 +19,7 @@ fn sh(script: &str) -> Command {
     command
 }
 
-/// Returns the output of a program in a host, and its exit status.
+/// Runs a shell script in a host, and returns the script's output and exit status.
 fn output(host: &Host, script: &str) -> (String, i32) {
     let mut command = sh(script);
     let mut child = host
@@ -36,12 +36,13 @@ fn output(host: &Host, script: &str) -> (String, i32) {
     (text, child.wait())
 }
 
-/// Returns the network namespace of a host, as in the links of /proc.
+/// Returns the network namespace of a host in the format of the links in /proc/PID/ns.
 fn namespace_of(host: &Host) -> PathBuf {
     host.run(|| fs::read_link("/proc/thread-self/ns/net").unwrap()).unwrap().join().unwrap()
 }
 
-/// Returns the processes and threads that are in one of these namespaces or have it open, except this process.
+/// Returns all processes and threads, except this process, that are in one of `namespaces` or have a file descriptor of
+/// one of them.
 fn users_of(namespaces: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
     let entries = |directory: PathBuf| {
         fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path())
@@ -57,7 +58,7 @@ fn users_of(namespaces: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
     links
 }
 
-/// Returns the processes that were started with this text in their environment.
+/// Returns the processes that have the text `mark` in their environment.
 fn processes_with(mark: &str) -> Vec<PathBuf> {
     let all = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
     all.filter(|path| {
@@ -67,7 +68,7 @@ fn processes_with(mark: &str) -> Vec<PathBuf> {
     .collect()
 }
 
-/// Waits until a condition is true.
+/// Waits until the condition `is_true` holds, and panics after [`PATIENCE`].
 fn assert_comes(what: &str, mut is_true: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_true() {
@@ -76,7 +77,7 @@ fn assert_comes(what: &str, mut is_true: impl FnMut() -> bool) {
     }
 }
 
-/// Waits until `left` returns nothing.
+/// Waits until `left` returns an empty list, and panics after [`PATIENCE`].
 fn assert_vanishes(what: &str, left: impl Fn() -> Vec<PathBuf>) {
     assert_comes(&format!("{what} are left"), || left().is_empty());
 }
@@ -143,7 +144,7 @@ fn the_exit_status_of_a_program_is_passed_on() {
         ("exit 7", 7),
         ("kill -TERM $$", 143),
         ("kill -KILL $$", 137),
-        // The last process to end is another one.
+        // The program is not the last process to end.
         ("(sleep 0.05; exit 3) & exit 4", 4),
     ] {
         let mut child = host.spawn(sh(script), Daemons::End).unwrap();
@@ -182,7 +183,7 @@ fn a_program_sees_its_host_and_nothing_else() {
     let names: BTreeSet<_> =
         devices.lines().filter_map(|line| Some(line.split_once(':')?.0.trim())).collect();
     assert_eq!(names, BTreeSet::from(["lo", "tun0"]));
-    // A container may refuse a separate /sys.
+    // In a container, the system may deny a separate /sys.
     if output(host, "mount -t sysfs -o ro,nosuid,nodev,noexec sysfs /mnt").1 == 0 {
         let shown = output(host, "echo /sys/class/net/*; cat /sys/class/net/tun0/mtu").0;
         assert_eq!(shown, "/sys/class/net/lo /sys/class/net/tun0\n1500\n");
@@ -226,11 +227,12 @@ fn a_dropped_lab_leaves_nothing() {
     assert_eq!(machine(), before);
 }
 
-/// Environment variable that tells a test that it runs as its own child process, and that marks everything the test
-/// starts.
+/// Environment variable that is set if a test runs as its own child process. The value marks all processes that the
+/// test starts.
 const CHILD: &str = "AQMLAB_TEST_CHILD";
 
-/// Returns the command that runs one test of this test program again, with a mark.
+/// Returns the command that runs the test `test` of this test program in a child process with a unique mark in the
+/// environment.
 fn again(test: &str) -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.args(["--exact", test, "--nocapture"]).env(CHILD, format!("{}.{test}", std::process::id()));
@@ -248,8 +250,8 @@ fn a_lab_whose_process_is_killed_leaves_nothing() {
     }
 }
 
-/// Creates a lab with programs that ignore termination, prints its namespaces to standard output, and waits to be
-/// killed.
+/// Creates a lab with programs that ignore termination signals, prints the lab's namespaces to standard output, and
+/// waits to be killed.
 fn print_and_wait() {
     let Some(lab) = lab_or_skip() else { return };
     let _daemon = lab.hosts()[0].spawn(sh("setsid sleep 1000 & exit 0"), Daemons::Stay).unwrap();
@@ -263,8 +265,8 @@ fn print_and_wait() {
     unreachable!("killed before");
 }
 
-/// Kills a process that runs `print_and_wait`, and verifies that nothing of it remains. Returns false if the process had
-/// no lab.
+/// Kills a process that runs `print_and_wait`, and verifies that no namespace or child process of that process remains.
+/// Returns false if the process could not create a lab.
 fn kill_when_ready(mut command: Command) -> bool {
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
@@ -276,7 +278,8 @@ fn kill_when_ready(mut command: Command) -> bool {
         return false;
     }
     let mark = started_mark(&command);
-    // The process, two first processes of namespaces, a daemon, a shell and its child process.
+    // The processes are: the test's child process, the two first processes of namespaces, a daemon, a shell and the
+    // shell's child process.
     assert_comes("processes", || processes_with(&mark).len() >= 7);
     assert!(!users_of(&namespaces).is_empty());
     child.kill().unwrap();
@@ -292,14 +295,15 @@ fn started_mark(command: &Command) -> String {
     format!("{CHILD}={}", marks.next().unwrap().display())
 }
 
-/// Returns the command that runs one test again as an unprivileged user.
+/// Returns the command that runs the test `test` in a child process as an unprivileged user.
 fn again_as_nobody(test: &str) -> Command {
     let mut command = again(test);
     command.uid(65_534).gid(65_534);
     command
 }
 
-/// Runs this test again in a user namespace, if it is not in one yet, and passes on the exit status.
+/// If this test does not run in a user namespace, runs the test again in a new user namespace and exits with the
+/// resulting exit status.
 fn into_user_namespace() {
     if crate::needs_user_namespace() {
         let mut arguments: Vec<_> = std::env::args_os().collect();
@@ -312,7 +316,7 @@ fn into_user_namespace() {
     }
 }
 
-/// The exit status of a child process that cannot perform the test.
+/// Exit status of a child process on a machine that does not support the test.
 const NOTHING_TO_TEST: i32 = 77;
 
 #[test]

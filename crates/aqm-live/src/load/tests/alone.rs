@@ -1,4 +1,4 @@
-//! Each end alone, connected to plain sockets.
+//! Tests of a single end that is connected to plain sockets instead of a second end.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -9,7 +9,7 @@ use super::*;
 use crate::load::record::Event;
 use crate::load::sockets::ecn_bits;
 
-/// An end without its peer.
+/// An end without the workload's other end.
 struct Alone {
     commands: Commands,
     reports: mpsc::Receiver<Report>,
@@ -40,12 +40,12 @@ impl Alone {
         Self { commands, reports: received, delays: announced_delays, expected, thread, address }
     }
 
-    /// Returns a job of this end for `task`, with the other end at `to`.
+    /// Returns a job in which this end connects to `to` and performs `task`.
     fn job(&self, to: SocketAddrV4, task: Task) -> Job {
         Job { number: 7, from: *self.address.ip(), to, task }
     }
 
-    /// Stops the end; returns the events that it reported.
+    /// Stops the end and returns the events that the end reported.
     fn stop(self) -> Vec<Event> {
         self.commands.send(Command::Stop).unwrap();
         self.thread.join().unwrap();
@@ -55,7 +55,8 @@ impl Alone {
     }
 }
 
-/// Returns exchanges without pauses, because no thread wakes a sleeping end here.
+/// Returns exchanges without pauses, because in these tests no thread wakes a sleeping end. `all` contains the sizes of
+/// requests and responses.
 fn rounds(all: &[(u64, u64)]) -> Task {
     let round = |&(request, response): &(u64, u64)| Round {
         pause: Span::ZERO,
@@ -67,7 +68,7 @@ fn rounds(all: &[(u64, u64)]) -> Task {
     Task::Request(Arc::new(Rounds { all: all.iter().map(round).collect(), client_delay, server_delay }))
 }
 
-/// Reads a request or a response; returns its head, and its total length.
+/// Reads a request or a response, and returns its header section and its total length.
 fn read_message(stream: &mut TcpStream) -> (String, u64) {
     let (mut bytes, mut byte) = (Vec::new(), [0]);
     while !bytes.ends_with(b"\r\n\r\n") {
@@ -120,7 +121,7 @@ fn requests_have_their_size_and_the_client_closes_after_the_last_response() {
 fn responses_have_their_size_and_the_server_closes_with_the_last_one() {
     let server = Alone::new(SENDER, PLAIN, false);
     let wanted = [12, 38, 47, 48, 49, 139, 1500, 70_000, 1_000_043];
-    // The client's address is announced before the client connects, like that of a real client.
+    // The client's address is announced before the client connects, as the load generator does for its clients.
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     socket.bind(&SocketAddrV4::new(*Loopback::new().address(RECEIVER).ip(), 0).into()).unwrap();
     let client = socket.local_addr().unwrap().as_socket_ipv4().unwrap();

@@ -1,4 +1,4 @@
-//! Complete loads on the loopback.
+//! Tests of complete loads on the loopback device.
 
 mod alone;
 
@@ -14,21 +14,21 @@ use aqm_traffic::{Conversation, Exchange, TrafficContext, Transfer, Workload};
 use super::record::ExchangeRecord;
 use super::*;
 
-/// Hosts on the loopback: 127.NET.x.y, where each workload has two values of NET.
+/// Hosts on the loopback device with the addresses 127.NET.x.y. Each workload has two values of NET.
 struct Loopback {
     net: u8,
-    /// The end that listens at all addresses.
+    /// The end that listens at all addresses with one socket, if any.
     at_all: Option<HostIndex>,
 }
 
 impl Loopback {
-    /// Creates hosts with addresses that no other test uses.
+    /// Creates hosts whose addresses no other test uses.
     fn new() -> Self {
         static NEXT: AtomicU8 = AtomicU8::new(1);
         Self { net: NEXT.fetch_add(4, Ordering::Relaxed), at_all: None }
     }
 
-    /// Runs `text` to its end.
+    /// Runs the scenario `text` until the end of the run.
     fn play(&self, text: &str) -> (Vec<RequestRecord>, Facts) {
         let (prepared, _delays) = prepare(&plan(text), self).unwrap();
         let load = prepared.start(Clock::start()).unwrap();
@@ -184,7 +184,7 @@ fn received_datagrams_are_counted_at_every_address() {
     }
 }
 
-/// Opens the given transfers and conversations, the first ones at once and the others as those end.
+/// A workload that opens the given transfers and conversations at the start of the run.
 #[derive(Clone)]
 struct Script {
     conversations: Vec<Conversation>,
@@ -206,7 +206,7 @@ impl Workload for Script {
     }
 }
 
-/// Returns the outcome of a script after this number of completions and failures, or after 2.5 s.
+/// Runs a script until `ends` transfers have completed or failed, but at most for 2.5 s, and returns the outcome.
 fn act(script: &Script, ends: usize, listens: bool) -> (Vec<RequestRecord>, Facts) {
     let hosts = Loopback::new();
     let both = [SENDER, RECEIVER];
@@ -236,14 +236,14 @@ fn act(script: &Script, ends: usize, listens: bool) -> (Vec<RequestRecord>, Fact
     both.iter().for_each(|_| is_ready.recv().unwrap().unwrap());
     let player =
         Player::new("script", Box::new(script.clone()), Ends { addresses, options: PLAIN, commands });
-    // The run ends when everything was reported.
+    // The run is stopped when all expected events have been reported.
     let end = Instant::START + Span::from_millis(300_000);
     let outcomes = Arc::clone(&script.outcomes);
     std::thread::spawn(move || {
         while outcomes.lock().unwrap().len() < ends {
             std::thread::sleep(Duration::from_millis(10));
         }
-        // The other ends of connections may still report events.
+        // The accepting ends of connections may still report events.
         std::thread::sleep(Duration::from_millis(500));
         let _ = reports.send(Report::Stop);
     });
@@ -300,7 +300,7 @@ fn the_exchanges_of_a_conversation_are_in_order_with_their_pauses() {
         assert!(requested_at < first_byte && first_byte <= completed);
     }
     let millis = |from: Instant, to: Instant| to.since(from).seconds() * 1e3;
-    // The pauses are not shorter than requested; their excess depends on the machine.
+    // The pauses are not shorter than requested. The excess of the pauses depends on the machine.
     let waits = [(first[0], first[1], 15.0), (first[2], second[0], 30.0), (second[2], third[0], 10.0)];
     for (from, to, least) in waits.into_iter().chain([(third[0], third[1], 20.0)]) {
         assert!(millis(from, to) >= least, "{} for {least}", millis(from, to));

@@ -8,14 +8,14 @@ use super::*;
 const SENDER: Side = Side::Sender;
 const RECEIVER: Side = Side::Receiver;
 
-/// Connections, and the flows opened.
+/// A table of connections and the flows that were opened.
 #[derive(Default)]
 struct Rig {
     connections: Connections,
     opened: Vec<NewFlow>,
 }
 
-/// Returns the headers of a packet from `from` of the connection between ports 1000 and 80.
+/// Returns the headers of a packet that the end `from` sends on the connection between the ports 1000 and 80.
 fn headers(from: Side, transport: Transport) -> Headers {
     let ends = [Ipv4Addr::new(10, 1, 0, 3), Ipv4Addr::new(10, 2, 0, 3)];
     let (source, destination) = (ends[from as usize], ends[from.other() as usize]);
@@ -51,7 +51,7 @@ impl Rig {
         }
     }
 
-    /// Returns the flow, the number and the acknowledgement number of a bare segment.
+    /// Returns the flow, the sequence number and the acknowledgement number of a segment without payload.
     fn bare(&mut self, from: Side, seq: u32, ack: u32, flags: Flags) -> (u32, u64, u64) {
         let (flow, segment) = self.segment(from, TcpHeader { ack, ..tcp(from, seq, flags, 0) });
         (flow, segment.seq, segment.ack)
@@ -192,7 +192,8 @@ fn workloads_protocols_addresses_and_ports_distinguish_flows() {
 }
 
 proptest! {
-    /// A connection with many times 2^32 bytes, with retransmissions, reordering and late acknowledgements.
+    /// Tests a connection that carries many times 2^32 bytes, with retransmissions, reordering and late
+    /// acknowledgements.
     #[test]
     fn numbers_are_counted_across_every_wrap(
         isns: [u32; 2],

@@ -48,7 +48,7 @@ fn tcp_of(packet: &[u8]) -> TcpHeader {
     }
 }
 
-/// Returns the checksum that a header must have, by its definition.
+/// Returns the correct checksum of a header, computed directly from the definition.
 fn right_checksum(packet: &[u8]) -> u16 {
     Ipv4Header::from_slice(packet).unwrap().0.calc_header_checksum()
 }
@@ -94,7 +94,7 @@ fn each_flag_is_parsed() {
 
 #[test]
 fn blocks_are_found_after_unknown_options() {
-    // An experimental option and timestamps precede the blocks.
+    // An experimental option and a timestamps option precede the SACK option.
     let mut options = vec![253, 4, 9, 9, 8, 10, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 5, 10];
     options.extend([0, 0, 1, 0, 0, 0, 2, 0]);
     assert!(sacks(&options).ranges().eq([[256, 512]]));
@@ -173,7 +173,7 @@ fn packets() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// Checks that everything read from `packet` is within it.
+/// Checks that all lengths parsed from `packet` are within the packet.
 fn lies_within(packet: &[u8]) -> Result<(), TestCaseError> {
     if let Ok(headers) = parse(packet) {
         prop_assert!(usize::from(headers.bytes) <= packet.len());
@@ -235,7 +235,7 @@ proptest! {
     }
 }
 
-/// The sum for the checksum takes every value, including those that fold twice.
+/// The sum of the checksum takes every possible value, including values that must be folded twice.
 #[test]
 fn the_checksum_stays_right_whatever_it_was() {
     let mut packet = segment(0, &[]);
@@ -250,7 +250,7 @@ fn the_checksum_stays_right_whatever_it_was() {
     }
 }
 
-/// Returns the processor time that this thread spends on `task`, independently of other load.
+/// Runs `task` and returns the processor time that this thread used, which does not depend on other load.
 pub(crate) fn processor_time(task: impl FnOnce()) -> std::time::Duration {
     let spent = || {
         let clock = nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID;

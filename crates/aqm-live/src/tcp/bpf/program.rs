@@ -1,13 +1,14 @@
 //! The BPF program that writes windows, assembled by hand.
 //!
-//! Sources: the instruction set: RFC 9669, 2024; the helper functions: bpf-helpers(7).
+//! Sources: RFC 9669, 2024 (instruction set); bpf-helpers(7) (helper functions).
 
-/// One instruction in the kernel's format.
+/// An instruction in the kernel's format.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(super) struct Instruction {
     pub(super) code: u8,
-    /// The destination in the lower and the source in the upper four bits; swapped on big-endian machines.
+    /// The destination register in the lower four bits and the source register in the upper four bits; swapped on
+    /// big-endian machines.
     registers: u8,
     pub(super) offset: i16,
     immediate: i32,
@@ -16,7 +17,8 @@ pub(super) struct Instruction {
 /// Placeholder for the offset of a jump to the end of the program.
 const TO_END: i16 = i16::MAX;
 
-/// The registers: return value of helpers, their arguments, registers preserved by calls, and the stack.
+/// Registers: R0 contains the return value of a helper; further registers contain the arguments of helpers, values that
+/// calls preserve, and the stack pointer.
 const R0: u8 = 0;
 const R1: u8 = 1;
 const R2: u8 = 2;
@@ -28,10 +30,10 @@ const NEW: u8 = 7;
 const OLD: u8 = 8;
 const STACK: u8 = 10;
 
-/// Offsets in `struct __sk_buff`: the protocol, an `ETH_P_*` in network byte order, and the socket.
+/// Offset of the protocol in `struct __sk_buff`; the value is an `ETH_P_*` in network byte order.
 const SK_BUFF_PROTOCOL: i16 = 16;
 const SK_BUFF_SOCKET: i16 = 168;
-/// Offset in `struct bpf_tcp_sock`.
+/// Offset of the congestion window in `struct bpf_tcp_sock`.
 const TCP_SOCK_SND_CWND: i16 = 0;
 
 const SKB_STORE_BYTES: i32 = 9;
@@ -40,16 +42,16 @@ const SKB_LOAD_BYTES: i32 = 26;
 const SK_FULLSOCK: i32 = 95;
 const TCP_SOCK: i32 = 96;
 
-/// Offsets in the IPv4 header, with which a packet on a TUN device begins.
+/// Offset in the IPv4 header. A packet on a TUN device begins with the IPv4 header.
 const ID: i32 = 4;
 const CHECKSUM: i32 = 10;
 const DONT_FRAGMENT: i32 = 0x40;
 
-/// Offsets on the stack of the identification and the following flags, and of the new identification.
+/// Offset on the stack at which the program stores the identification and the flags that follow it.
 const READ: i16 = -8;
 const WRITTEN: i16 = -16;
 
-/// Continue with the next program on the device, if there is one.
+/// Return value with which the kernel continues with the next program on the device, if any.
 const TCX_NEXT: i32 = -1;
 
 const fn instruction(code: u8, destination: u8, source: u8, offset: i16, immediate: i32) -> Instruction {
@@ -112,8 +114,8 @@ const fn exit() -> Instruction {
     instruction(0x95, 0, 0, 0, 0)
 }
 
-/// Returns the program, which writes the sender's window into the identification of a TCP packet over IPv4 that must
-/// not be fragmented, and updates the checksum. It changes no other packets.
+/// Returns the program. For each TCP packet over IPv4 that must not be fragmented, the program writes the sender's
+/// window into the identification and updates the checksum. Other packets are not changed.
 pub(super) fn program() -> Vec<Instruction> {
     let ethertype_ipv4 = i32::from(0x0800_u16.to_be());
     let mut program = vec![
@@ -131,7 +133,7 @@ pub(super) fn program() -> Vec<Instruction> {
         skip_next_if_at_most(NEW, u16::MAX as i32),
         set(NEW, u16::MAX as i32),
         to_network_order_16(NEW),
-        // The identification, and the following flags.
+        // Read the identification and the flags that follow it.
         copy(R1, CONTEXT),
         set(R2, ID),
         copy(R3, STACK),

@@ -25,8 +25,8 @@ pub(crate) struct TestHost {
 }
 
 impl TestHost {
-    /// Creates a host with this address. If the machine does not allow it, returns `None` and prints the reason. With
-    /// `own_table`, the host uses its own small table of connections instead of the machine's.
+    /// Creates a host with this address. If the machine does not permit network namespaces, returns `None` and prints
+    /// the reason. With `own_table`, the host uses its own small table of connections instead of the machine's table.
     pub(crate) fn new(address: Ipv4Addr, own_table: bool) -> Option<Self> {
         let (sender, receiver) = channel();
         let (tasks, todo): (_, Receiver<Task>) = channel();
@@ -46,7 +46,7 @@ impl TestHost {
     /// Runs `task` in a new thread in the host.
     pub(crate) fn run<T: Send + 'static>(&self, task: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
         let (sender, receiver) = channel();
-        // A thread inherits the namespace of its parent.
+        // The new thread inherits the namespace of the thread that starts it.
         self.tasks.send(Box::new(move || sender.send(spawn(task)).unwrap())).unwrap();
         receiver.recv().unwrap()
     }
@@ -66,14 +66,14 @@ fn set_up(address: Ipv4Addr, own_table: bool) -> std::io::Result<(File, u32)> {
         *to = *from as libc::c_char;
     }
     request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI) as i16;
-    // SAFETY: the `ifreq` outlives the call and contains the fields that the request reads.
+    // SAFETY: the `ifreq` outlives the call and contains the fields that TUNSETIFF reads.
     unsafe { set_iff(tun.as_raw_fd(), &raw const request) }?;
     let device = nix::net::if_::if_nametoindex("tun0")?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     runtime.block_on(async {
         let (connection, handle, _) = rtnetlink::new_connection()?;
         tokio::spawn(connection);
-        // The loopback always has the first index.
+        // The loopback device always has the first index.
         handle
             .link()
             .set(LinkUnspec::new_with_index(1).up().build())
@@ -94,13 +94,13 @@ pub(crate) const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 1);
 pub(crate) const SERVER: Ipv4Addr = Ipv4Addr::new(10, 2, 0, 1);
 pub(crate) const PORT: u16 = 5001;
 
-/// Returns two hosts, if the machine allows them.
+/// Returns two hosts, or `None` if the machine does not permit network namespaces.
 pub(crate) fn two_hosts() -> Option<[TestHost; 2]> {
     Some([TestHost::new(CLIENT, false)?, TestHost::new(SERVER, false)?])
 }
 
-/// Forwards packets between hosts until `done`. `see` gets the packets of the first host, and drops a packet by
-/// returning false.
+/// Forwards packets between hosts until `done` returns true. `see` is called with each packet of the first host; if
+/// `see` returns false, the packet is dropped.
 pub(crate) fn pump(
     [first, second]: &mut [TestHost; 2],
     mut done: impl FnMut() -> bool,
@@ -127,7 +127,7 @@ pub(crate) fn pump(
     }
 }
 
-/// Starts a server that receives all data of this number of connections.
+/// Starts a server that accepts this number of connections and receives all data.
 pub(crate) fn serve(host: &TestHost, connections: usize) -> JoinHandle<u64> {
     let (sender, receiver) = channel();
     let server = host.run(move || {
@@ -178,7 +178,7 @@ fn every_data_packet_carries_the_window_of_its_sender() {
             let headers = parse(packet).unwrap();
             wrong += usize::from(!checksum_is_right(packet));
             windows.extend(Some(window(&headers)).filter(|&window| window > 0));
-            // One loss, so that the window decreases.
+            // One packet is dropped, so that the window decreases.
             windows.len() != 200
         },
     );

@@ -1,4 +1,4 @@
-//! Properties of kernels that affect TCP and cannot be set for a namespace.
+//! Properties of a kernel that affect TCP and cannot be set for a single namespace.
 
 use std::fs;
 use std::path::Path;
@@ -7,28 +7,28 @@ use aqm_net::Span;
 use nix::time::{ClockId, clock_getres};
 use serde::Serialize;
 
-/// A Linux kernel.
+/// The properties of a Linux kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Kernel {
-    /// First two numbers of the release.
+    /// First two numbers of the kernel's release.
     pub release: (u32, u32),
     /// Tick of the timer clock (`CONFIG_HZ`).
     pub tick: Span,
-    /// Whether the maximum RTO can be set (`tcp_rto_max_ms`, since 6.15).
+    /// Whether the maximum RTO can be set (`tcp_rto_max_ms`, since Linux 6.15).
     pub has_rto_max: bool,
-    /// Whether CUBIC leaves slow start early (HyStart), which is one setting for the whole machine; `None` if CUBIC is
+    /// Whether CUBIC leaves slow start early (HyStart). The setting applies to the whole machine; `None` if CUBIC is
     /// not loaded.
     pub hystart: Option<bool>,
 }
 
 impl Kernel {
-    /// Returns the running kernel.
+    /// Returns the properties of the running kernel.
     pub fn running() -> Self {
         let text = |file: &str| fs::read_to_string(file).unwrap_or_default();
         let release = text("/proc/sys/kernel/osrelease");
         let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|part| part.parse().ok());
         let release = (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default());
-        // This clock advances with the tick.
+        // The resolution of this clock is the tick.
         let tick = clock_getres(ClockId::CLOCK_MONOTONIC_COARSE).map_or_else(
             |_| Span::from_millis(4),
             |tick| Span::from_nanos(u64::try_from(tick.tv_nsec()).unwrap_or_default()),
@@ -42,8 +42,8 @@ impl Kernel {
         }
     }
 
-    /// Whether connections with SACK can run without RACK. Since 6.17 they cannot, whatever the value of
-    /// `tcp_recovery`.
+    /// Returns whether connections with SACK can run without RACK. Since Linux 6.17, connections with SACK always use
+    /// RACK, regardless of `tcp_recovery`.
     pub fn has_sack_without_rack(&self) -> bool {
         self.release < (6, 17)
     }
@@ -55,7 +55,8 @@ pub(crate) fn congestion_controls() -> Vec<String> {
     found.unwrap_or_default().split_whitespace().map(str::to_owned).collect()
 }
 
-/// Returns the reason why a congestion control cannot be used; `available` are the available ones.
+/// Returns the reason for which a congestion control cannot be used. `available` contains the names of the available
+/// congestion controls.
 pub(crate) fn without_control(name: &str, available: &[String]) -> String {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let modules = fs::read_to_string(format!("/lib/modules/{}/modules.dep", release.trim()));

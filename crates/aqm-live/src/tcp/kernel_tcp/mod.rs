@@ -1,11 +1,11 @@
-//! The kernel's TCP, configured by a plan's `[tcp]`: sysctls of a host's network namespace, and attributes of its
-//! route.
+//! The configuration of the kernel's TCP according to a plan's `[tcp]`. The configuration consists of the sysctls of a
+//! host's network namespace and the attributes of the host's route.
 //!
 //! Sources: Linux, `Documentation/networking/ip-sysctl.rst`; ip-route(8). The translation of parameters is in
-//! `translation.rs`. The following settings do not depend on the plan. Connections share no metrics of a path
-//! (`tcp_no_metrics_save`). Every write is sent, and every segment acknowledged, without aggregation
-//! (`tcp_autocorking`, `tcp_comp_sack_nr`, `tcp_backlog_ack_defer`). Ports suffice for thousands of short connections.
-//! A lost SYN is retransmitted after 1, 2, 4 s as before Linux 6.5 (`tcp_syn_linear_timeouts`).
+//! `translation.rs`. The following settings do not depend on the plan. A connection does not inherit path metrics from
+//! earlier connections (`tcp_no_metrics_save`). The kernel aggregates neither writes nor acknowledgements
+//! (`tcp_autocorking`, `tcp_comp_sack_nr`, `tcp_backlog_ack_defer`). The range of ports is sufficient for thousands of
+//! short connections. A lost SYN is retransmitted after 1, 2, 4 s as before Linux 6.5 (`tcp_syn_linear_timeouts`).
 
 pub(crate) mod kernel;
 mod translation;
@@ -20,8 +20,8 @@ use crate::LiveError;
 
 pub use kernel::Kernel;
 
-/// Sysctls under `/proc/sys/net` that do not depend on the plan. If an older kernel does not have a sysctl, it does not
-/// have the feature either.
+/// Sysctls under `/proc/sys/net` that do not depend on the plan. If an older kernel does not have one of these sysctls,
+/// the kernel does not have the corresponding feature either.
 const ALWAYS: &[(&str, &str)] = &[
     ("core/somaxconn", "65535"),
     ("ipv4/ip_local_port_range", "1024 65535"),
@@ -42,66 +42,68 @@ const ALWAYS: &[(&str, &str)] = &[
     ("ipv4/tcp_wmem", "4096 65536 67108864"),
 ];
 
-/// The congestion control of sockets that choose none.
+/// The sysctl of the default congestion control, which is used by sockets that do not select a congestion control.
 const DEFAULT_CONTROL: &str = "ipv4/tcp_congestion_control";
 
 /// The TCP settings of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelTcp {
-    /// Sysctls of the namespace, by their names under `/proc/sys/net`.
+    /// Values of the namespace's sysctls, by their names under `/proc/sys/net`.
     sysctls: BTreeMap<&'static str, String>,
     /// Settings of the route to the peer.
     pub(crate) route: RouteSettings,
     /// Kernel name of the congestion control of connections.
     control: String,
-    /// Whether programs may choose another congestion control.
+    /// Whether programs may select a different congestion control.
     free_choice: bool,
 }
 
 /// The settings of a route that affect TCP (`RTA_METRICS` of rtnetlink(7)).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct RouteSettings {
-    /// Announced segment size in bytes, including TCP options.
+    /// Advertised maximum segment size in bytes, including TCP options.
     pub advmss: u32,
     /// Initial congestion window, in segments.
     pub initcwnd: u32,
-    /// Initial receiver's window, in segments.
+    /// Initial receive window, in segments.
     pub initrwnd: Option<u32>,
-    /// Maximum receiver's window, in bytes.
+    /// Maximum receive window, in bytes.
     pub window: u32,
     /// Minimum RTO, in milliseconds.
     pub rto_min_ms: u32,
-    /// Congestion control of all connections, overriding the choice of sockets; `None` if sockets choose. A namespace
-    /// also accepts controls here that the machine does not permit for sockets.
+    /// Congestion control of all connections, which overrides the selection of sockets; `None` if sockets may select a
+    /// congestion control. A route may set even congestion controls that the machine does not permit sockets to select.
     pub congctl: Option<String>,
     /// Whether connections request ECN.
     pub ecn: bool,
-    /// Whether every segment is acknowledged at once.
+    /// Whether every segment is acknowledged immediately.
     pub quickack: bool,
 }
 
 impl KernelTcp {
-    /// Returns the kernel name of the congestion control of all connections, unless programs choose another one.
+    /// Returns the kernel name of the congestion control of all connections, except those of programs that select a
+    /// different congestion control.
     pub fn congestion_control(&self) -> &str {
         &self.control
     }
 
-    /// Returns the settings for a host of programs, whose own choice of a congestion control has an effect.
+    /// Returns these settings for a host of programs, with permission for programs to select a congestion control.
     #[must_use]
     pub(crate) fn with_free_choice(self) -> Self {
         Self { free_choice: true, ..self }
     }
 
-    /// Returns the settings for a host that does not use TCP, without a congestion control.
+    /// Returns these settings without a congestion control, for a host that does not use TCP.
     #[must_use]
     pub(crate) fn without_control(mut self) -> Self {
         self.route.congctl = None;
         self
     }
 
-    /// Returns the settings of the route. If sockets may choose, the congestion control becomes the default of sockets
-    /// in the namespace of the calling thread. If the machine does not permit this control to its users
-    /// (`tcp_allowed_congestion_control`), the kernel refuses, and the route sets the control for all connections.
+    /// Returns the settings of the route. If programs may select a congestion control, makes the plan's congestion
+    /// control the default of sockets in the namespace of the calling thread. If the machine does not permit users to
+    /// use this congestion control (`tcp_allowed_congestion_control`), the kernel rejects the default; the route then
+    /// sets the congestion control for all connections.
     pub(crate) fn settle_route(&self) -> Result<RouteSettings, LiveError> {
         let is_default = || Ok::<_, LiveError>(read(DEFAULT_CONTROL)?.as_deref() == Some(&self.control));
         if !self.free_choice {
@@ -112,7 +114,7 @@ impl KernelTcp {
         Ok(RouteSettings { congctl: (!succeeded).then(|| self.control.clone()), ..self.route.clone() })
     }
 
-    /// Sets the sysctls in the namespace of the calling thread, and verifies that they are in force.
+    /// Sets the sysctls in the namespace of the calling thread, and verifies their effective values.
     pub(crate) fn set_sysctls(&self) -> Result<(), LiveError> {
         for (name, value) in &self.sysctls {
             let what = format!("cannot set the sysctl net/{name} to {value}");
@@ -129,15 +131,15 @@ impl KernelTcp {
         Ok(())
     }
 
-    /// Returns the values of the sysctls that were set in the namespace of the calling thread; null for sysctls that
-    /// this kernel does not have.
+    /// Returns the effective values of these sysctls in the namespace of the calling thread; `None` for a sysctl that
+    /// the kernel does not have.
     pub(crate) fn sysctls_in_force(&self) -> Result<BTreeMap<&'static str, Option<String>>, LiveError> {
         let default_control = self.free_choice.then_some(&DEFAULT_CONTROL);
         self.sysctls.keys().chain(default_control).map(|name| Ok((*name, read(name)?))).collect()
     }
 }
 
-/// Whether a plan requests this sysctl, so that the kernel must have it.
+/// Returns whether a sysctl depends on the plan, so that the kernel must have the sysctl.
 fn is_required(name: &str) -> bool {
     !ALWAYS.iter().any(|(always, _)| *always == name)
 }
@@ -146,7 +148,8 @@ fn path(name: &str) -> String {
     format!("/proc/sys/net/{name}")
 }
 
-/// Returns the value of a sysctl, with its parts separated by single spaces; `None` if the kernel does not have it.
+/// Returns the value of a sysctl, with the parts of the value separated by single spaces; `None` if the kernel does not
+/// have the sysctl.
 fn read(name: &str) -> Result<Option<String>, LiveError> {
     match fs::read_to_string(path(name)) {
         Ok(text) => Ok(Some(text.split_whitespace().collect::<Vec<_>>().join(" "))),

@@ -20,7 +20,8 @@ fn sequence_number(packet: &[u8]) -> &[u8] {
     &packet[24..28]
 }
 
-/// Returns the largest window in bytes that the acknowledgements of an end offer; the first packet is its SYN.
+/// Returns the largest receive window, in bytes, that the acknowledgements of an end advertise. The first element of
+/// `packets` must be the SYN of this end.
 fn largest_window(packets: &[Vec<u8>]) -> u32 {
     let window = |packet: &Vec<u8>| u32::from(u16::from_be_bytes([packet[34], packet[35]]));
     let options = &packets[0][40..];
@@ -115,8 +116,9 @@ fn the_settings_in_force_are_those_of_the_plan() {
     assert_ne!(own.trim(), "5", "the machine's own TCP must not change");
 }
 
-/// Returns the sending times in seconds of the first packets of a host, by the kernel's clock in their timestamps (RFC
-/// 7323; in Linux, milliseconds), so that the times at which they are read do not matter.
+/// Returns the sending times, in seconds, of the first packets of a host. The times are from the timestamps option in
+/// the packets (RFC 7323), which in Linux contains milliseconds of the kernel's clock, so delays before the packets are
+/// read do not matter.
 fn sent_at<const COUNT: usize>(host: &Host) -> [f64; COUNT] {
     let (begun, mut sent, mut packet) = (Instant::now(), Vec::new(), [0; 2000]);
     while sent.len() < COUNT {
@@ -133,7 +135,8 @@ fn sent_at<const COUNT: usize>(host: &Host) -> [f64; COUNT] {
     sent[..COUNT].try_into().unwrap()
 }
 
-/// Whether a timer of this number of seconds took `took`: one tick less, or longer if other machines use the processor.
+/// Returns whether a timer of `seconds` may have taken `took`. A timer may take one tick less, or longer if other
+/// machines use the processor.
 fn is_about(took: f64, seconds: f64) -> bool {
     (seconds - 0.05..seconds + 0.7).contains(&took)
 }

@@ -1,7 +1,8 @@
-//! The translation of a `[tcp]` table into kernel settings, and the parameters that the kernel does not support.
+//! Translation of a `[tcp]` table to kernel settings, and checks for parameters that the kernel does not support.
 //!
-//! Sources: Linux, `tcp_output.c`, `tcp_input.c`, `tcp_minisocks.c`, `tcp_recovery.c`. Parameters that describe fixed
-//! behaviour of Linux must have the values of the profile `linux-6`; `SETTABLE` lists the parameters that can be set.
+//! Sources: Linux, `tcp_output.c`, `tcp_input.c`, `tcp_minisocks.c`, `tcp_recovery.c`. `SETTABLE` lists the parameters
+//! that can be set. All other parameters describe fixed behaviour of Linux and must have the values of the profile
+//! `linux-6`.
 
 use std::collections::BTreeMap;
 
@@ -18,19 +19,19 @@ use serde_json::Value;
 use super::{ALWAYS, Kernel, KernelTcp, RouteSettings};
 use crate::router::buffers::MTU;
 
-/// Bytes of the IPv4 and TCP headers without options.
+/// Bytes of the IPv4 and TCP headers, without options.
 const HEADERS: u32 = 40;
 
-/// Minimum segment size of Linux, in bytes of payload (`tcp_min_snd_mss` and its options).
+/// Minimum segment size of Linux, in bytes of payload (`tcp_min_snd_mss` plus the TCP options).
 const MIN_MSS: u64 = 88;
 
-/// Bytes of the timestamp option in every segment (RFC 7323, appendix A).
+/// Bytes of the timestamps option, which every segment contains (RFC 7323, appendix A).
 const TIMESTAMPS: u32 = 12;
 
 /// Default initial receive buffer of Linux, in bytes (`tcp_rmem`).
 const DEFAULT_BUFFER: u64 = 131_072;
 
-/// The parameters that correspond to a kernel setting, or are implied by another one.
+/// The parameters that correspond to a kernel setting or follow from other parameters.
 const SETTABLE: &[&str] = &[
     "congestion_control.hystart",
     "congestion_control.kind",
@@ -59,25 +60,26 @@ const SETTABLE: &[&str] = &[
     "sack.dsack",
 ];
 
-/// The parameters that only a simulation has.
+/// The parameters that apply only to simulations.
 const SIMULATED: &[&str] = &["cwnd.hint", "receiver.sack_delay", "rto.tick_phase"];
 
-/// The parameters of recovery that do not affect connections with SACK.
+/// The parameters of loss recovery that do not affect connections with SACK.
 const NO_EFFECT_WITH_SACK: &[&str] =
     &["recovery.exit_window", "recovery.inflation", "recovery.max_burst", "recovery.partial_ack_timer"];
 
 impl KernelTcp {
-    /// Returns the settings with which the `kernel` behaves like `config`, whose lengths include `link_header` bytes.
+    /// Returns the settings with which the kernel behaves as `config` specifies. The lengths in `config` include
+    /// `link_header` bytes.
     ///
     /// # Errors
-    /// Every parameter that the kernel does not support, with the supported values.
+    /// Returns every parameter that the kernel does not support, with the supported values.
     pub fn of(config: &Config, kernel: &Kernel, link_header: Size) -> Result<Self, ConfigErrors> {
         let (nearest, refused) = Self::nearest(config, kernel, link_header, None);
         refused.finish(nearest)
     }
 
-    /// Returns the settings nearest to `config`, and the differences. A `control` replaces the congestion control of
-    /// `config`.
+    /// Returns the settings that are nearest to `config`, and the differences. If `control` is set, `control` replaces
+    /// the congestion control of `config`.
     pub fn nearest(
         config: &Config,
         kernel: &Kernel,
@@ -98,7 +100,7 @@ impl KernelTcp {
 struct Translation<'a> {
     config: &'a Config,
     kernel: &'a Kernel,
-    /// Bytes of the link header in each length on the wire.
+    /// Length of the link header, which is included in the lengths of packets on the link.
     link_header: Size,
     /// The congestion control that replaces that of `config`.
     control: Option<&'a str>,
@@ -140,8 +142,9 @@ impl Translation<'_> {
         let mut sysctls: BTreeMap<_, _> =
             ALWAYS.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
         let buffer = self.receive_buffer(route.window);
-        // A window of a given size grows by two segments with each received segment, and meanwhile every segment is
-        // acknowledged at once (`tcp_grow_window`). A window that is tuned automatically grows only when it must.
+        // If the receive window has a fixed maximum, the window grows by two segments with each received segment, and
+        // every segment is acknowledged immediately while the window grows (`tcp_grow_window`). A window that is tuned
+        // automatically grows only when the sender needs a larger window.
         let is_tuned = self.config.receiver.first_window.is_none() && buffer > DEFAULT_BUFFER;
         let first_buffer = if is_tuned { DEFAULT_BUFFER } else { buffer };
         let Recovery { kind, dupthresh, frto, .. } = self.config.recovery;
@@ -179,12 +182,12 @@ impl Translation<'_> {
         sysctls
     }
 
-    /// Returns the congestion control.
+    /// Returns the name of the congestion control.
     fn control(&self) -> &str {
         self.control.unwrap_or(self.config.congestion_control.kind())
     }
 
-    /// Checks HyStart, which cannot be set for a host.
+    /// Checks the parameter for HyStart, which cannot be set for a single host.
     fn hystart(&mut self) {
         if self.control.is_some() {
             return;
@@ -205,12 +208,12 @@ impl Translation<'_> {
         self.config.connection.header == self.on_the_wire(HEADERS + TIMESTAMPS)
     }
 
-    /// Returns the length on the wire of a packet of `bytes`.
+    /// Returns the length on the link of a packet with `bytes` bytes.
     fn on_the_wire(&self, bytes: u32) -> Size {
         Size::from_bytes(u64::from(bytes) + self.link_header.bytes())
     }
 
-    /// Returns the headers of a data packet in bytes, without the link header.
+    /// Returns the length of a data packet's headers in bytes, without the link header.
     fn headers(&self) -> u32 {
         HEADERS + if self.has_timestamps() { TIMESTAMPS } else { 0 }
     }
@@ -219,7 +222,7 @@ impl Translation<'_> {
         self.config.recovery.kind.has_sack() && self.config.sack.dsack == Dsack::On
     }
 
-    /// Returns the payload of a full segment in bytes, and checks the sizes of headers.
+    /// Returns the payload of a full segment in bytes, and checks the lengths of headers.
     fn mss(&mut self) -> u32 {
         let Connection { mss, header, ack_size, .. } = self.config.connection;
         let (without, with) = (self.on_the_wire(HEADERS), self.on_the_wire(HEADERS + TIMESTAMPS));
@@ -242,8 +245,8 @@ impl Translation<'_> {
         u32::try_from(mss.bytes().clamp(MIN_MSS, most)).unwrap_or_default()
     }
 
-    /// Returns the length of a SYN on the wire, with the options maximum segment size, SACK permitted, timestamps and
-    /// window scale.
+    /// Returns the length of a SYN on the link. The SYN has the options for maximum segment size, SACK, timestamps and
+    /// window scaling, as far as they are configured.
     fn syn_size(&self, window_scaling: bool) -> Size {
         let sack_or_timestamps = match (self.has_timestamps(), self.config.recovery.kind.has_sack()) {
             (true, _) => TIMESTAMPS,
@@ -253,12 +256,12 @@ impl Translation<'_> {
         self.on_the_wire(HEADERS + 4 + sack_or_timestamps + if window_scaling { 4 } else { 0 })
     }
 
-    /// Whether windows are scaled, which only the size of a SYN shows.
+    /// Returns whether windows are scaled. The configuration shows window scaling only in the size of a SYN.
     fn window_scaling(&self) -> bool {
         self.config.connection.syn_size != self.syn_size(false)
     }
 
-    /// Returns the receiver's window in bytes, and its initial value in segments.
+    /// Returns the receive window in bytes, and the initial receive window in segments.
     fn windows(&mut self, mss: u32) -> (u32, Option<u32>) {
         let Receiver { window, first_window, .. } = self.config.receiver;
         let (with, without) = (self.syn_size(true), self.syn_size(false));
@@ -281,15 +284,17 @@ impl Translation<'_> {
 
     /// Returns the receive buffer in bytes for a window of `window` bytes.
     ///
-    /// A buffer counts memory, and a window counts data. The kernel assumes that half of the memory is data until it
-    /// receives segments longer than 536 bytes. From then on it uses the share of the first of these segments, and
-    /// since 6.11 the window of the buffer replaces the window of the route.
+    /// The size of a buffer includes memory overhead, whereas the size of a window counts only data. Initially, the
+    /// kernel assumes that half of the memory contains data. When the first segment longer than 536 bytes arrives, the
+    /// kernel computes the share of data from this segment. Since Linux 6.11, the window that follows from the buffer
+    /// then replaces the window of the route.
     fn receive_buffer(&self, window: u32) -> u64 {
         let mss = self.config.connection.mss;
         let window = u64::from(window);
         let buffer = if self.kernel.release >= (6, 11) && mss.bytes() > 536 {
             let share = (mss.bytes() * 256 / memory_of(mss.bytes() + u64::from(self.headers()))).max(1);
-            // One more segment, which has just arrived when the window grows, and half a segment for rounding.
+            // The sum contains one more segment, which has just arrived when the window grows, and half a segment for
+            // rounding.
             (window + mss.bytes() + mss.bytes() / 2) * 256 / share
         } else {
             window * 8
@@ -297,7 +302,7 @@ impl Translation<'_> {
         buffer.clamp(4096, i32::MAX as u64)
     }
 
-    /// Checks the recovery. Returns whether losses are detected by RACK-TLP.
+    /// Checks the parameters of loss recovery. Returns whether RACK-TLP detects losses.
     fn rack(&mut self) -> bool {
         let kind = self.config.recovery.kind;
         let allowed = if self.kernel.has_sack_without_rack() {
@@ -321,7 +326,8 @@ impl Translation<'_> {
             self.config.recovery.undo == undo,
             "recovery.undo",
             format_args!(
-                "{allowed} (got {}), because Linux undoes a spurious reduction whenever D-SACK or timestamps show it",
+                "{allowed} (got {}), because Linux undoes a reduction that D-SACK or timestamps \
+                 show to be spurious",
                 word(&self.leaf("recovery.undo"))
             ),
         );
@@ -345,7 +351,7 @@ impl Translation<'_> {
         restart != IdleRestart::Off
     }
 
-    /// Returns the maximum RTO in milliseconds; also checks the parameters of the kernel's clock.
+    /// Returns the maximum RTO in milliseconds, and checks the parameters of the kernel's clock.
     fn rto_max(&mut self) -> u64 {
         let (max, tick) = (self.config.rto.max, self.config.rto.tick);
         let ms = max.nanos() / 1_000_000;
@@ -381,7 +387,7 @@ impl Translation<'_> {
         self.check(quick_acks == 16, "receiver.quick_acks", format_args!("must be 16 (got {quick_acks})"));
     }
 
-    /// Compares the parameters that cannot be set with the behaviour of Linux.
+    /// Checks that the parameters that cannot be set agree with the fixed behaviour of Linux.
     fn compare_the_rest(&mut self) {
         let sack = self.config.recovery.kind.has_sack();
         let linux = linux_with(self.config.congestion_control.kind());
@@ -402,7 +408,7 @@ impl Translation<'_> {
         }
     }
 
-    /// Returns the value of the configuration at a path.
+    /// Returns the value of the parameter at `path`.
     fn leaf(&self, path: &str) -> Value {
         leaves(&self.config.to_value()).remove(path).unwrap_or_default()
     }
@@ -412,14 +418,14 @@ impl Translation<'_> {
     }
 }
 
-/// Returns the memory that the kernel allocates for a packet of `length` bytes, more than 576, that is written to a TUN
-/// device: the next power of two above the packet, the space before it (`NET_SKB_PAD`) and a `skb_shared_info`, plus a
-/// `sk_buff`.
+/// Returns the memory that the kernel allocates for a packet written to a TUN device. `length` must be more than 576
+/// bytes. The sum of the packet, the preceding space (`NET_SKB_PAD`) and a `skb_shared_info` is rounded up to a power
+/// of two; a `sk_buff` is added.
 fn memory_of(length: u64) -> u64 {
     ((length + 64).next_multiple_of(64) + 320).next_power_of_two() + 256
 }
 
-/// Returns the behaviour of current Linux with this congestion control, by path.
+/// Returns the parameters of the profile `linux-6` with this congestion control, by path.
 fn linux_with(control: &str) -> BTreeMap<String, Value> {
     let table = serde_json::json!({ "profile": "linux-6", "congestion_control": { "kind": control } });
     aqm_tcp::read(table).map(|config| leaves(&config.to_value())).unwrap_or_default()
@@ -437,10 +443,10 @@ fn leaves(table: &Value) -> BTreeMap<String, Value> {
     leaves
 }
 
-/// Returns a value as in a scenario, without quotes.
+/// Returns a value as text in the notation of scenarios, without quotes.
 fn word(value: &Value) -> String {
     match value {
-        Value::Null => "left out".to_owned(),
+        Value::Null => "omitted".to_owned(),
         Value::String(text) => text.clone(),
         other => other.to_string(),
     }

@@ -17,7 +17,7 @@ fn id(next: NextEvent, packet: Packet) -> u32 {
     }
 }
 
-/// Adds and takes events at random, and compares them with a sorted list.
+/// Adds and takes events in random order, and compares the events with a sorted list.
 fn agrees_with_a_sorted_list(seed: u64, spread: u64, reversed: bool, in_pairs: bool) {
     let mut rng = Streams::new(seed).named("event_queue", 0);
     let mut event_queue = EventQueue::new(reversed, LINK_LANES, in_pairs);
@@ -28,7 +28,7 @@ fn agrees_with_a_sorted_list(seed: u64, spread: u64, reversed: bool, in_pairs: b
             let time = now + rng.below(spread) * (1 + rng.below(3) * rng.below(spread));
             let (lane, at) = (rng.below(10) as u8, Instant::from_nanos(time));
             let number = list.len() as u32 + round * 16;
-            // Links of a lane have adjacent numbers; links without a lane may have any number.
+            // The links that share a lane have adjacent numbers. Links without a lane may have any number.
             let link =
                 if lane < 8 { u32::from(lane) * 8 + rng.below(8) as u32 } else { rng.below(99) as u32 };
             let timer = Timer::End(Side::Sender, number);
@@ -38,7 +38,7 @@ fn agrees_with_a_sorted_list(seed: u64, spread: u64, reversed: bool, in_pairs: b
                 _ => rank_of_link(link),
             };
             let key = Key::new(time, TieOrder::new(reversed).of_timer(rank));
-            // A link delivers one packet at a time.
+            // A link does not deliver two packets at the same time.
             if list.iter().any(|(other, _)| *other == key) {
                 continue;
             }
@@ -72,7 +72,7 @@ fn agrees_with_a_sorted_list(seed: u64, spread: u64, reversed: bool, in_pairs: b
     }
 }
 
-/// Takes batches of packets with few different times, and therefore many ties, with and without lanes.
+/// Takes packets in batches, with and without lanes. The packets have few different times, so that many ties occur.
 fn batches_agree_with_a_sorted_list(seed: u64, classes: usize, reversed: bool, in_pairs: bool) {
     let mut rng = Streams::new(seed).named("batches", 0);
     let mut event_queue = EventQueue::new(reversed, classes, in_pairs);

@@ -17,7 +17,7 @@ fn linux(changes: Value) -> Config {
     read(aqm_tcp::overlay(&json!({ "profile": "linux-6" }), changes))
 }
 
-/// Returns the refused parameters, one line each.
+/// Returns the rejected parameters, one line for each parameter.
 fn refused(config: &Config, kernel: &Kernel) -> Vec<String> {
     let errors = KernelTcp::of(config, kernel, NO_LINK).err();
     errors.iter().flat_map(|errors| errors.iter().map(ToString::to_string)).collect()
@@ -145,7 +145,7 @@ fn a_buffer_holds_the_window_whatever_the_kernel_takes_for_data() {
         );
         tcp.unwrap().sysctls["ipv4/tcp_rmem"].clone()
     };
-    // 1460 of 2304 bytes are 162 of 256.
+    // Of 2304 bytes of memory, 1460 are data, which is a share of 162/256.
     assert_eq!(buffer("1460B", 40, &KERNEL), "4096 95747 95747");
     assert!((41 * 1460..42 * 1460).contains(&(95_747 * 162 / 256)), "one segment has just arrived");
     assert_eq!(buffer("536B", 20, &KERNEL), "4096 85760 85760");
@@ -176,7 +176,7 @@ fn what_the_kernel_cannot_do_is_refused_by_name_and_value() {
         ),
         (
             json!({"cwnd": {"initial_ssthresh": 20.0}}),
-            "cwnd.initial_ssthresh: must be left out (got 20.0), the fixed behaviour of Linux",
+            "cwnd.initial_ssthresh: must be omitted (got 20.0), the fixed behaviour of Linux",
         ),
         (
             json!({"cwnd": {"idle_restart": "one-segment"}}),

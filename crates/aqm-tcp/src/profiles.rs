@@ -37,8 +37,8 @@ use crate::config::rto::{BackOffEnd, RestartedBy, RttSamples, TimerRestart};
 use crate::config::rto::{MinRto, RtoArithmetic, TimerClock};
 use crate::config::sack::{Dsack, NextSeg, Pipe, SackBytes, SacksAtTimeout};
 use crate::congestion_control::{
-    Control, CubicConfig, Decrease, Growth, HighSpeedConfig, HyStart,
-    LimitedSlowStart, LossRate, LowWindowReduction, RenoConfig, SlowStartEnd, SsthreshRounding,
+    Control, CubicConfig, Decrease, Growth, HighSpeedConfig, HyStart, LimitedSlowStart, LossRate,
+    LowWindowReduction, RenoConfig, SlowStartEnd, SsthreshRounding,
 };
 
 /// A named set of parameters.

@@ -209,7 +209,8 @@ table! {
         bandwidth_bps: MaybeReal(Option<f64>),
         /// Estimate of the round trip without queues; missing unless the congestion control has a model of the path.
         min_rtt_s: MaybeReal(Option<f64>),
-        /// Share of marked data (`alpha`); missing unless the congestion control is `dctcp` or `prague`.
+        /// Share of marked data (`alpha`); missing unless the congestion control is `dctcp` or `prague`, or `bbr3` that
+        /// responds to it.
         marked_share: MaybeReal(Option<f64>),
     }
 }

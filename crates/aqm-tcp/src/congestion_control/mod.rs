@@ -44,7 +44,7 @@ pub use window::{SsthreshRounding, Window, WindowRules};
 /// An algorithm that needs more than acknowledgements and losses uses [`AckSample`]. A model of the path, such as BBR's,
 /// uses [`RateSample`] and sets the pacing rate.
 pub trait CongestionControl: Send {
-    /// Opens the window after new data was acknowledged (Linux: `cong_avoid`).
+    /// Opens the window after new data was acknowledged (Linux: `cong_avoid`); without [`Build::uses_rates`].
     fn on_ack(&mut self, window: &mut Window, ack: &AckInfo);
 
     /// Reduces the window (Linux: `ssthresh`): at most once per window of data, and not at a repeated timeout. Use
@@ -62,7 +62,8 @@ pub trait CongestionControl: Send {
     /// Processes an arrival, in order or not, before the window changes because of it (Linux: `pkts_acked`).
     fn on_sample(&mut self, _window: &mut Window, _sample: &AckSample) {}
 
-    /// Processes a transmission of data, before it is paced; only with [`Build::uses_rates`].
+    /// Processes a transmission of data with nothing else in the network, before it is paced (Linux: `CA_EVENT_TX_START`);
+    /// only with [`Build::uses_rates`].
     fn on_transmit(&mut self, _window: &mut Window, _transmit: &Transmit) {}
 
     /// Processes a segment that is considered lost; only with [`Build::uses_rates`]. `on_rates` follows.
@@ -109,13 +110,11 @@ pub enum RecoveryPhase {
     Loss,
 }
 
-/// Transmission of data.
+/// Transmission of data with nothing else in the network.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Transmit {
     /// Departure time.
     pub now: Instant,
-    /// Bytes in the network before the transmission.
-    pub in_flight: u64,
     /// Bytes delivered since the connection was opened.
     pub delivered: u64,
     /// Whether the application limits the rate.

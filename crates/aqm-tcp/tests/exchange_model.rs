@@ -29,7 +29,6 @@ fn startup_doubles_the_data_of_a_round_trip() {
             let times = pair.first_sent[0].iter();
             times.filter(|time| (at(100 * round)..at(100 * (round + 1))).contains(time)).count() as f64
         };
-        eprintln!("{control} {:?}", (1..8).map(of_round).collect::<Vec<_>>());
         assert_eq!(of_round(1), 10.0);
         for round in 2..6 {
             let growth = of_round(round + 1) / of_round(round);

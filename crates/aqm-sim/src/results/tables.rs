@@ -219,7 +219,8 @@ table! {
         /// Estimate of the round-trip time without queueing delay; missing unless the congestion control has a model of
         /// the path.
         min_rtt_s: MaybeReal(Option<f64>),
-        /// Share of marked data (`alpha`); missing unless the congestion control is `dctcp` or `prague`.
+        /// Share of marked data (`alpha`); missing unless the congestion control is `dctcp` or `prague`, or `bbr3` that
+        /// responds to it.
         marked_share: MaybeReal(Option<f64>),
     }
 }

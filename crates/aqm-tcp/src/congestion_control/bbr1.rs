@@ -23,7 +23,7 @@ use super::{
     AckInfo, AnyControl, Build, Congestion, CongestionControl, ControlReport, LostSegment, RateSample,
     RecoveryPhase, SenderState, Transmit, WindowEvent,
 };
-use policer::{Interval, Policer, Verdict};
+use policer::{Event, Interval, Policer, Verdict};
 
 parameters! {
     /// BBR version 1 (Linux 6.1): paces at the measured bandwidth and keeps at most two bandwidth-delay products in the
@@ -160,7 +160,7 @@ impl CongestionControl for Bbr1 {
         if self.mss == 0.0 {
             self.begin(window, transmit);
         }
-        if transmit.in_flight == 0 && transmit.is_app_limited {
+        if transmit.is_app_limited {
             self.is_idle_restart = true;
             self.ack_interval.restart(transmit.now);
             match self.mode {
@@ -301,8 +301,14 @@ impl Bbr1 {
     /// `bbr_lt_bw_sampling`.
     fn sample_policer(&mut self, has_losses: bool, is_app_limited: bool) {
         let Some(policer) = &mut self.policer else { return };
-        let is_probing = self.mode == Mode::ProbeBw;
-        match policer.sample(self.last, has_losses, is_app_limited, self.is_round_start, is_probing) {
+        let event = Event {
+            now: self.last,
+            has_losses,
+            is_app_limited,
+            is_round_start: self.is_round_start,
+            is_probing: self.mode == Mode::ProbeBw,
+        };
+        match policer.sample(&event) {
             Verdict::Unchanged => {}
             Verdict::Detected => self.pacing_gain = 1.0,
             Verdict::Expired => self.start_probe_bw(),

@@ -82,7 +82,10 @@ impl Controller {
         match &mut self.control {
             AnyControl::Reno(reno) => reno.on_ack(&mut self.window, ack),
             // The copy ensures that the fields that Reno does not read are never computed for Reno.
-            AnyControl::Other(control) => control.on_ack(&mut self.window, &{ *ack }),
+            AnyControl::Other(control) if !self.is_model_based => {
+                control.on_ack(&mut self.window, &{ *ack });
+            }
+            AnyControl::Other(_) => {}
         }
     }
 
@@ -145,7 +148,7 @@ impl Controller {
         self.control.any().limits_rate()
     }
 
-    /// Processes a transmission of data.
+    /// Processes a transmission of data with nothing else in the network.
     pub fn on_transmit(&mut self, transmit: &Transmit) {
         self.control.any().on_transmit(&mut self.window, transmit);
     }

@@ -51,7 +51,7 @@ pub use window::{SsthreshRounding, Window, WindowRules};
 /// An algorithm that needs more than acknowledgements and losses uses [`AckSample`]. A model of the path, such as BBR's,
 /// uses [`RateSample`] and sets the pacing rate.
 pub trait CongestionControl: Send {
-    /// Opens the window after an acknowledgement of new data (Linux: `cong_avoid`).
+    /// Opens the window after an acknowledgement of new data (Linux: `cong_avoid`). Not called with [`Build::uses_rates`].
     fn on_ack(&mut self, window: &mut Window, ack: &AckInfo);
 
     /// Reduces the window (Linux: `ssthresh`). This function is called at most once per window of data, and not at a
@@ -70,7 +70,8 @@ pub trait CongestionControl: Send {
     /// (Linux: `pkts_acked`).
     fn on_sample(&mut self, _window: &mut Window, _sample: &AckSample) {}
 
-    /// Processes a transmission of data, before it is paced; only with [`Build::uses_rates`].
+    /// Processes a transmission of data with nothing else in the network, before it is paced (Linux: `CA_EVENT_TX_START`);
+    /// only with [`Build::uses_rates`].
     fn on_transmit(&mut self, _window: &mut Window, _transmit: &Transmit) {}
 
     /// Processes a segment that is considered lost; only with [`Build::uses_rates`]. `on_rates` follows.
@@ -117,13 +118,11 @@ pub enum RecoveryPhase {
     Loss,
 }
 
-/// Transmission of data.
+/// Transmission of data with nothing else in the network.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Transmit {
     /// Departure time.
     pub now: Instant,
-    /// Bytes in the network before the transmission.
-    pub in_flight: u64,
     /// Bytes delivered since the connection was opened.
     pub delivered: u64,
     /// Whether the application limits the rate.

@@ -143,6 +143,16 @@ impl DeliveryRate {
         }
     }
 
+    /// Records the first delivery of the oldest segment, last sent at `stamp`, and removes the segment.
+    pub fn on_front_delivered(&mut self, len: u64, stamp: Stamp) {
+        self.acked += len;
+        if let Some(snapshot) = self.snapshots.pop_front()
+            && self.newest.is_none_or(|(newest, _)| stamp > newest)
+        {
+            self.newest = Some((stamp, snapshot));
+        }
+    }
+
     /// Records the delivery of a part of a segment.
     pub fn on_partly_delivered(&mut self, bytes: u64) {
         self.acked += bytes;

@@ -356,6 +356,9 @@ impl Sender {
 
     /// Records how much of the window is used after all permitted data has been sent.
     fn note_usage(&mut self, tcp: &CheckedConfig) {
+        if self.uses_rates {
+            return;
+        }
         let is_full = self.recovery.is_full(self.whole_window().saturating_mul(tcp.mss));
         let usage = &mut self.cold.get_or_insert_default().usage;
         usage.note(self.recovery.una(), self.recovery.sent(), is_full);

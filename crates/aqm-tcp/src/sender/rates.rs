@@ -9,6 +9,7 @@ use super::Sender;
 use super::congestion::AckContext;
 use super::pacer::Departure;
 use crate::config::CheckedConfig;
+use crate::config::pacing::Burst;
 use crate::congestion_control::{
     ControlReport, DeliveredSegment, RateSample, RecoveryPhase, SenderState, Transmit,
 };
@@ -99,39 +100,47 @@ impl Sender {
     /// Records a transmission of `len` sequence numbers for pacing and for the congestion control.
     #[cold]
     pub(super) fn on_cold_sent(&mut self, len: u64, now: Instant, tcp: &CheckedConfig) {
-        let outstanding = self.recovery.outstanding();
-        let is_full = outstanding + tcp.mss > self.whole_window().saturating_mul(tcp.mss);
-        let in_flight = outstanding.saturating_sub(len);
-        let srtt = self.timer.estimator.srtt(&tcp.config.rto);
-        let mut min_rtt = None;
-        if let Some(rate) = self.recovery.rate() {
-            if is_full {
-                rate.on_full();
-            }
-            min_rtt = rate.min_rtt();
-            let transmit = Transmit {
-                now,
-                in_flight,
-                delivered: rate.delivered(),
-                is_app_limited: rate.is_app_limited(),
-                srtt,
-                mss: tcp.mss,
-            };
-            self.congestion.on_transmit(&transmit);
-        }
         if self.uses_rates {
-            if in_flight == 0 {
-                // The congestion control may have opened the window after an idle period.
-                self.refresh(tcp);
-            }
-            self.update_pacing(tcp);
+            self.report_transmission(len, now, tcp);
         }
-        let min_rtt = min_rtt.or(srtt);
+        let min_rtt = self.burst_rtt(tcp);
         let number = self.counts.segments_sent;
         if let Some(pacer) = self.cold.as_mut().and_then(|cold| cold.pacer.as_mut()) {
             let departure = Departure { payload: len.min(tcp.mss), number, mss: tcp.mss, min_rtt, now };
             pacer.on_sent(&departure, &tcp.config.pacing);
         }
+    }
+
+    /// Reports a transmission of `len` sequence numbers to the congestion control, if nothing else is in the network, and
+    /// to the delivery rate, if the transmission fills the window.
+    fn report_transmission(&mut self, len: u64, now: Instant, tcp: &CheckedConfig) {
+        let outstanding = self.recovery.outstanding();
+        let is_full = outstanding + tcp.mss > self.whole_window().saturating_mul(tcp.mss);
+        let Some(rate) = self.recovery.rate() else { return };
+        if is_full {
+            rate.on_full();
+        }
+        if outstanding > len {
+            return;
+        }
+        self.congestion.on_transmit(&Transmit {
+            now,
+            delivered: rate.delivered(),
+            is_app_limited: rate.is_app_limited(),
+            srtt: self.timer.estimator.srtt(&tcp.config.rto),
+            mss: tcp.mss,
+        });
+        self.refresh(tcp);
+        self.update_pacing(tcp);
+    }
+
+    /// Returns the smallest round trip, which determines the size of a burst; `None` if bursts have one segment.
+    fn burst_rtt(&mut self, tcp: &CheckedConfig) -> Option<Span> {
+        if tcp.config.pacing.burst == Burst::Segment {
+            return None;
+        }
+        let measured = self.recovery.rate().and_then(|rate| rate.min_rtt());
+        measured.or(self.timer.estimator.srtt(&tcp.config.rto))
     }
 
     /// Updates the pacing rate.

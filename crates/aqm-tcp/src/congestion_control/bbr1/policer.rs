@@ -31,6 +31,18 @@ pub(super) struct Interval {
     pub lost: u64,
 }
 
+/// An acknowledgement, or a timeout.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Event {
+    /// State of the connection after the event.
+    pub now: Interval,
+    pub has_losses: bool,
+    pub is_app_limited: bool,
+    pub is_round_start: bool,
+    /// Whether the sender is in `PROBE_BW`.
+    pub is_probing: bool,
+}
+
 /// Result of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
@@ -63,15 +75,9 @@ impl Policer {
         *self = Self { start: now, ..Self::default() };
     }
 
-    /// Processes an acknowledgement, or a timeout, after which the state of the connection is `now`.
-    pub fn sample(
-        &mut self,
-        now: Interval,
-        has_losses: bool,
-        is_app_limited: bool,
-        is_round_start: bool,
-        is_probing: bool,
-    ) -> Verdict {
+    /// Processes an event.
+    pub fn sample(&mut self, event: &Event) -> Verdict {
+        let &Event { now, has_losses, is_app_limited, is_round_start, is_probing } = event;
         if self.is_detected {
             if is_probing && is_round_start {
                 self.rounds += 1;
@@ -126,6 +132,14 @@ impl Policer {
 mod tests {
     use super::*;
 
+    const LOSS: Event = Event {
+        now: Interval { at: Instant::START, delivered: 0, lost: 0 },
+        has_losses: true,
+        is_app_limited: false,
+        is_round_start: true,
+        is_probing: true,
+    };
+
     /// Delivers 100 kB per second in rounds of 100 ms, of which every `loss_every`th loses a share of the delivered data.
     fn detect(rounds: u64, share: f64, rate: impl Fn(u64) -> u64) -> Option<u64> {
         let mut policer = Policer::default();
@@ -137,7 +151,7 @@ mod tests {
                 delivered: now.delivered + delivered,
                 lost: now.lost + (share * delivered as f64) as u64,
             };
-            if policer.sample(now, share > 0.0, false, true, true) == Verdict::Detected {
+            if policer.sample(&Event { now, has_losses: share > 0.0, ..LOSS }) == Verdict::Detected {
                 let expected = (rate(round) + rate(round - 4)) as f64 / 2.0;
                 assert!((policer.rate().unwrap() / expected - 1.0).abs() < 0.07, "{:?}", policer.rate());
                 return Some(round);
@@ -158,30 +172,29 @@ mod tests {
     #[test]
     fn the_rate_is_used_for_48_rounds_of_probe_bw() {
         let mut policer = Policer { rate: 1e5, is_detected: true, ..Policer::default() };
-        let now = Interval::default();
         for _ in 0..100 {
-            assert_eq!(policer.sample(now, true, false, true, false), Verdict::Unchanged);
+            assert_eq!(policer.sample(&Event { is_probing: false, ..LOSS }), Verdict::Unchanged);
         }
         for _ in 0..47 {
-            assert_eq!(policer.sample(now, true, false, true, true), Verdict::Unchanged);
+            assert_eq!(policer.sample(&LOSS), Verdict::Unchanged);
         }
-        assert_eq!(policer.sample(now, true, false, true, true), Verdict::Expired);
+        assert_eq!(policer.sample(&LOSS), Verdict::Expired);
         assert_eq!(policer.rate(), None);
     }
 
     #[test]
     fn an_application_limited_sample_or_a_long_interval_discards_the_samples() {
         let mut policer = Policer::default();
-        policer.sample(Interval::default(), true, false, true, true);
+        policer.sample(&LOSS);
         assert!(policer.is_sampling);
-        policer.sample(Interval::default(), false, true, true, true);
+        policer.sample(&Event { has_losses: false, is_app_limited: true, ..LOSS });
         assert!(!policer.is_sampling);
-        policer.sample(Interval::default(), true, false, true, true);
+        policer.sample(&LOSS);
         for _ in 0..15 {
-            policer.sample(Interval::default(), false, false, true, true);
+            policer.sample(&Event { has_losses: false, ..LOSS });
             assert!(policer.is_sampling);
         }
-        policer.sample(Interval::default(), false, false, true, true);
+        policer.sample(&Event { has_losses: false, ..LOSS });
         assert!(!policer.is_sampling, "17 rounds without a loss");
     }
 }

@@ -26,7 +26,7 @@ impl Rig {
         let now = Instant::from_nanos(1_000_000_000);
         bbr.on_transmit(
             &mut window,
-            &Transmit { now, in_flight: 0, delivered: 0, is_app_limited: true, srtt: Some(RTT), mss: MSS },
+            &Transmit { now, delivered: 0, is_app_limited: true, srtt: Some(RTT), mss: MSS },
         );
         let sample = RateSample {
             now,
@@ -274,14 +274,8 @@ fn an_undo_restarts_the_test_whether_the_path_is_full() {
 fn an_idle_period_ends_with_pacing_at_the_bandwidth_and_without_probe_rtt() {
     let mut rig = Rig::in_probe_bw();
     rig.sample.now += Span::from_millis(20_000);
-    let transmit = Transmit {
-        now: rig.sample.now,
-        in_flight: 0,
-        delivered: 0,
-        is_app_limited: true,
-        srtt: Some(RTT),
-        mss: MSS,
-    };
+    let transmit =
+        Transmit { now: rig.sample.now, delivered: 0, is_app_limited: true, srtt: Some(RTT), mss: MSS };
     rig.bbr.on_transmit(&mut rig.window, &transmit);
     assert_eq!(rig.bbr.pacing_rate, 0.99e6);
     rig.ack();

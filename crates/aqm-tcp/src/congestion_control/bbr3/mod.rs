@@ -246,7 +246,7 @@ impl CongestionControl for Bbr3 {
         if self.smss == 0.0 {
             self.begin(window, transmit);
         }
-        if transmit.in_flight == 0 && transmit.is_app_limited {
+        if transmit.is_app_limited {
             self.is_idle_restart = true;
             self.aggregation.on_idle_restart(transmit.now, self.profile);
             if self.state.is_probe_bw() {

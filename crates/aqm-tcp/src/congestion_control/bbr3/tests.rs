@@ -59,7 +59,7 @@ impl Rig {
         let now = Instant::from_nanos(1_000_000_000);
         bbr.on_transmit(
             &mut window,
-            &Transmit { now, in_flight: 0, delivered: 0, is_app_limited: true, srtt: Some(RTT), mss: SMSS },
+            &Transmit { now, delivered: 0, is_app_limited: true, srtt: Some(RTT), mss: SMSS },
         );
         Self { bbr, window, now, delivered: 0, lost: 0, marked: 0, phase: RecoveryPhase::Open }
     }
@@ -204,14 +204,8 @@ fn the_first_pacing_rate_is_that_of_the_initial_window_and_grows_only() {
     assert_eq!(rig.bbr.pacing_rate(), Some(2.77 * 2e5 * 0.99));
     let mut unmeasured = Bbr3::new(&Config::default());
     let mut window = Window::new(&WindowRules::default(), LimitedSlowStart::BelowSsthresh, 10.0, 1e9);
-    let transmit = Transmit {
-        now: Instant::START,
-        in_flight: 0,
-        delivered: 0,
-        is_app_limited: true,
-        srtt: None,
-        mss: SMSS,
-    };
+    let transmit =
+        Transmit { now: Instant::START, delivered: 0, is_app_limited: true, srtt: None, mss: SMSS };
     unmeasured.on_transmit(&mut window, &transmit);
     assert_eq!(unmeasured.pacing_rate(), Some(2.77 * 10_000.0 / 1e-3), "the nominal round trip is 1 ms");
     unmeasured.update_pacing_rate(Some(RTT));
@@ -532,19 +526,10 @@ fn an_idle_period_ends_with_pacing_at_the_bandwidth_and_without_probe_rtt() {
     let mut rig = Rig::in_down();
     rig.pass(20_000);
     let (now, delivered) = (rig.now, rig.delivered);
-    let transmit = |in_flight, is_app_limited| Transmit {
-        now,
-        in_flight,
-        delivered,
-        is_app_limited,
-        srtt: Some(RTT),
-        mss: SMSS,
-    };
-    for (in_flight, is_app_limited) in [(SMSS, true), (0, false)] {
-        rig.bbr.on_transmit(&mut rig.window, &transmit(in_flight, is_app_limited));
-        assert!(!rig.bbr.is_idle_restart);
-    }
-    rig.bbr.on_transmit(&mut rig.window, &transmit(0, true));
+    let transmit = |is_app_limited| Transmit { now, delivered, is_app_limited, srtt: Some(RTT), mss: SMSS };
+    rig.bbr.on_transmit(&mut rig.window, &transmit(false));
+    assert!(!rig.bbr.is_idle_restart, "the window or the receiver kept the sender silent");
+    rig.bbr.on_transmit(&mut rig.window, &transmit(true));
     assert!(rig.bbr.is_idle_restart);
     assert_eq!(rig.bbr.pacing_rate, 1e5 * 0.99);
     rig.ack(Report { in_flight: 6 * SMSS, ..REPORT });
@@ -695,7 +680,6 @@ mod invariants {
                         rig.pass(first / 1000);
                         let transmit = Transmit {
                             now: rig.now,
-                            in_flight: 0,
                             delivered: rig.delivered,
                             is_app_limited: flag,
                             srtt: Some(RTT),

@@ -81,8 +81,7 @@ impl Sent {
             }
             let stamp = segment.stamp();
             if let Some(rate) = &mut self.rate {
-                rate.on_delivered(0, segment.len(), stamp);
-                rate.pop_front();
+                rate.on_front_delivered(segment.len(), stamp);
             }
             arrived = Some((arrived.map_or(stamp, |(first, _)| first), stamp));
             self.repeated -= u64::from(segment.is(EVER_RESENT));
@@ -153,10 +152,11 @@ impl Sent {
             && segment.end() <= ack
         {
             if let Some(rate) = &mut self.rate {
-                if !segment.is(SACKED) {
-                    rate.on_delivered(0, segment.len(), segment.stamp());
+                if segment.is(SACKED) {
+                    rate.pop_front();
+                } else {
+                    rate.on_front_delivered(segment.len(), segment.stamp());
                 }
-                rate.pop_front();
             }
             if segment.state == 0 {
                 arrival.first = arrival.first.or(Some(segment.sent));

@@ -3,6 +3,7 @@
 //! M. Allman, V. Paxson, E. Blanton, RFC 5681, 2009, sections 3.1 and 4.1.
 
 use super::reno::Reno;
+use super::slow_start_exit::WithExit;
 use super::{
     AckInfo, AckSample, Build, Congestion, CongestionControl, CongestionSignal, ControlReport, LostSegment,
     RateSample, Transmit, Window, WindowEvent,
@@ -31,10 +32,26 @@ impl AnyControl {
     }
 
     /// Returns the congestion control as a trait object.
-    fn any(&mut self) -> &mut dyn CongestionControl {
+    pub(super) fn any(&mut self) -> &mut dyn CongestionControl {
         match self {
             Self::Reno(reno) => reno,
             Self::Other(control) => &mut **control,
+        }
+    }
+
+    /// Returns the pacing rate in bytes per second, if the congestion control sets one.
+    pub(super) fn pacing_rate(&self) -> Option<f64> {
+        match self {
+            Self::Reno(_) => None,
+            Self::Other(control) => control.pacing_rate(),
+        }
+    }
+
+    /// Returns the state and the estimates of the congestion control.
+    pub(super) fn report(&self) -> ControlReport {
+        match self {
+            Self::Reno(_) => ControlReport::default(),
+            Self::Other(control) => control.report(),
         }
     }
 }
@@ -46,7 +63,7 @@ impl Controller {
         let (rules, limited_slow_start) = (config.window_rules(), config.limited_slow_start());
         Self {
             window: Window::new(&rules, limited_slow_start, cwnd, ssthresh),
-            control: config.build(),
+            control: WithExit::add_to(config.build(), rules.slow_start_exit),
             is_model_based: config.uses_rates(),
         }
     }
@@ -128,6 +145,11 @@ impl Controller {
         self.control.any().on_event(WindowEvent::Undone);
     }
 
+    /// Reports that the sender is paced.
+    pub fn set_paced(&mut self) {
+        self.control.any().set_paced();
+    }
+
     /// Whether only the congestion control changes the window.
     pub fn is_model_based(&self) -> bool {
         self.is_model_based
@@ -156,17 +178,11 @@ impl Controller {
 
     /// Returns the pacing rate in bytes per second, if the congestion control sets one.
     pub fn pacing_rate(&self) -> Option<f64> {
-        match &self.control {
-            AnyControl::Reno(_) => None,
-            AnyControl::Other(control) => control.pacing_rate(),
-        }
+        self.control.pacing_rate()
     }
 
     /// Returns the state and the estimates of the congestion control.
     pub fn report(&self) -> ControlReport {
-        match &self.control {
-            AnyControl::Reno(_) => ControlReport::default(),
-            AnyControl::Other(control) => control.report(),
-        }
+        self.control.report()
     }
 }

@@ -2,8 +2,7 @@
 //! near this size and steep beyond it.
 //!
 //! L. Xu, S. Ha, I. Rhee, V. Goel, L. Eggert (eds.), "CUBIC for Fast and Long-Distance Networks", RFC 9438, 2023,
-//! section 4. HyStart++ (4.10) and the response to spurious events (4.9) are not implemented. HyStart (`hystart.rs`)
-//! and growth by whole segments (`cubic_segments.rs`) are optional and follow Linux (`tcp_cubic.c`).
+//! section 4. The response to spurious events (4.9) is not implemented. HyStart (`hystart.rs`) and growth by whole segments (`cubic_segments.rs`) are optional and follow Linux (`tcp_cubic.c`).
 //!
 //! aqmlab's choices where the source is silent: time on the curve is the sum of the gaps between acknowledgements, and
 //! each gap is limited to the smoothed round-trip time, because a longer gap includes idle time. No time passes while
@@ -37,7 +36,7 @@ parameters! {
         #[serde(flatten)]
         pub window: WindowRules = WindowRules::default();
         /// Detector that ends slow start before `ssthresh` or a loss.
-        pub hystart: HyStart = HyStart::Off, "RFC 9438, section 4.10: HyStart++ or another, recommended";
+        pub hystart: HyStart = HyStart::Off, "RFC 9438, section 4.10: HyStart++ (`slow_start_exit`) or another, recommended";
         /// Growth of the window in congestion avoidance.
         pub growth: Growth = Growth::Fractions, "RFC 9438, sections 4.2 to 4.5";
     }
@@ -51,6 +50,8 @@ impl Build for Config {
             "must be above 0 and at most 1000000000",
         )?;
         ConfigError::unless(self.beta > 0.0 && self.beta < 1.0, "beta", "must be between 0 and 1")?;
+        let has_one_exit = self.hystart == HyStart::Off || self.window.slow_start_exit.is_none();
+        ConfigError::unless(has_one_exit, "hystart", "must be off with `slow_start_exit`")?;
         self.window.check()
     }
 

@@ -14,11 +14,14 @@ mod dctcp;
 mod fixed;
 mod highspeed;
 mod hystart;
+mod hystart_plus_plus;
 mod ledbat;
 mod reno;
 mod report;
 mod scalable;
+mod search;
 mod slow_start;
+mod slow_start_exit;
 mod window;
 
 use aqm_net::{ConfigError, Instant, Span, registry};
@@ -35,6 +38,7 @@ pub use reno::{Config as RenoConfig, Growth};
 pub use report::{ControlReport, SenderState};
 pub use scalable::Config as ScalableConfig;
 pub use slow_start::{LimitedSlowStart, SlowStartEnd};
+pub use slow_start_exit::SlowStartExit;
 pub use window::{SsthreshRounding, Window, WindowRules};
 
 /// A congestion control. A congestion control counts in segments and processes every event that may change the window.
@@ -76,6 +80,9 @@ pub trait CongestionControl: Send {
     /// Processes a timeout after the data has been considered lost; `in_flight` bytes of segments of `mss` bytes remain in
     /// the network. Only with [`Build::uses_rates`], in place of [`WindowEvent::Timeout`].
     fn on_timeout(&mut self, _window: &mut Window, _in_flight: u64, _mss: u64) {}
+
+    /// Reports that the sender is paced. This function is called before the first acknowledgement.
+    fn set_paced(&mut self) {}
 
     /// Returns the pacing rate in bytes per second; `None` for a share of the window per round trip (`tcp.pacing`).
     fn pacing_rate(&self) -> Option<f64> {

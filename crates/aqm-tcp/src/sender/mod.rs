@@ -96,7 +96,10 @@ struct PriorWindow {
 impl Sender {
     pub fn new(tcp: &CheckedConfig) -> Self {
         let mut recovery = AnyRecovery::new(&tcp.config);
-        let congestion = Controller::new(&*tcp.config.congestion_control, 1.0, first_ssthresh(tcp));
+        let mut congestion = Controller::new(&*tcp.config.congestion_control, 1.0, first_ssthresh(tcp));
+        if tcp.is_paced {
+            congestion.set_paced();
+        }
         let uses_rates = congestion.is_model_based();
         if uses_rates {
             recovery.measure_rate(true);

@@ -57,7 +57,7 @@ const CHOICES: &[(&str, &[&str])] = &[
     ("recovery.exit_window", &["flight", "ssthresh", "deflated"]),
     ("recovery.partial_ack_timer", &["first", "each"]),
     ("cwnd.reduction_basis", &["flight-size", "window", "pipe"]),
-    ("cwnd.growth_when_limited", &["holds", "grows"]),
+    ("cwnd.growth_when_limited", &["holds", "grows", "rate-limited-increase"]),
     ("cwnd.repeated_timeout", &["holds", "halves"]),
     ("rto.samples", &["window", "segment"]),
     ("sack.option_bytes", &["counted", "blocks", "unpadded"]),

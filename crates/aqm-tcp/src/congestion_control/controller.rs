@@ -135,6 +135,14 @@ impl Controller {
         self.control.any().on_event(WindowEvent::Capped);
     }
 
+    /// Limits a window that has just grown to at most `cwnd` segments. In contrast to [`cap`](Self::cap), the congestion
+    /// control continues as if the window had grown less.
+    pub fn limit_growth(&mut self, cwnd: f64) {
+        if !self.is_model_based {
+            self.window.cwnd = self.window.cwnd.min(cwnd);
+        }
+    }
+
     /// Undoes a reduction. The window and `ssthresh` rise at least to the given values (Linux:
     /// `tcp_undo_cwnd_reduction`).
     pub fn restore(&mut self, cwnd: f64, ssthresh: f64) {

@@ -264,14 +264,19 @@ mod tests {
         bench.round(|| ms(75));
         assert!(bench.hystart.is_conservative());
         assert_eq!((0..3).map(|_| bench.round(|| ms(75))).last(), Some(Decision::Continue));
-        assert_eq!(bench.round(|| ms(75)), Decision::Exit, "the rounds are counted from the new start of CSS");
+        assert_eq!(
+            bench.round(|| ms(75)),
+            Decision::Exit,
+            "the rounds are counted from the new start of CSS"
+        );
     }
 
     #[test]
     fn jitter_of_3_ms_does_not_end_slow_start_and_20_ms_more_does_within_two_rounds() {
         for (seed, base) in [(1, 20), (2, 50), (3, 100)] {
             let mut random: Rng = Streams::new(seed).named("jitter", 0);
-            let mut rtt = |base: u64| Span::from_seconds((base as f64 - 3.0 + 6.0 * random.uniform()) / 1000.0);
+            let mut rtt =
+                |base: u64| Span::from_seconds((base as f64 - 3.0 + 6.0 * random.uniform()) / 1000.0);
             let mut bench = Bench::new();
             for _ in 0..12 {
                 assert_eq!(bench.round(|| rtt(base)), Decision::Continue);

@@ -83,7 +83,8 @@ impl Search {
 
 impl Bins {
     fn new(rtt: Span, now: Instant, sent: u64, delivered: u64) -> Self {
-        let duration = Span::from_nanos(((WINDOW_FACTOR * rtt.nanos() as f64) as u64 / WINDOW_BINS as u64).max(1));
+        let duration =
+            Span::from_nanos(((WINDOW_FACTOR * rtt.nanos() as f64) as u64 / WINDOW_BINS as u64).max(1));
         Self { duration, end: now + duration, index: 0, sent: [sent; BINS], delivered: [delivered; BINS] }
     }
 
@@ -185,7 +186,11 @@ mod tests {
         assert_eq!((bench.bins().duration, bench.bins().end, bench.bins().index), (BIN, end, 0));
         assert_eq!((bench.bins().sent[0], bench.bins().delivered[0]), (1200, 1200));
         bench.ack(BIN, Span::from_millis(200), 1200, 1200);
-        assert_eq!((bench.bins().duration, bench.bins().index), (BIN, 0), "the bin ends after its last instant");
+        assert_eq!(
+            (bench.bins().duration, bench.bins().index),
+            (BIN, 0),
+            "the bin ends after its last instant"
+        );
         bench.ack(Span::from_nanos(1), RTT, 1200, 1200);
         assert_eq!((bench.bins().index, bench.bins().end), (1, end + BIN));
         assert_eq!((bench.bins().sent[1], bench.bins().delivered[1]), (3600, 3600));

@@ -171,7 +171,13 @@ mod tests {
         fn new(control: &Control, rate: f64) -> Self {
             let controller = Controller::new(&**control, 10.0, 1e6);
             let mut path = Self {
-                controller, now: Instant::START, sent: [].into(), nxt: 0, una: 0, busy: Span::ZERO, rate,
+                controller,
+                now: Instant::START,
+                sent: [].into(),
+                nxt: 0,
+                una: 0,
+                busy: Span::ZERO,
+                rate,
             };
             path.send();
             path
@@ -227,7 +233,9 @@ mod tests {
 
     #[test]
     fn without_an_exit_slow_start_continues() {
-        for control in controls("none").iter().filter(|control| !["ledbat", "vegas"].contains(&control.kind())) {
+        for control in
+            controls("none").iter().filter(|control| !["ledbat", "vegas"].contains(&control.kind()))
+        {
             let mut path = Path::new(control, 10.0);
             while path.step() && path.controller.cwnd() < 5000.0 {}
             assert!(path.controller.cwnd() >= 5000.0, "{}", control.kind());

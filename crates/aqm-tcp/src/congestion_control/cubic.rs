@@ -14,7 +14,7 @@ use aqm_net::{ConfigError, Instant, Span, parameters};
 
 use super::cubic_segments::WholeSegments;
 use super::hystart::{HyStart, LinuxHyStart};
-use super::reno::Growth;
+use super::reno::{Growth, check_beta_ecn};
 use super::slow_start::MAX_WINDOW;
 use super::window::{Window, WindowRules};
 use super::{
@@ -39,6 +39,9 @@ parameters! {
         pub hystart: HyStart = HyStart::Off, "RFC 9438, section 4.10: HyStart++ (`slow_start_exit`) or another, recommended";
         /// Growth of the window in congestion avoidance.
         pub growth: Growth = Growth::Fractions, "RFC 9438, sections 4.2 to 4.5";
+        /// Share of the window that remains after a mark (ABE); by default, `beta`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub beta_ecn: Option<f64> = None, "RFC 9438, section 4.6: `beta`; RFC 8511, 3.1: 0.85 if used";
     }
 }
 
@@ -52,6 +55,7 @@ impl Build for Config {
         ConfigError::unless(self.beta > 0.0 && self.beta < 1.0, "beta", "must be between 0 and 1")?;
         let has_one_exit = self.hystart == HyStart::Off || self.window.slow_start_exit.is_none();
         ConfigError::unless(has_one_exit, "hystart", "must be off with `slow_start_exit`")?;
+        check_beta_ecn(self.beta_ecn)?;
         self.window.check()
     }
 
@@ -65,7 +69,8 @@ impl Build for Config {
             Growth::Segments => Avoidance::Segments(WholeSegments::new(self)),
         };
         let hystart = (self.hystart == HyStart::Linux).then(LinuxHyStart::new);
-        AnyControl::of(Cubic { beta: self.beta, avoidance, hystart })
+        let beta_ecn = self.beta_ecn.unwrap_or(self.beta);
+        AnyControl::of(Cubic { beta: self.beta, beta_ecn, avoidance, hystart })
     }
 }
 
@@ -75,6 +80,7 @@ const MIN_MARKED_WINDOW: f64 = 1.0;
 /// The congestion control of a running sender.
 struct Cubic {
     beta: f64,
+    beta_ecn: f64,
     avoidance: Avoidance,
     hystart: Option<LinuxHyStart>,
 }
@@ -170,10 +176,11 @@ impl CongestionControl for Cubic {
         if let Some(hystart) = &mut self.hystart {
             hystart.on_reduction();
         }
-        let left = self.beta * congestion.basis;
         match congestion.signal {
-            CongestionSignal::Mark => window.reduce_above(MIN_MARKED_WINDOW, left),
-            CongestionSignal::Loss | CongestionSignal::Timeout => window.reduce(left),
+            CongestionSignal::Mark => {
+                window.reduce_above(MIN_MARKED_WINDOW, self.beta_ecn * congestion.basis);
+            }
+            CongestionSignal::Loss | CongestionSignal::Timeout => window.reduce(self.beta * congestion.basis),
         }
     }
 
@@ -301,6 +308,17 @@ mod tests {
         assert_eq!((controller.cwnd(), controller.ssthresh()), (1.4, 2.0));
         controller.on_congestion(&mark(1.4));
         assert_eq!((controller.cwnd(), controller.ssthresh()), (1.0, 2.0));
+    }
+
+    #[test]
+    fn with_abe_a_mark_leaves_more_of_the_window_than_a_loss() {
+        let mut controller = cubic(&Config { beta_ecn: Some(0.85), ..Config::default() }, 100.0);
+        controller.on_congestion(&mark(100.0));
+        assert_eq!((controller.cwnd(), controller.ssthresh()), (85.0, 85.0));
+        controller.on_congestion(&loss(80.0));
+        assert_eq!((controller.cwnd(), controller.ssthresh()), (56.0, 56.0));
+        let config = Config { beta_ecn: Some(1.0), ..Config::default() };
+        assert_eq!(config.check().unwrap_err().path, "beta_ecn");
     }
 
     #[test]

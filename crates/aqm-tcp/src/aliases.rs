@@ -37,6 +37,9 @@ const ALIASES: &[Alias] = &[
     alias("scalable", "Scalable TCP (T. Kelly 2003) with SACK.", "scalable", "sack"),
     alias("cubic", "CUBIC (RFC 9438) with SACK.", "cubic", "sack"),
     alias("ledbat", "LEDBAT (RFC 6817), a less-than-best-effort service, with SACK.", "ledbat", "sack"),
+    alias("htcp", "H-TCP (R. Shorten, D. Leith 2004) with SACK.", "htcp", "sack"),
+    alias("vegas", "TCP Vegas (L. Brakmo, L. Peterson 1995) with SACK.", "vegas", "sack"),
+    alias("westwood", "TCP Westwood+ (L. Grieco, S. Mascolo 2004) with SACK.", "westwood", "sack"),
     alias("linux", "CUBIC with RACK-TLP (RFC 8985), as in current Linux.", "cubic", "rack"),
 ];
 
@@ -126,9 +129,9 @@ mod tests {
     fn the_error_for_an_unknown_name_lists_the_valid_names() {
         let problem = |text| transport(text).unwrap_err().to_string();
         assert_eq!(
-            problem("vegas"),
-            "unknown transport `vegas`; allowed: `tahoe`, `reno`, `newreno`, `sack`, `highspeed`, \
-             `scalable`, `cubic`, `ledbat`, `linux`, or CONTROL/RECOVERY"
+            problem("illinois"),
+            "unknown transport `illinois`; allowed: `tahoe`, `reno`, `newreno`, `sack`, `highspeed`, \
+             `scalable`, `cubic`, `ledbat`, `htcp`, `vegas`, `westwood`, `linux`, or CONTROL/RECOVERY"
         );
         assert!(
             problem("newreno/sack").starts_with("unknown congestion control `newreno`; allowed: `reno`, ")

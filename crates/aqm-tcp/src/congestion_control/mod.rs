@@ -13,6 +13,7 @@ mod dctcp;
 #[cfg(test)]
 mod fixed;
 mod highspeed;
+mod htcp;
 mod hystart;
 mod hystart_plus_plus;
 mod ledbat;
@@ -22,6 +23,8 @@ mod scalable;
 mod search;
 mod slow_start;
 mod slow_start_exit;
+mod vegas;
+mod westwood;
 mod window;
 
 use aqm_net::{ConfigError, Instant, Span, registry};
@@ -32,6 +35,7 @@ pub use controller::{AnyControl, Controller};
 pub use cubic::Config as CubicConfig;
 pub use dctcp::Config as DctcpConfig;
 pub use highspeed::{Config as HighSpeedConfig, Decrease, LossRate, LowWindowReduction};
+pub use htcp::Config as HTcpConfig;
 pub use hystart::HyStart;
 pub use ledbat::{Config as LedbatConfig, Delay};
 pub use reno::{Config as RenoConfig, Growth};
@@ -39,6 +43,8 @@ pub use report::{ControlReport, SenderState};
 pub use scalable::Config as ScalableConfig;
 pub use slow_start::{LimitedSlowStart, SlowStartEnd};
 pub use slow_start_exit::SlowStartExit;
+pub use vegas::Config as VegasConfig;
+pub use westwood::Config as WestwoodConfig;
 pub use window::{SsthreshRounding, Window, WindowRules};
 
 /// A congestion control. A congestion control counts in segments and processes every event that may change the window.
@@ -324,6 +330,9 @@ registry! {
         "cubic" => cubic,
         "dctcp" => dctcp,
         "ledbat" => ledbat,
+        "htcp" => htcp,
+        "vegas" => vegas,
+        "westwood" => westwood,
     }
 }
 

@@ -130,11 +130,11 @@ impl CongestionControl for WithExit {
 
 #[cfg(test)]
 mod tests {
-    use aqm_net::{Instant, Span};
+    use aqm_net::Span;
 
     use super::*;
-    use crate::congestion_control::{Control, Controller};
-    use crate::testing::{ack, loss, timeout};
+    use crate::congestion_control::Control;
+    use crate::testing::{Bottleneck, loss, timeout};
 
     const RTT: Span = Span::from_millis(40);
 
@@ -153,67 +153,9 @@ mod tests {
         controls
     }
 
-    /// A connection through a bottleneck that delivers `rate` segments per millisecond after a delay of `RTT`, and
-    /// whose queue is unlimited.
-    struct Path {
-        controller: Controller,
-        now: Instant,
-        /// Departure times of the segments in the network.
-        sent: std::collections::VecDeque<Instant>,
-        nxt: u64,
-        una: u64,
-        /// Time until which the bottleneck is busy.
-        busy: Span,
-        rate: f64,
-    }
-
-    impl Path {
-        fn new(control: &Control, rate: f64) -> Self {
-            let controller = Controller::new(&**control, 10.0, 1e6);
-            let mut path = Self {
-                controller,
-                now: Instant::START,
-                sent: [].into(),
-                nxt: 0,
-                una: 0,
-                busy: Span::ZERO,
-                rate,
-            };
-            path.send();
-            path
-        }
-
-        fn send(&mut self) {
-            while (self.nxt - self.una) as f64 + 1.0 <= self.controller.cwnd() {
-                self.sent.push_back(self.now);
-                self.nxt += 1;
-            }
-        }
-
-        /// Acknowledges the next segment, and sends. Returns whether the sender is in slow start.
-        fn step(&mut self) -> bool {
-            let sent = self.sent.pop_front().unwrap();
-            let start = self.busy.max(sent.since(Instant::START));
-            self.busy = start + Span::from_seconds(1e-3 / self.rate);
-            self.now = Instant::START + self.busy + RTT;
-            self.una += 1;
-            if self.controller.uses_samples() {
-                self.controller.on_sample(&AckSample {
-                    now: self.now,
-                    newest: Some(sent),
-                    ack_sent_at: Some(self.now),
-                    srtt: Some(RTT),
-                    delivered: 1000,
-                    marked: 0,
-                    snd_una: self.una * 1000,
-                    snd_nxt: self.nxt * 1000,
-                    mss: 1000,
-                });
-            }
-            self.controller.on_ack(&AckInfo { now: self.now, srtt: Some(RTT), ..ack(1.0) });
-            self.send();
-            self.controller.in_slow_start()
-        }
+    /// Returns a path that delivers ten segments per millisecond.
+    fn path(control: &Control) -> Bottleneck {
+        Bottleneck::new(&**control, 10.0, RTT)
     }
 
     #[test]
@@ -222,7 +164,7 @@ mod tests {
         // grows by a factor of up to 1.25^5 = 3.05.
         for (exit, most) in [("hystart++", 3500.0), ("search", 2500.0)] {
             for control in controls(exit) {
-                let mut path = Path::new(&control, 10.0);
+                let mut path = path(&control);
                 while path.step() && path.controller.cwnd() < 5000.0 {}
                 let window = path.controller.cwnd();
                 assert!((400.0..most).contains(&window), "{exit}, {}: {window}", control.kind());
@@ -236,7 +178,7 @@ mod tests {
         for control in
             controls("none").iter().filter(|control| !["ledbat", "vegas"].contains(&control.kind()))
         {
-            let mut path = Path::new(control, 10.0);
+            let mut path = path(control);
             while path.step() && path.controller.cwnd() < 5000.0 {}
             assert!(path.controller.cwnd() >= 5000.0, "{}", control.kind());
         }
@@ -245,7 +187,7 @@ mod tests {
     #[test]
     fn conservative_slow_start_is_a_state_and_grows_by_a_quarter() {
         let reno = &controls("hystart++")[0];
-        let mut path = Path::new(reno, 10.0);
+        let mut path = path(reno);
         while path.controller.report().state.is_none() {
             path.step();
         }
@@ -264,7 +206,7 @@ mod tests {
     fn a_loss_or_timeout_disables_the_exit() {
         for congestion in [loss(5000.0), timeout(5000.0)] {
             for exit in ["hystart++", "search"] {
-                let mut path = Path::new(&controls(exit)[0], 10.0);
+                let mut path = path(&controls(exit)[0]);
                 for _ in 0..30 {
                     path.step();
                 }

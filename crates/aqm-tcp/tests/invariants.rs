@@ -34,7 +34,7 @@ const MSS: u64 = 100;
 const CHOICES: &[(&str, &[&str])] = &[
     ("recovery.kind", &["tahoe", "reno", "newreno", "sack", "rack"]),
     ("sack.pipe", &["counted", "ns-2-full", "scoreboard"]),
-    ("recovery.reduction", &["at-once", "prr", "rate-halving"]),
+    ("recovery.reduction", &["at-once", "prr", "rfc-9937", "rate-halving"]),
     ("recovery.prr_bound", &["crb", "ssrb", "safe-ack"]),
     ("sack.at_timeout", &["kept", "forgotten"]),
     ("sack.dsack", &["off", "on"]),

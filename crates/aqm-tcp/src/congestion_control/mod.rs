@@ -32,7 +32,7 @@ use aqm_net::{ConfigError, Instant, Span, registry};
 use crate::config::ecn::EcnNeeds;
 
 pub use controller::{AnyControl, Controller};
-pub use cubic::Config as CubicConfig;
+pub use cubic::{Config as CubicConfig, SpuriousLoss};
 pub use dctcp::Config as DctcpConfig;
 pub use highspeed::{Config as HighSpeedConfig, Decrease, LossRate, LowWindowReduction};
 pub use htcp::Config as HTcpConfig;

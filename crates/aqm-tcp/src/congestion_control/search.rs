@@ -37,7 +37,7 @@ pub(super) struct Search {
     delivered: u64,
     /// Newest round-trip sample.
     rtt: Option<Span>,
-    bins: Option<Bins>,
+    bins: Option<Box<Bins>>,
 }
 
 /// Bytes sent and delivered until the end of each of the last bins.
@@ -64,7 +64,7 @@ impl Search {
         self.rtt = sample.newest.map(|sent| sample.now.since(sent)).or(self.rtt);
         let Some(rtt) = self.rtt else { return Decision::Continue };
         let Some(bins) = &mut self.bins else {
-            self.bins = Some(Bins::new(rtt, sample.now, sample.snd_nxt, self.delivered));
+            self.bins = Some(Box::new(Bins::new(rtt, sample.now, sample.snd_nxt, self.delivered)));
             return Decision::Continue;
         };
         if sample.now <= bins.end {
@@ -173,7 +173,7 @@ mod tests {
         }
 
         fn bins(&self) -> &Bins {
-            self.search.bins.as_ref().unwrap()
+            self.search.bins.as_deref().unwrap()
         }
     }
 

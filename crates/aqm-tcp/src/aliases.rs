@@ -41,6 +41,9 @@ const ALIASES: &[Alias] = &[
     alias("bbr1", "BBR version 1 (Linux) with RACK-TLP (RFC 8985).", "bbr1", "rack"),
     alias("dctcp", "DCTCP (RFC 8257) with RACK-TLP (RFC 8985); sets `ecn.mode`.", "dctcp", "rack"),
     alias("prague", "TCP Prague with RACK-TLP (RFC 8985); sets `ecn.mode`.", "prague", "rack"),
+    alias("htcp", "H-TCP (R. Shorten, D. Leith 2004) with SACK.", "htcp", "sack"),
+    alias("vegas", "TCP Vegas (L. Brakmo, L. Peterson 1995) with SACK.", "vegas", "sack"),
+    alias("westwood", "TCP Westwood+ (L. Grieco, S. Mascolo 2004) with SACK.", "westwood", "sack"),
     alias("linux", "CUBIC with RACK-TLP (RFC 8985), as in current Linux.", "cubic", "rack"),
 ];
 
@@ -161,7 +164,8 @@ mod tests {
         assert_eq!(
             problem("copa"),
             "unknown transport `copa`; allowed: `tahoe`, `reno`, `newreno`, `sack`, `highspeed`, \
-             `scalable`, `cubic`, `ledbat`, `bbr`, `bbr1`, `dctcp`, `prague`, `linux`, or CONTROL/RECOVERY"
+             `scalable`, `cubic`, `ledbat`, `bbr`, `bbr1`, `dctcp`, `prague`, \
+             `htcp`, `vegas`, `westwood`, `linux`, or CONTROL/RECOVERY"
         );
         assert!(
             problem("newreno/sack").starts_with("unknown congestion control `newreno`; allowed: `reno`, ")

@@ -1,7 +1,7 @@
 //! Helpers for the tests of this crate, and a list of the test environments.
 //!
-//! - A congestion control alone: [`ack`], [`loss`] and the similar functions create events for a `Controller`
-//!   (`congestion_control/*.rs`); `tests/congestion_control.rs` compares congestion controls with published tables.
+//! - A congestion control alone: [`ack`], [`loss`] and the similar functions create events for a `Controller`, and
+//!   [`Bottleneck`] measures delays and rates for it (`congestion_control/*.rs`); `tests/congestion_control.rs` compares congestion controls with published tables.
 //! - A receiver or its delayed acknowledgements alone: [`timer_context`] (`receiver/`).
 //! - A loss recovery alone: `Bench` in `recovery/counting/`, `recovery/counted_pipe/` and `recovery/full_tcp/`;
 //!   `Driver` in `recovery/selective/tests`, which also moves a clock.
@@ -9,10 +9,12 @@
 //!   `tests/exchange*.rs` and, with random losses, `tests/invariants.rs`.
 //! - One endpoint against the recorded trace of another simulator: `tests/micro.rs`.
 
+use std::collections::VecDeque;
+
 use aqm_net::{Instant, Span};
 
 use crate::config::Config;
-use crate::congestion_control::{AckInfo, Congestion, CongestionSignal};
+use crate::congestion_control::{AckInfo, AckSample, Build, Congestion, CongestionSignal, Controller};
 use crate::recovery::TimerContext;
 use crate::rtt::Estimator;
 
@@ -55,4 +57,71 @@ pub(crate) fn timer_context(now: Instant) -> TimerContext<'static> {
 pub(crate) fn timer_context_of(config: &Config, now: Instant) -> TimerContext<'static> {
     let config = Box::leak(Box::new(config.rto.clone()));
     TimerContext { now, estimator: Box::leak(Box::new(Estimator::new(config))), config }
+}
+
+/// A sender in the network, without recovery, behind a bottleneck whose queue is unlimited. Segments have 1000 bytes, and
+/// every segment is acknowledged.
+pub(crate) struct Bottleneck {
+    pub controller: Controller,
+    pub now: Instant,
+    /// Departure times of the segments in the network.
+    sent: VecDeque<Instant>,
+    snd_nxt: u64,
+    snd_una: u64,
+    /// Time after which the bottleneck is idle.
+    idle_from: Span,
+    /// Transmission time of a segment.
+    transmission: Span,
+    delay: Span,
+}
+
+impl Bottleneck {
+    /// Creates a sender with an initial window of ten segments and an `ssthresh` of a million segments. The bottleneck
+    /// transmits `rate` segments per millisecond, and `delay` is the round trip without transmission and queue.
+    pub fn new(config: &dyn Build, rate: f64, delay: Span) -> Self {
+        let mut bottleneck = Self {
+            controller: Controller::new(config, 10.0, 1e6),
+            now: Instant::START,
+            sent: VecDeque::new(),
+            snd_nxt: 0,
+            snd_una: 0,
+            idle_from: Span::ZERO,
+            transmission: Span::from_seconds(1e-3 / rate),
+            delay,
+        };
+        bottleneck.send();
+        bottleneck
+    }
+
+    /// Acknowledges the next segment, and sends what the window permits. Returns whether the sender is in slow start.
+    pub fn step(&mut self) -> bool {
+        let sent = self.sent.pop_front().expect("a segment is in the network");
+        self.idle_from = self.idle_from.max(sent.since(Instant::START)) + self.transmission;
+        self.now = Instant::START + self.idle_from + self.delay;
+        self.snd_una += 1000;
+        if self.controller.uses_samples() {
+            self.controller.on_sample(&AckSample {
+                now: self.now,
+                newest: Some(sent),
+                ack_sent_at: Some(self.now),
+                srtt: Some(self.delay),
+                delivered: 1000,
+                marked: 0,
+                snd_una: self.snd_una,
+                snd_nxt: self.snd_nxt,
+                mss: 1000,
+            });
+        }
+        self.controller.on_ack(&ack_at(self.now, self.delay));
+        self.send();
+        self.controller.in_slow_start()
+    }
+
+    /// Sends at least one segment, as a sender in recovery does, so that an acknowledgement always follows.
+    fn send(&mut self) {
+        while self.sent.is_empty() || (self.sent.len() + 1) as f64 <= self.controller.cwnd() {
+            self.sent.push_back(self.now);
+            self.snd_nxt += 1000;
+        }
+    }
 }

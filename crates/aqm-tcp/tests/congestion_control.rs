@@ -18,12 +18,19 @@ struct Drive {
     controller: Controller,
     now: Instant,
     rtt: Span,
+    /// Acknowledged bytes, in segments of 1000 bytes.
+    snd_una: u64,
 }
 
 impl Drive {
     /// Creates a congestion control in congestion avoidance, with a window of `window`.
     fn new(control: &Control, cwnd: f64, rtt: Span) -> Self {
-        Self { controller: Controller::new(&**control, cwnd, 2.0), now: Instant::START, rtt }
+        Self {
+            controller: Controller::new(&**control, cwnd, 2.0),
+            now: Instant::START + rtt,
+            rtt,
+            snd_una: 0,
+        }
     }
 
     /// Acknowledges `segments` segments, one by one.
@@ -39,13 +46,14 @@ impl Drive {
         let srtt = Some(self.rtt);
         if self.controller.uses_samples() {
             let newest = Some(self.now.earlier_by(self.rtt));
-            let (snd_una, snd_nxt) = (0, 1_000_000);
+            self.snd_una += 1000;
+            let (snd_una, snd_nxt) = (self.snd_una, self.snd_una + 1000 * self.controller.cwnd() as u64);
             let sample = AckSample {
                 now: self.now,
                 newest,
                 ack_sent_at: newest,
                 srtt,
-                delivered: 0,
+                delivered: 1000,
                 marked: 0,
                 snd_una,
                 snd_nxt,
@@ -465,7 +473,7 @@ fn every_congestion_control_without_a_model_opens_in_slow_start_and_caps() {
         let mut controller = Controller::new(&*control, 2.0, 64.0);
         controller.open(4.0, 32.0);
         assert_eq!((controller.cwnd(), controller.ssthresh()), (4.0, 32.0));
-        let mut drive = Drive { controller, now: Instant::START, rtt: RTT };
+        let mut drive = Drive { controller, now: Instant::START + RTT, rtt: RTT, snd_una: 0 };
         drive.acknowledge(28);
         assert_eq!(drive.controller.cwnd(), 32.0, "{}", control.kind());
         drive.acknowledge(60);
@@ -484,8 +492,12 @@ fn every_congestion_control_without_a_model_applies_the_rounding_and_the_limits_
         let table = json!({ "ssthresh_rounding": "segments", "slow_start_end": "past-threshold",
             "max_ssthresh": 100.0 });
         let control = with_slow_start(kind, table);
-        let mut drive =
-            Drive { controller: Controller::new(&*control, 2.5, 3.0), now: Instant::START, rtt: RTT };
+        let mut drive = Drive {
+            controller: Controller::new(&*control, 2.5, 3.0),
+            now: Instant::START + RTT,
+            rtt: RTT,
+            snd_una: 0,
+        };
         drive.tell(true);
         assert_eq!(drive.controller.cwnd(), 3.5, "{kind}: past the threshold");
         drive.controller.open(100.0, 1000.0);

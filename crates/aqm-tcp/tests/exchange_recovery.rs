@@ -291,6 +291,10 @@ fn at_once_the_sender_falls_silent_and_in_proportion_it_does_not() {
     let prr = paced("prr");
     let gaps: Vec<u64> = prr.windows(2).map(|two| two[1] - two[0]).collect();
     assert!(gaps.iter().all(|gap| (2..=3).contains(gap)) && prr.len() >= 7, "{prr:?}");
+    // RFC 9937: 10 for every 20, because two arrived before recovery.
+    let rfc_9937 = paced("rfc-9937");
+    let gaps: Vec<u64> = rfc_9937.windows(2).map(|two| two[1] - two[0]).collect();
+    assert!(gaps.iter().all(|&gap| gap == 2) && rfc_9937.len() >= 8, "{rfc_9937:?}");
     // Rate halving: one for every second arrival.
     let halving = paced("rate-halving");
     let gaps: Vec<u64> = halving.windows(2).map(|two| two[1] - two[0]).collect();
@@ -300,7 +304,7 @@ fn at_once_the_sender_falls_silent_and_in_proportion_it_does_not() {
 #[test]
 fn a_window_of_gigabytes_is_reduced_without_overflow() {
     // 40,000 segments of 64 kB: products of byte counts far exceed 32 bits.
-    for reduction in ["at-once", "prr", "rate-halving"] {
+    for reduction in ["at-once", "prr", "rfc-9937", "rate-halving"] {
         let settings = json!({
             "connection": { "mss": "65000B" }, "receiver": { "delayed_ack": "off", "window": 100_000 },
             "recovery": { "kind": "sack", "reduction": reduction },

@@ -302,3 +302,80 @@ fn a_partial_acknowledgement_deflates_the_reported_window() {
     pair.run(at(310), &mut |sent| path.fate(sent));
     assert_eq!(window(&pair), (4.0, 5.0));
 }
+
+/// Returns the windows in bytes after each acknowledgement of data, for an application that writes these numbers of
+/// segments, a second apart.
+fn windows_of_rounds(settings: Value, rounds: &[u64]) -> Vec<Vec<f64>> {
+    let mut pair = Pair::new(settings);
+    for (round, segments) in rounds.iter().enumerate() {
+        pair = pair.plan(Client, When::At(1000 * round as u64), Act::Write(segments * MSS));
+    }
+    let mut windows = Vec::new();
+    for round in 1..=rounds.len() as u64 {
+        let (mut seen, mut round_windows) = (0, Vec::new());
+        while pair.step(at(1000 * round - 1), &mut |_| arrives()) {
+            if let Some((Client, segment)) = pair.arrived.filter(|(_, segment)| segment.ack > seen) {
+                seen = segment.ack;
+                round_windows.push(pair.client().cwnd() * MSS as f64);
+            }
+        }
+        windows.push(round_windows);
+    }
+    windows
+}
+
+/// Settings of the draft's appendix: an initial window of ten segments of 1000 bytes, in slow start.
+fn rate_limited(more: Value) -> Value {
+    let cwnd = json!({ "growth_when_limited": "rate-limited-increase", "idle_restart": "off" });
+    rfc(over(json!({ "cwnd": cwnd, "receiver": { "window": 1000 } }), more))
+}
+
+#[test]
+fn the_window_of_a_rate_limited_sender_follows_the_traces_of_the_draft() {
+    // draft-ietf-ccwg-ratelimited-increase-11, appendix A: the windows in bytes after each acknowledgement of four
+    // rounds with 4, 8, 4 and 20 packets.
+    let traces: [&[u32]; 4] = [
+        &[11_000, 12_000, 13_000, 14_000],
+        &[15_000, 16_000, 17_000, 18_000, 19_000, 20_000, 20_000, 20_000],
+        &[20_000; 4],
+        &[
+            21_000, 22_000, 23_000, 24_000, 25_000, 26_000, 27_000, 28_000, 29_000, 30_000, 31_000, 32_000,
+            33_000, 34_000, 35_000, 36_000, 37_000, 38_000, 39_000, 40_000,
+        ],
+    ];
+    for kind in ["reno", "cubic"] {
+        let settings = rate_limited(json!({ "congestion_control": { "kind": kind } }));
+        let windows = windows_of_rounds(settings, &[4, 8, 4, 20]);
+        let data = |index: usize| windows[index].iter().rev().take(traces[index].len()).rev();
+        for (round, trace) in traces.iter().enumerate() {
+            assert!(
+                data(round).eq(trace.iter().map(|&bytes| f64::from(bytes)).collect::<Vec<_>>().iter()),
+                "{kind}, round {}: {:?}",
+                round + 1,
+                windows[round]
+            );
+        }
+    }
+}
+
+#[test]
+fn the_window_of_the_drafts_example_stays_at_twice_the_flight() {
+    // Section 3.1: 14 segments with a pause after the first ten. The window is 20 and stays at 20; without the limit,
+    // 24.
+    for (growth, window) in [("rate-limited-increase", 20.0), ("grows", 24.0)] {
+        let settings = rate_limited(json!({ "cwnd": { "growth_when_limited": growth } }));
+        let windows = windows_of_rounds(settings, &[10, 4]);
+        assert_eq!(windows[0].last(), Some(&20_000.0));
+        assert_eq!(windows[1].last(), Some(&(window * MSS as f64)), "{growth}");
+    }
+}
+
+#[test]
+fn in_congestion_avoidance_the_window_exceeds_the_flight_by_at_most_a_segment() {
+    // Section 3: limit(maxFS) = SMSS + maxFS. The initial window of ten segments counts as flight.
+    let settings = rate_limited(json!({ "cwnd": { "initial_ssthresh": 2.0 } }));
+    let windows = windows_of_rounds(settings, &[8; 6]);
+    let last: Vec<f64> = windows.iter().map(|round| *round.last().unwrap()).collect();
+    assert!(last[0] > 10_700.0 && last[0] < 11_000.0, "{last:?}");
+    assert_eq!(last[1..], [11_000.0; 5]);
+}

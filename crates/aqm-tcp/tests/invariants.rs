@@ -34,7 +34,7 @@ const MSS: u64 = 100;
 const CHOICES: &[(&str, &[&str])] = &[
     ("recovery.kind", &["tahoe", "reno", "newreno", "sack", "rack"]),
     ("sack.pipe", &["counted", "ns-2-full", "scoreboard"]),
-    ("recovery.reduction", &["at-once", "prr", "rate-halving"]),
+    ("recovery.reduction", &["at-once", "prr", "rfc-9937", "rate-halving"]),
     ("recovery.prr_bound", &["crb", "ssrb", "safe-ack"]),
     ("sack.at_timeout", &["kept", "forgotten"]),
     ("sack.dsack", &["off", "on"]),
@@ -57,7 +57,7 @@ const CHOICES: &[(&str, &[&str])] = &[
     ("recovery.exit_window", &["flight", "ssthresh", "deflated"]),
     ("recovery.partial_ack_timer", &["first", "each"]),
     ("cwnd.reduction_basis", &["flight-size", "window", "pipe"]),
-    ("cwnd.growth_when_limited", &["holds", "grows"]),
+    ("cwnd.growth_when_limited", &["holds", "grows", "rate-limited-increase"]),
     ("cwnd.repeated_timeout", &["holds", "halves"]),
     ("rto.samples", &["window", "segment"]),
     ("sack.option_bytes", &["counted", "blocks", "unpadded"]),

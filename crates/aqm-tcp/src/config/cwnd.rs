@@ -16,6 +16,9 @@ choices! {
         /// window also grows to up to twice the largest amount of data that was in flight in the last round trip
         /// (Linux).
         GrowsIfUsed = "grows-if-used",
+        /// The window grows up to twice the largest amount of data in flight since the last reduction in slow start,
+        /// and up to this amount plus one segment in congestion avoidance (draft-ietf-ccwg-ratelimited-increase).
+        RateLimitedIncrease = "rate-limited-increase",
     }
 }
 

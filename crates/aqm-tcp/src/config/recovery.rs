@@ -109,6 +109,10 @@ choices! {
         AtOnce = "at-once",
         /// In proportion to the delivered data (PRR, RFC 6937).
         Prr = "prr",
+        /// In proportion to the delivered data (PRR, RFC 9937). The divisor is the data that was not known to have
+        /// arrived before recovery, and the bound is that of `prr_bound = "safe-ack"`. `prr_bound` and `prr_share` have
+        /// no effect.
+        Rfc9937 = "rfc-9937",
         /// By one segment with every second acknowledgement (J. Hoe; Linux 2.4).
         RateHalving = "rate-halving",
     }

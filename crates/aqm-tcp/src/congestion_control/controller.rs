@@ -5,6 +5,7 @@
 use aqm_net::Rng;
 
 use super::reno::Reno;
+use super::slow_start_exit::WithExit;
 use super::{
     AckInfo, AckSample, Build, Congestion, CongestionControl, CongestionSignal, ControlReport, LostSegment,
     RateSample, Transmit, Window, WindowEvent,
@@ -33,10 +34,26 @@ impl AnyControl {
     }
 
     /// Returns the congestion control as a trait object.
-    fn any(&mut self) -> &mut dyn CongestionControl {
+    pub(super) fn any(&mut self) -> &mut dyn CongestionControl {
         match self {
             Self::Reno(reno) => reno,
             Self::Other(control) => &mut **control,
+        }
+    }
+
+    /// Returns the pacing rate in bytes per second, if the congestion control sets one.
+    pub(super) fn pacing_rate(&self) -> Option<f64> {
+        match self {
+            Self::Reno(_) => None,
+            Self::Other(control) => control.pacing_rate(),
+        }
+    }
+
+    /// Returns the state and the estimates of the congestion control.
+    pub(super) fn report(&self) -> ControlReport {
+        match self {
+            Self::Reno(_) => ControlReport::default(),
+            Self::Other(control) => control.report(),
         }
     }
 }
@@ -48,7 +65,7 @@ impl Controller {
         let (rules, limited_slow_start) = (config.window_rules(), config.limited_slow_start());
         Self {
             window: Window::new(&rules, limited_slow_start, cwnd, ssthresh),
-            control: config.build(),
+            control: WithExit::add_to(config.build(), rules.slow_start_exit),
             is_model_based: config.uses_rates(),
         }
     }
@@ -123,6 +140,14 @@ impl Controller {
         self.control.any().on_event(WindowEvent::Capped);
     }
 
+    /// Limits a window that has just grown to at most `cwnd` segments. In contrast to [`cap`](Self::cap), the congestion
+    /// control continues as if the window had grown less.
+    pub fn limit_growth(&mut self, cwnd: f64) {
+        if !self.is_model_based {
+            self.window.cwnd = self.window.cwnd.min(cwnd);
+        }
+    }
+
     /// Undoes a reduction. The window and `ssthresh` rise at least to the given values (Linux:
     /// `tcp_undo_cwnd_reduction`).
     pub fn restore(&mut self, cwnd: f64, ssthresh: f64) {
@@ -131,6 +156,11 @@ impl Controller {
             self.window.ssthresh = self.window.ssthresh.max(ssthresh);
         }
         self.control.any().on_event(WindowEvent::Undone);
+    }
+
+    /// Reports that the sender is paced.
+    pub fn set_paced(&mut self) {
+        self.control.any().set_paced();
     }
 
     /// Whether only the congestion control changes the window.
@@ -171,17 +201,11 @@ impl Controller {
 
     /// Returns the pacing rate in bytes per second, if the congestion control sets one.
     pub fn pacing_rate(&self) -> Option<f64> {
-        match &self.control {
-            AnyControl::Reno(_) => None,
-            AnyControl::Other(control) => control.pacing_rate(),
-        }
+        self.control.pacing_rate()
     }
 
     /// Returns the state and the estimates of the congestion control.
     pub fn report(&self) -> ControlReport {
-        match &self.control {
-            AnyControl::Reno(_) => ControlReport::default(),
-            AnyControl::Other(control) => control.report(),
-        }
+        self.control.report()
     }
 }

@@ -2,8 +2,19 @@
 //! near this size and steep beyond it.
 //!
 //! L. Xu, S. Ha, I. Rhee, V. Goel, L. Eggert (eds.), "CUBIC for Fast and Long-Distance Networks", RFC 9438, 2023,
-//! section 4. HyStart++ (4.10) and the response to spurious events (4.9) are not implemented. HyStart (`hystart.rs`)
-//! and growth by whole segments (`cubic_segments.rs`) are optional and follow Linux (`tcp_cubic.c`).
+//! section 4. HyStart (`hystart.rs`) and growth by whole segments (`cubic_segments.rs`) are optional and follow Linux
+//! (`tcp_cubic.c`).
+//!
+//! The following parts of RFC 9438 are optional here: the restoration of the curve after a spurious loss
+//! (`spurious_loss`, section 4.9.2), HyStart++ (`slow_start_exit`, section 4.10) and PRR (`recovery.reduction`, section
+//! 4.6). The following parts are not implemented:
+//!
+//! - Congestion Window Validation (RFC 7661) for rate-limited senders (section 4.6, optional). Instead, an unused window
+//!   does not grow (`cwnd.growth_when_limited`).
+//! - The response of RFC 4015 to a spurious timeout, which also adapts the retransmission timer (section 4.9.1,
+//!   optional). A spurious timeout restores the same state as a spurious loss.
+//! - Sending at less than one segment per round trip by means of the retransmission timer if marks persist at a window
+//!   of one segment (section 4.6, a MUST of RFC 9438).
 //!
 //! aqmlab's choices where the source is silent: time on the curve is the sum of the gaps between acknowledgements, and
 //! each gap is limited to the smoothed round-trip time, because a longer gap includes idle time. No time passes while
@@ -11,16 +22,34 @@
 //! acknowledgement never lowers the window. A call of `cap` ends the epoch. A new epoch begins with the next
 //! acknowledgement in congestion avoidance.
 
-use aqm_net::{ConfigError, Instant, Span, parameters};
+use aqm_net::{ConfigError, Instant, Span, choices, parameters};
 
 use super::cubic_segments::WholeSegments;
 use super::hystart::{HyStart, LinuxHyStart};
-use super::reno::Growth;
+use super::reno::{Growth, check_beta_ecn};
 use super::slow_start::MAX_WINDOW;
 use super::window::{Window, WindowRules};
 use super::{
     AckInfo, AckSample, AnyControl, Build, Congestion, CongestionControl, CongestionSignal, WindowEvent,
 };
+
+choices! {
+    /// Curve after an undone reduction.
+    pub enum SpuriousLoss {
+        /// A new curve begins at the restored window.
+        NewCurve = "new-curve",
+        /// The curve before the reduction continues if the window was below its value before the reduction (RFC 9438,
+        /// section 4.9.2). Requires `growth = "fractions"`.
+        Restore = "restore",
+    }
+}
+
+impl SpuriousLoss {
+    /// Whether the value is the default.
+    pub fn is_default(&self) -> bool {
+        *self == Self::NewCurve
+    }
+}
 
 parameters! {
     /// CUBIC: the window is a cubic function of the time since the last reduction, but at least as large as Reno's.
@@ -37,9 +66,15 @@ parameters! {
         #[serde(flatten)]
         pub window: WindowRules = WindowRules::default();
         /// Detector that ends slow start before `ssthresh` or a loss.
-        pub hystart: HyStart = HyStart::Off, "RFC 9438, section 4.10: HyStart++ or another, recommended";
+        pub hystart: HyStart = HyStart::Off, "RFC 9438, section 4.10: HyStart++ (`slow_start_exit`) or another, recommended";
         /// Growth of the window in congestion avoidance.
         pub growth: Growth = Growth::Fractions, "RFC 9438, sections 4.2 to 4.5";
+        /// Share of the window that remains after a mark (ABE); by default, `beta`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub beta_ecn: Option<f64> = None, "RFC 9438, section 4.6: `beta`; RFC 8511, 3.1: 0.85 if used";
+        /// Curve after an undone reduction (`recovery.undo`, `recovery.frto`).
+        #[serde(skip_serializing_if = "SpuriousLoss::is_default")]
+        pub spurious_loss: SpuriousLoss = SpuriousLoss::NewCurve, "aqmlab's choice; RFC 9438, section 4.9.2: optional";
     }
 }
 
@@ -51,6 +86,11 @@ impl Build for Config {
             "must be above 0 and at most 1000000000",
         )?;
         ConfigError::unless(self.beta > 0.0 && self.beta < 1.0, "beta", "must be between 0 and 1")?;
+        let has_one_exit = self.hystart == HyStart::Off || self.window.slow_start_exit.is_none();
+        ConfigError::unless(has_one_exit, "hystart", "must be off with `slow_start_exit`")?;
+        check_beta_ecn(self.beta_ecn)?;
+        let has_curve = self.spurious_loss.is_default() || self.growth == Growth::Fractions;
+        ConfigError::unless(has_curve, "spurious_loss", "must be new-curve with `growth = \"segments\"`")?;
         self.window.check()
     }
 
@@ -64,7 +104,8 @@ impl Build for Config {
             Growth::Segments => Avoidance::Segments(WholeSegments::new(self)),
         };
         let hystart = (self.hystart == HyStart::Linux).then(LinuxHyStart::new);
-        AnyControl::of(Cubic { beta: self.beta, avoidance, hystart })
+        let beta_ecn = self.beta_ecn.unwrap_or(self.beta);
+        AnyControl::of(Cubic { beta: self.beta, beta_ecn, avoidance, hystart })
     }
 }
 
@@ -74,6 +115,7 @@ const MIN_MARKED_WINDOW: f64 = 1.0;
 /// The congestion control of a running sender.
 struct Cubic {
     beta: f64,
+    beta_ecn: f64,
     avoidance: Avoidance,
     hystart: Option<LinuxHyStart>,
 }
@@ -94,6 +136,20 @@ struct Fractions {
     /// `W_max`; `None` before the first loss and after a timeout.
     w_max: Option<f64>,
     /// `cwnd_prior`, which is the window at the last change of `ssthresh`.
+    prior: f64,
+    epoch: Option<Epoch>,
+    /// State before the last reduction, if an undone reduction restores the curve.
+    undo: Option<Undo>,
+    restores: bool,
+    /// Window after the last acknowledgement or reduction, in segments.
+    cwnd: f64,
+}
+
+/// State before a reduction (section 4.9.2).
+#[derive(Clone, Copy)]
+struct Undo {
+    cwnd: f64,
+    w_max: Option<f64>,
     prior: f64,
     epoch: Option<Epoch>,
 }
@@ -150,7 +206,11 @@ impl CongestionControl for Cubic {
         }
         let used = window.slow_start(ack.counted);
         let begins = match &mut self.avoidance {
-            Avoidance::Fractions(fractions) => used.is_none() && fractions.on_ack(window, ack),
+            Avoidance::Fractions(fractions) => {
+                let begins = used.is_none() && fractions.on_ack(window, ack);
+                fractions.cwnd = window.cwnd;
+                begins
+            }
             Avoidance::Segments(segments) => {
                 let left = ack.counted - used.unwrap_or(0.0);
                 left > 0.0 && !window.in_slow_start() && segments.on_ack(window, ack, left)
@@ -169,17 +229,21 @@ impl CongestionControl for Cubic {
         if let Some(hystart) = &mut self.hystart {
             hystart.on_reduction();
         }
-        let left = self.beta * congestion.basis;
         match congestion.signal {
-            CongestionSignal::Mark => window.reduce_above(MIN_MARKED_WINDOW, left),
-            CongestionSignal::Loss | CongestionSignal::Timeout => window.reduce(left),
+            CongestionSignal::Mark => {
+                window.reduce_above(MIN_MARKED_WINDOW, self.beta_ecn * congestion.basis);
+            }
+            CongestionSignal::Loss | CongestionSignal::Timeout => window.reduce(self.beta * congestion.basis),
+        }
+        if let Avoidance::Fractions(fractions) = &mut self.avoidance {
+            fractions.cwnd = window.cwnd;
         }
     }
 
     fn on_event(&mut self, event: WindowEvent) {
         let is_timeout = event == WindowEvent::Timeout;
         match &mut self.avoidance {
-            Avoidance::Fractions(fractions) => fractions.on_event(is_timeout),
+            Avoidance::Fractions(fractions) => fractions.on_event(event),
             Avoidance::Segments(segments) => segments.on_event(is_timeout),
         }
         if let Some(hystart) = self.hystart.as_mut().filter(|_| is_timeout) {
@@ -205,7 +269,19 @@ impl Fractions {
     fn new(config: &Config) -> Self {
         let Config { c, beta, tcp_friendliness, fast_convergence, .. } = *config;
         let reno_step = 3.0 * (1.0 - beta) / (1.0 + beta); // section 4.3, `α_cubic`
-        Self { c, beta, reno_step, tcp_friendliness, fast_convergence, w_max: None, prior: 0.0, epoch: None }
+        Self {
+            c,
+            beta,
+            reno_step,
+            tcp_friendliness,
+            fast_convergence,
+            w_max: None,
+            prior: 0.0,
+            epoch: None,
+            undo: None,
+            restores: config.spurious_loss == SpuriousLoss::Restore,
+            cwnd: 0.0,
+        }
     }
 
     /// Processes an acknowledgement (sections 4.2 to 4.5). Returns whether congestion avoidance begins.
@@ -235,6 +311,8 @@ impl Fractions {
     }
 
     fn on_reduction(&mut self, cwnd: f64, signal: CongestionSignal) {
+        self.undo =
+            self.restores.then_some(Undo { cwnd, w_max: self.w_max, prior: self.prior, epoch: self.epoch });
         if signal != CongestionSignal::Timeout {
             let converges_fast = self.fast_convergence && cwnd < self.w_max.unwrap_or(0.0);
             self.w_max = Some(if converges_fast { cwnd * (1.0 + self.beta) / 2.0 } else { cwnd });
@@ -243,11 +321,16 @@ impl Fractions {
         self.epoch = None;
     }
 
-    fn on_event(&mut self, is_timeout: bool) {
-        self.epoch = None;
-        if is_timeout {
+    fn on_event(&mut self, event: WindowEvent) {
+        match event {
             // Section 4.8: in the next stage, `K` is 0, and `W_max` is the window at the start of the stage.
-            self.w_max = None;
+            WindowEvent::Timeout => (self.epoch, self.w_max, self.cwnd) = (None, None, 1.0),
+            WindowEvent::Undone if self.restores => {
+                if let Some(undo) = self.undo.take().filter(|undo| self.cwnd < undo.cwnd) {
+                    (self.w_max, self.prior, self.epoch) = (undo.w_max, undo.prior, undo.epoch);
+                }
+            }
+            WindowEvent::Undone | WindowEvent::Capped => self.epoch = None,
         }
     }
 
@@ -303,6 +386,17 @@ mod tests {
     }
 
     #[test]
+    fn with_abe_a_mark_leaves_more_of_the_window_than_a_loss() {
+        let mut controller = cubic(&Config { beta_ecn: Some(0.85), ..Config::default() }, 100.0);
+        controller.on_congestion(&mark(100.0));
+        assert_eq!((controller.cwnd(), controller.ssthresh()), (85.0, 85.0));
+        controller.on_congestion(&loss(80.0));
+        assert_eq!((controller.cwnd(), controller.ssthresh()), (56.0, 56.0));
+        let config = Config { beta_ecn: Some(1.0), ..Config::default() };
+        assert_eq!(config.check().unwrap_err().path, "beta_ecn");
+    }
+
+    #[test]
     fn fast_convergence_lowers_the_plateau_of_a_flow_that_lost_early() {
         let plateau = |fast_convergence| {
             let config = Config { fast_convergence, tcp_friendliness: false, ..Config::default() };
@@ -355,6 +449,56 @@ mod tests {
         acknowledge(&mut controller, now, 1401);
         // After two seconds, and a round trip ahead, the window has grown by at most C 2.1^3.
         assert!(controller.cwnd() > 103.0 && controller.cwnd() < 103.71, "{}", controller.cwnd());
+    }
+
+    #[test]
+    fn a_restored_curve_continues_as_if_nothing_had_been_lost() {
+        // RFC 9438, 4.9.2: "Restoring the original values ensures that CUBIC's performance is similar to what it would
+        // be without spurious losses."
+        let run = |spurious_loss, signals: &[Congestion]| {
+            let config = Config { spurious_loss, ..Config::default() };
+            let mut controller = cubic(&config, 100.0);
+            controller.on_congestion(&loss(100.0));
+            let now = acknowledge(&mut controller, Instant::START, 700);
+            let (cwnd, ssthresh) = (controller.cwnd(), controller.ssthresh());
+            for signal in signals {
+                controller.on_congestion(signal);
+                controller.restore(cwnd, ssthresh);
+            }
+            acknowledge(&mut controller, now, 1500);
+            controller.cwnd()
+        };
+        let undisturbed = run(SpuriousLoss::Restore, &[]);
+        for signals in [&[loss(90.0)][..], &[timeout(90.0)], &[loss(90.0), loss(90.0)]] {
+            assert_eq!(run(SpuriousLoss::Restore, signals), undisturbed);
+            assert!(run(SpuriousLoss::NewCurve, signals) != undisturbed);
+        }
+    }
+
+    #[test]
+    fn a_window_that_has_outgrown_the_reduction_keeps_its_curve() {
+        // RFC 9438, 4.9.2: "CUBIC SHOULD continue to use the current and the most recent values of these variables."
+        let run = |spurious_loss, is_undone: bool| {
+            let config = Config { spurious_loss, tcp_friendliness: false, ..Config::default() };
+            let mut controller = cubic(&config, 10.0);
+            controller.on_congestion(&loss(10.0));
+            let now = acknowledge(&mut controller, Instant::START, 1400);
+            assert!(controller.cwnd() > 10.0);
+            if is_undone {
+                controller.restore(10.0, 10.0);
+            }
+            acknowledge(&mut controller, now, 1400);
+            controller.cwnd()
+        };
+        assert_eq!(run(SpuriousLoss::Restore, true), run(SpuriousLoss::Restore, false));
+        assert!(run(SpuriousLoss::NewCurve, true) < run(SpuriousLoss::NewCurve, false));
+    }
+
+    #[test]
+    fn only_growth_by_fractions_can_restore_the_curve() {
+        let config =
+            Config { spurious_loss: SpuriousLoss::Restore, growth: Growth::Segments, ..Config::default() };
+        assert_eq!(config.check().unwrap_err().path, "spurious_loss");
     }
 
     #[test]

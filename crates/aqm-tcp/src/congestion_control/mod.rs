@@ -16,13 +16,19 @@ mod dctcp;
 #[cfg(test)]
 mod fixed;
 mod highspeed;
+mod htcp;
 mod hystart;
+mod hystart_plus_plus;
 mod ledbat;
 mod prague;
 mod reno;
 mod report;
 mod scalable;
+mod search;
 mod slow_start;
+mod slow_start_exit;
+mod vegas;
+mod westwood;
 mod window;
 mod windowed_max;
 
@@ -33,15 +39,19 @@ use crate::config::ecn::EcnNeeds;
 pub use bbr1::Config as Bbr1Config;
 pub use bbr3::{Config as Bbr3Config, Ecn as Bbr3Ecn, Profile as Bbr3Profile};
 pub use controller::{AnyControl, Controller};
-pub use cubic::Config as CubicConfig;
+pub use cubic::{Config as CubicConfig, SpuriousLoss};
 pub use dctcp::Config as DctcpConfig;
 pub use highspeed::{Config as HighSpeedConfig, Decrease, LossRate, LowWindowReduction};
+pub use htcp::Config as HTcpConfig;
 pub use hystart::HyStart;
 pub use ledbat::{Config as LedbatConfig, Delay};
 pub use reno::{Config as RenoConfig, Growth};
 pub use report::{ControlReport, SenderState};
 pub use scalable::Config as ScalableConfig;
 pub use slow_start::{LimitedSlowStart, SlowStartEnd};
+pub use slow_start_exit::SlowStartExit;
+pub use vegas::Config as VegasConfig;
+pub use westwood::Config as WestwoodConfig;
 pub use window::{SsthreshRounding, Window, WindowRules};
 
 /// A congestion control. A congestion control counts in segments and processes every event that may change the window.
@@ -93,6 +103,9 @@ pub trait CongestionControl: Send {
 
     /// Sets the random numbers; only with [`Build::uses_random`].
     fn set_random(&mut self, _random: Rng) {}
+
+    /// Reports that the sender is paced. This function is called before the first acknowledgement.
+    fn set_paced(&mut self) {}
 
     /// Returns the pacing rate in bytes per second; `None` for a share of the window per round trip (`tcp.pacing`).
     fn pacing_rate(&self) -> Option<f64> {
@@ -354,6 +367,9 @@ registry! {
         "prague" => prague,
         "bbr3" => bbr3,
         "bbr1" => bbr1,
+        "htcp" => htcp,
+        "vegas" => vegas,
+        "westwood" => westwood,
     }
 }
 

@@ -2,7 +2,9 @@
 //! timeout.
 //!
 //! M. Allman, V. Paxson, E. Blanton, "TCP Congestion Control", RFC 5681, 2009, section 3.1 and steps 2 and 4 of section
-//! 3.2; V. Jacobson, "Congestion Avoidance and Control", 1988.
+//! 3.2; V. Jacobson, "Congestion Avoidance and Control", 1988. The smaller reduction after a mark (`beta_ecn`) is
+//! that of N. Khademi, M. Welzl, G. Armitage, G. Fairhurst, "TCP Alternative Backoff with ECN (ABE)", RFC 8511, 2018,
+//! section 3. A loss in a window that a mark has already reduced leaves the window unchanged, as without ABE.
 //!
 //! aqmlab's choice where the sources are silent: congestion avoidance uses equation (3) of RFC 5681, so that delayed
 //! acknowledgements slow the growth down.
@@ -11,7 +13,7 @@ use aqm_net::{ConfigError, choices, parameters};
 
 use super::slow_start::LimitedSlowStart;
 use super::window::{Window, WindowRules};
-use super::{AckInfo, AnyControl, Build, Congestion, CongestionControl};
+use super::{AckInfo, AnyControl, Build, Congestion, CongestionControl, CongestionSignal};
 
 choices! {
     /// Growth of the window in congestion avoidance.
@@ -35,11 +37,16 @@ parameters! {
         pub window: WindowRules = WindowRules::default();
         /// Scope of Limited Slow-Start.
         pub limited_slow_start: LimitedSlowStart = LimitedSlowStart::BelowSsthresh, "RFC 3742, section 2";
+        /// Share of the window that remains after a mark (`beta_ecn`, ABE); by default, the share that remains after a
+        /// loss.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub beta_ecn: Option<f64> = None, "RFC 3168, 6.1.2: as after a loss; RFC 8511, 3.1: 0.8 if used";
     }
 }
 
 impl Build for Config {
     fn check(&self) -> Result<(), ConfigError> {
+        check_beta_ecn(self.beta_ecn)?;
         self.window.check()
     }
 
@@ -52,8 +59,18 @@ impl Build for Config {
     }
 
     fn build(&self) -> AnyControl {
-        AnyControl::Reno(Reno { growth: self.growth })
+        let reno = Reno { growth: self.growth };
+        match self.beta_ecn {
+            None => AnyControl::Reno(reno),
+            Some(beta_ecn) => AnyControl::of(AlternativeBackoff { reno, beta_ecn }),
+        }
     }
+}
+
+/// Checks the share of the window that remains after a mark.
+pub(super) fn check_beta_ecn(beta_ecn: Option<f64>) -> Result<(), ConfigError> {
+    let is_share = beta_ecn.is_none_or(|beta| beta > 0.0 && beta < 1.0);
+    ConfigError::unless(is_share, "beta_ecn", "must be between 0 and 1")
 }
 
 /// The congestion control of a running sender.
@@ -89,11 +106,30 @@ impl CongestionControl for Reno {
     }
 }
 
+/// Reno with Alternative Backoff with ECN.
+struct AlternativeBackoff {
+    reno: Reno,
+    beta_ecn: f64,
+}
+
+impl CongestionControl for AlternativeBackoff {
+    fn on_ack(&mut self, window: &mut Window, ack: &AckInfo) {
+        self.reno.on_ack(window, ack);
+    }
+
+    fn reduce(&mut self, window: &mut Window, congestion: &Congestion) {
+        match congestion.signal {
+            CongestionSignal::Mark => window.reduce(self.beta_ecn * congestion.basis),
+            CongestionSignal::Loss | CongestionSignal::Timeout => self.reno.reduce(window, congestion),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::congestion_control::{Controller, SlowStartEnd, SsthreshRounding};
-    use crate::testing::{ack, loss, repeated_timeout, timeout};
+    use crate::testing::{ack, loss, mark, repeated_timeout, timeout};
 
     fn reno(config: &Config, cwnd: f64, ssthresh: f64) -> Controller {
         Controller::new(config, cwnd, ssthresh)
@@ -185,6 +221,32 @@ mod tests {
         assert_eq!((controller.cwnd(), controller.ssthresh()), (7.5, 7.0));
         controller.on_congestion(&loss(3.0));
         assert_eq!((controller.cwnd(), controller.ssthresh()), (1.5, 2.0));
+    }
+
+    #[test]
+    fn with_abe_a_mark_leaves_four_fifths_and_a_loss_half() {
+        let mut controller = reno(&Config { beta_ecn: Some(0.8), ..Config::default() }, 20.0, 100.0);
+        controller.on_congestion(&mark(20.0));
+        assert_eq!((controller.cwnd(), controller.ssthresh()), (16.0, 16.0));
+        controller.on_ack(&ack(1.0));
+        assert_eq!(controller.cwnd(), 16.0 + 1.0 / 16.0);
+        controller.on_congestion(&loss(16.0));
+        assert_eq!((controller.cwnd(), controller.ssthresh()), (8.0, 8.0));
+        controller.on_congestion(&mark(2.0));
+        assert_eq!((controller.cwnd(), controller.ssthresh()), (2.0, 2.0), "at least 2 segments");
+        controller.on_congestion(&timeout(10.0));
+        assert_eq!((controller.cwnd(), controller.ssthresh()), (1.0, 5.0));
+        let mut controller = reno(&Config::default(), 20.0, 100.0);
+        controller.on_congestion(&mark(20.0));
+        assert_eq!(controller.cwnd(), 10.0, "off by default");
+    }
+
+    #[test]
+    fn a_share_of_0_or_1_after_a_mark_is_rejected() {
+        for beta_ecn in [0.0, 1.0, f64::NAN] {
+            let config = Config { beta_ecn: Some(beta_ecn), ..Config::default() };
+            assert_eq!(config.check().unwrap_err().path, "beta_ecn");
+        }
     }
 
     #[test]

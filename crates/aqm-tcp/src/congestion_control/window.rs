@@ -7,6 +7,7 @@
 use aqm_net::{ConfigError, choices, parameters};
 
 use super::slow_start::{LimitedSlowStart, MAX_WINDOW, SlowStart, SlowStartEnd};
+use super::slow_start_exit::SlowStartExit;
 
 choices! {
     /// Rounding of a reduced window.
@@ -37,6 +38,9 @@ parameters! {
         pub slow_start_end: SlowStartEnd = SlowStartEnd::AtThreshold, "aqmlab's choice, as in ns-3";
         /// Window above which Limited Slow-Start applies (`max_ssthresh`), in segments.
         pub max_ssthresh: Option<f64> = None, "RFC 3742, section 2: optional, 100 if used";
+        /// Exit from the initial slow start before a loss or mark.
+        #[serde(skip_serializing_if = "SlowStartExit::is_none")]
+        pub slow_start_exit: SlowStartExit = SlowStartExit::None, "RFC 5681, 3.1; RFC 9406: optional";
     }
 }
 

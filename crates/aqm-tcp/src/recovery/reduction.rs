@@ -1,12 +1,25 @@
 //! Gradual reduction of the congestion window in fast recovery.
 //!
-//! M. Mathis, N. Dukkipati, Y. Cheng, "Proportional Rate Reduction for TCP", RFC 6937, 2013, section 3, and its
-//! successor RFC 9937, 2025 (`safe-ack`; the first retransmission); rate halving of Linux 2.4 (`tcp_cwnd_down`), based
-//! on M. Mathis, J. Semke, J. Mahdavi, "The Rate-Halving Algorithm for TCP Congestion Control", 1999.
+//! M. Mathis, N. Dukkipati, Y. Cheng, "Proportional Rate Reduction for TCP", RFC 6937, 2013, section 3 (`prr`); M.
+//! Mathis, N. Cardwell, Y. Cheng, N. Dukkipati, "Proportional Rate Reduction (PRR)", RFC 9937, 2025, section 6
+//! (`rfc-9937`; the bound `safe-ack` and the first retransmission of `prr`); rate halving of Linux 2.4
+//! (`tcp_cwnd_down`), based on M. Mathis, J. Semke, J. Mahdavi, "The Rate-Halving Algorithm for TCP Congestion Control",
+//! 1999.
 //!
-//! aqmlab's choices where the sources are silent: `RecoverFS` is all unacknowledged data after the acknowledgement that
-//! indicates the loss has been processed (`FlightSize` including limited transmit, not `pipe`); the data delivered by
-//! this acknowledgement is counted as delivered. Rate halving counts only acknowledgements that report new data.
+//! RFC 9937 differs from RFC 6937 as follows:
+//!
+//! - `RecoverFS` excludes data that was SACKed before recovery, because this data is not delivered in recovery.
+//! - If little data is in flight, each acknowledgement permits the transmission of one segment more than was delivered
+//!   only if the acknowledgement advances `SND.UNA` and indicates no further loss (`SafeACK`).
+//! - A segment is sent at the beginning of recovery only if the algorithm permits no data at all.
+//! - An acknowledgement that delivers no data leaves the window unchanged.
+//! - The window is `ssthresh` at the end of recovery. This file does so in all cases, because the reduction ends with
+//!   the recovery, and then the window of the congestion control applies.
+//!
+//! aqmlab's choices where the sources are silent: with `prr`, `RecoverFS` is all unacknowledged data after the
+//! acknowledgement that indicates the loss has been processed (`FlightSize` including limited transmit, not `pipe`);
+//! the data delivered by this acknowledgement is counted as delivered. Losses that a timer detects do not permit the
+//! transmission of other data. Rate halving counts only acknowledgements that report new data.
 
 use crate::config::recovery::{PrrBound, Reduction};
 
@@ -47,6 +60,7 @@ impl WindowReduction {
         let mut reduction = match reduction {
             Reduction::AtOnce => Self::AtOnce,
             Reduction::Prr => Self::Prr(Prr::new(bound, goal)),
+            Reduction::Rfc9937 => Self::Prr(Prr { is_rfc_9937: true, ..Prr::new(PrrBound::SafeAck, goal) }),
             Reduction::RateHalving => Self::RateHalving(RateHalving::new(goal)),
         };
         reduction.on_ack(entry);
@@ -66,7 +80,7 @@ impl WindowReduction {
     /// transmission of other segments.
     pub fn on_timer(&mut self, pipe: u64) {
         if let Self::Prr(prr) = self {
-            prr.on_ack(Progress { delivered: 0, pipe, safe: false });
+            prr.update(Progress { delivered: 0, pipe, safe: false });
         }
     }
 
@@ -92,6 +106,7 @@ impl WindowReduction {
 #[derive(Clone, Debug)]
 pub(crate) struct Prr {
     bound: PrrBound,
+    is_rfc_9937: bool,
     ssthresh: u64,
     recover_fs: u64,
     mss: u64,
@@ -105,10 +120,19 @@ pub(crate) struct Prr {
 impl Prr {
     fn new(bound: PrrBound, goal: ReductionGoal) -> Self {
         let ReductionGoal { to, flight, mss, .. } = goal;
-        Self { bound, ssthresh: to, recover_fs: flight.max(1), mss, delivered: 0, out: 0, window: 0 }
+        let recover_fs = flight.max(1);
+        Self { bound, is_rfc_9937: false, ssthresh: to, recover_fs, mss, delivered: 0, out: 0, window: 0 }
     }
 
     fn on_ack(&mut self, progress: Progress) {
+        // RFC 9937, section 6.2: no change without delivered data. The first call computes the first window.
+        if !self.is_rfc_9937 || progress.delivered > 0 || self.window == 0 {
+            self.update(progress);
+        }
+    }
+
+    /// Computes the window after a change of the data in flight.
+    fn update(&mut self, progress: Progress) {
         let Progress { delivered, pipe, safe } = progress;
         self.delivered += delivered;
         let unsent = self.delivered.saturating_sub(self.out);
@@ -124,8 +148,8 @@ impl Prr {
             };
             limit.min(self.ssthresh - pipe)
         };
-        if self.out == 0 {
-            // The first retransmission is sent regardless of the proportion (RFC 9937, section 6).
+        // The first retransmission is sent regardless of the proportion (RFC 9937, section 6.2).
+        if self.out == 0 && (!self.is_rfc_9937 || count == 0) {
             count = count.max(self.mss);
         }
         self.window = pipe.saturating_add(count);
@@ -209,6 +233,43 @@ mod tests {
         });
         windows[0] -= 500;
         assert_eq!(windows, [3000; 2]);
+    }
+
+    #[test]
+    fn rfc_9937_forces_a_segment_only_if_no_data_is_permitted() {
+        let goal = ReductionGoal { from: 20_000, to: 7000, flight: 20_000, mss: 1000 };
+        let begin = |delivered| {
+            let entry = Progress { delivered, pipe: 17_000, safe: false };
+            WindowReduction::new(Reduction::Rfc9937, PrrBound::Crb, goal, entry).window().unwrap()
+        };
+        assert_eq!(begin(1000), 17_350, "ceil(1000 x 7000 / 20000), and no whole segment");
+        assert_eq!(begin(0), 18_000);
+    }
+
+    #[test]
+    fn with_rfc_9937_an_acknowledgement_without_delivered_data_changes_nothing() {
+        let goal = ReductionGoal { from: 20_000, to: 10_000, flight: 20_000, mss: 1000 };
+        let entry = Progress { delivered: 1000, pipe: 17_000, safe: false };
+        let mut reduction = WindowReduction::new(Reduction::Rfc9937, PrrBound::Crb, goal, entry);
+        reduction.on_sent(1000);
+        let before = reduction.window();
+        reduction.on_ack(Progress { delivered: 0, pipe: 16_000, safe: true });
+        assert_eq!(reduction.window(), before);
+        reduction.on_timer(15_000);
+        assert_eq!(reduction.window(), Some(15_000), "a timer permits no other data");
+    }
+
+    #[test]
+    fn rfc_9937_uses_the_conservative_bound_unless_an_acknowledgement_is_safe() {
+        // After heavy losses, 3000 bytes remain in the network.
+        let goal = ReductionGoal { from: 20_000, to: 10_000, flight: 20_000, mss: 1000 };
+        let entry = Progress { delivered: 1000, pipe: 3000, safe: false };
+        for (safe, window) in [(false, 4000), (true, 5000)] {
+            let mut reduction = WindowReduction::new(Reduction::Rfc9937, PrrBound::Ssrb, goal, entry);
+            reduction.on_sent(1000);
+            reduction.on_ack(Progress { delivered: 1000, pipe: 3000, safe });
+            assert_eq!(reduction.window(), Some(window), "safe: {safe}");
+        }
     }
 
     #[test]

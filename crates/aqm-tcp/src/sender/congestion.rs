@@ -8,6 +8,7 @@ use aqm_net::Instant;
 
 use super::cwnd_validation::CwndUsage;
 use super::ecn::ReducedBy;
+use super::rate_limited_increase::MaxFlight;
 use super::{PriorWindow, Sender};
 use crate::config::CheckedConfig;
 use crate::config::cwnd::{GrowthWhenLimited, IdleRestart, ReductionBasis, RepeatedTimeout};
@@ -285,6 +286,7 @@ impl Sender {
     /// Opens the window for the data that an acknowledgement delivered. `in_flight` is defined in `AckContext`.
     #[inline(always)]
     fn grow(&mut self, outcome: &AckOutcome, in_flight: Option<u64>, now: Instant, tcp: &CheckedConfig) {
+        let mut limit = None;
         let may_grow = in_flight.is_some_and(|in_flight| match tcp.config.cwnd.growth_when_limited {
             GrowthWhenLimited::Grows => true,
             GrowthWhenLimited::Holds => in_flight >= self.whole_window().saturating_mul(tcp.mss),
@@ -293,11 +295,39 @@ impl Sender {
                 let cwnd = self.whole_window().saturating_mul(tcp.mss);
                 usage.may_grow(self.congestion.in_slow_start(), cwnd)
             }
+            GrowthWhenLimited::RateLimitedIncrease => {
+                let most = self.growth_limit(in_flight, tcp);
+                limit = Some(most);
+                self.congestion.cwnd() < most
+            }
         });
         let acked = outcome.delivered as i64 as f64 / tcp.mss as i64 as f64; // signed integers convert with one instruction each
         let counted = tcp.config.cwnd.abc_limit.filter(|&limit| limit < acked).unwrap_or(acked);
         let srtt = self.timer.estimator.srtt(&tcp.config.rto);
         self.congestion.on_ack(&AckInfo { now, acked, counted, may_grow, srtt });
+        if let Some(limit) = limit.filter(|_| may_grow) {
+            self.limit_growth(limit);
+        }
+    }
+
+    /// Returns the limit of the window, in segments, with `in_flight` bytes in the network before an acknowledgement
+    /// (`GrowthWhenLimited::RateLimitedIncrease`).
+    #[cold]
+    fn growth_limit(&mut self, in_flight: u64, tcp: &CheckedConfig) -> f64 {
+        let (cwnd, in_slow_start) = (self.congestion.cwnd(), self.congestion.in_slow_start());
+        let flight = in_flight as f64 / tcp.mss as f64;
+        let cold = self.cold.get_or_insert_default();
+        cold.max_flight.get_or_insert_with(|| MaxFlight::new(cwnd)).limit(flight, cwnd, in_slow_start)
+    }
+
+    /// Limits a window that has grown to at most `limit` segments.
+    #[cold]
+    fn limit_growth(&mut self, limit: f64) {
+        self.congestion.limit_growth(limit);
+        let cwnd = self.congestion.cwnd();
+        if let Some(flight) = self.cold.as_mut().and_then(|cold| cold.max_flight.as_mut()) {
+            flight.on_growth(cwnd);
+        }
     }
 
     /// Passes the round-trip time that an acknowledgement measured to the congestion control.

@@ -4,7 +4,7 @@
 //! losses, and a [`Controller`] sets the congestion window. This file connects them. The other files process
 //! acknowledgements (`ack.rs`), apply acknowledgements, losses, marks and timeouts to the window (`congestion.rs`),
 //! respond to marks (`ecn.rs`), pace segments (`pacer.rs`), measure delivery rates for models of the path (`rates.rs`),
-//! record whether the window is used (`cwnd_validation.rs`), restart the retransmission
+//! record whether the window is used (`cwnd_validation.rs`, `rate_limited_increase.rs`), restart the retransmission
 //! timer (`rto_restart.rs`) and delay segments randomly (`overhead.rs`).
 
 mod ack;
@@ -13,6 +13,7 @@ mod cwnd_validation;
 mod ecn;
 mod overhead;
 mod pacer;
+mod rate_limited_increase;
 mod rates;
 mod rto_restart;
 
@@ -35,6 +36,7 @@ use cwnd_validation::CwndUsage;
 use ecn::EcnResponse;
 pub(crate) use overhead::Overhead;
 use pacer::Pacer;
+use rate_limited_increase::MaxFlight;
 
 /// The sending half of an endpoint. The order of the fields ensures that the data used by each packet is on few cache
 /// lines. The state that acknowledgements change is first, the timer is next, and rarely changed state is last.
@@ -75,6 +77,7 @@ struct ColdState {
     /// Departure times, if the sender is paced.
     pacer: Option<Pacer>,
     usage: CwndUsage,
+    max_flight: Option<MaxFlight>,
     prior: PriorWindow,
 }
 
@@ -96,7 +99,10 @@ struct PriorWindow {
 impl Sender {
     pub fn new(tcp: &CheckedConfig) -> Self {
         let mut recovery = AnyRecovery::new(&tcp.config);
-        let congestion = Controller::new(&*tcp.config.congestion_control, 1.0, first_ssthresh(tcp));
+        let mut congestion = Controller::new(&*tcp.config.congestion_control, 1.0, first_ssthresh(tcp));
+        if tcp.is_paced {
+            congestion.set_paced();
+        }
         let uses_rates = congestion.is_model_based();
         if uses_rates {
             recovery.measure_rate(true);

@@ -238,6 +238,10 @@ impl LossRecovery for Selective {
         }
         let (reduction, bound, share) = self.reduction_rules;
         let goal = match share {
+            // RFC 9937, section 6.1: data that was SACKed before is not delivered in recovery.
+            _ if reduction == Reduction::Rfc9937 => {
+                ReductionGoal { flight: flight - self.sent.sacked().bytes + self.entry, ..goal }
+            }
             PrrShare::Flight => goal,
             PrrShare::Window => ReductionGoal { flight: goal.from, ..goal },
         };

@@ -216,7 +216,12 @@ impl Run {
 fn configs() -> impl Strategy<Value = Config> {
     let limited = prop_oneof![Just(LimitedTransmit::Off), Just(LimitedTransmit::New)];
     let guard = prop_oneof![Just(FastRetransmitGuard::None), Just(FastRetransmitGuard::Recover)];
-    let reduction = prop_oneof![Just(Reduction::AtOnce), Just(Reduction::Prr), Just(Reduction::RateHalving)];
+    let reduction = prop_oneof![
+        Just(Reduction::AtOnce),
+        Just(Reduction::Prr),
+        Just(Reduction::Rfc9937),
+        Just(Reduction::RateHalving)
+    ];
     let bound = prop_oneof![Just(PrrBound::Crb), Just(PrrBound::Ssrb), Just(PrrBound::SafeAck)];
     (any::<bool>(), any::<bool>(), 1..5u32, limited, guard, reduction, bound).prop_map(
         |(rack, kept, dupthresh, limited_transmit, fast_retransmit_guard, reduction, prr_bound)| Config {

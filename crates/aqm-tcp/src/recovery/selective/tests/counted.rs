@@ -463,6 +463,35 @@ fn prr_sends_half_of_the_arriving_data() {
 }
 
 #[test]
+fn rfc_9937_divides_by_the_data_that_is_delivered_in_recovery() {
+    // Segments 1 and 2 are SACKed before recovery, so that 18 of 20 segments are delivered in recovery. `rfc-9937`
+    // sends ceil(10/18) of the delivered segments, and `prr` ceil(10/20). The bounds apply when ten segments are in
+    // flight, which is the case for the last three and for the last five acknowledgements.
+    let sends = |reduction| {
+        let mut driver = Driver::filled(20, with(sack(), |config| config.recovery.reduction = reduction));
+        for last in 1..3 {
+            driver.ack(0, &[(1, last + 1)]);
+        }
+        assert_eq!(driver.ack(0, &[(1, 4)]).kind, AckKind::Loss);
+        driver.write(20);
+        driver.window = 10;
+        driver.recovery.on_reduction(20.0, 10.0);
+        let mut sent = vec![driver.send().len()];
+        for to in 5..=20 {
+            driver.ack(0, &[(1, to)]);
+            sent.push(driver.send().len());
+        }
+        let total: usize = sent.iter().sum();
+        (sent, total, driver.pipe())
+    };
+    let (sent, total, pipe) = sends(Reduction::Rfc9937);
+    assert_eq!(sent, [1, 1, 0, 1, 0, 1, 0, 1, 0, 1, 1, 0, 1, 0, 0, 1, 1]);
+    assert_eq!((total, pipe), (10, 10));
+    let (early, _, _) = sends(Reduction::Prr);
+    assert_eq!(early, [1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 0, 1, 1, 1, 1]);
+}
+
+#[test]
 fn rate_halving_sends_a_segment_with_every_second_acknowledgement() {
     let mut driver =
         Driver::filled(20, with(sack(), |config| config.recovery.reduction = Reduction::RateHalving));

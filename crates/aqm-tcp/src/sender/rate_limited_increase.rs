@@ -1,0 +1,61 @@
+//! Limit of the congestion window of a sender that does not use its window.
+//!
+//! M. Welzl, T. Henderson, G. Fairhurst, M. Tahiliani, "Increase of the Congestion Window when the Sender Is
+//! Rate-Limited", draft-ietf-ccwg-ratelimited-increase-11, 2026, section 3 (the working group's repository, commit
+//! 235b6eb). The window grows up to `limit(maxFS)`. `maxFS` is the largest amount of data in flight since the last
+//! reduction of the window, and `limit` is the window after the successful transmission of this amount: `2 maxFS` in
+//! slow start and `maxFS + SMSS` in congestion avoidance.
+//!
+//! aqmlab's choices where the source is silent: the limit never lowers a window, for example when slow start ends with a
+//! window of `2 maxFS`; the limit in congestion avoidance is the same for all congestion controls, because the data in
+//! flight of a sender that uses its window grows with the window; the data in flight is measured before each
+//! acknowledgement that may open the window. While the limit prevents growth, CUBIC's clock does not advance.
+
+/// Data in flight since the last reduction of the window.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MaxFlight {
+    /// Maximum number of segments in flight (`maxFS`).
+    max: f64,
+    /// Window after the last acknowledgement, in segments. A smaller window indicates a reduction.
+    cwnd: f64,
+}
+
+impl MaxFlight {
+    /// Starts with an initial window of `initial` segments.
+    pub fn new(initial: f64) -> Self {
+        Self { max: initial, cwnd: initial }
+    }
+
+    /// Records that `flight` segments were in flight before an acknowledgement; the window is `cwnd` segments. Returns
+    /// the limit of the window.
+    pub fn limit(&mut self, flight: f64, cwnd: f64, in_slow_start: bool) -> f64 {
+        if cwnd < self.cwnd {
+            self.max = 0.0;
+        }
+        self.max = self.max.max(flight);
+        self.cwnd = cwnd;
+        if in_slow_start { 2.0 * self.max } else { self.max + 1.0 }
+    }
+
+    /// Records the window after an acknowledgement.
+    pub fn on_growth(&mut self, cwnd: f64) {
+        self.cwnd = cwnd;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_initial_window_counts_as_flight_until_a_reduction() {
+        let mut flight = MaxFlight::new(10.0);
+        assert_eq!(flight.limit(4.0, 10.0, true), 20.0);
+        assert_eq!(flight.limit(12.0, 11.0, true), 24.0);
+        assert_eq!(flight.limit(3.0, 12.0, false), 13.0);
+        flight.on_growth(13.0);
+        assert_eq!(flight.limit(3.0, 6.5, false), 4.0, "the window was halved");
+        assert_eq!(flight.limit(6.0, 6.5, false), 7.0);
+        assert_eq!(flight.limit(2.0, 6.5, false), 7.0);
+    }
+}

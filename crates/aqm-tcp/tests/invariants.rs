@@ -270,8 +270,10 @@ impl Watch {
         let segment = &sent.segment;
         let flags = segment.flags;
         let again = flags.has(Flags::RETRANSMISSION);
-        assert!(matches!(segment.ecn, Ecn::NotEct | Ecn::Ect0));
-        if segment.ecn == Ecn::Ect0 {
+        let is_scalable = config.congestion_control.ecn().is_required;
+        let capable = if config.congestion_control.kind() == "prague" { Ecn::Ect1 } else { Ecn::Ect0 };
+        assert!(segment.ecn == Ecn::NotEct || segment.ecn == capable);
+        if segment.ecn == capable && !is_scalable {
             assert!(agreed, "ECN-capable without agreement");
             let may = !again || config.ecn.response == MarkResponse::Ns2Full;
             assert!(sent.has_data() && may, "only data sent for the first time may be ECN-capable");

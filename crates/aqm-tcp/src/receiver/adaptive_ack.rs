@@ -121,6 +121,9 @@ impl Adaptive {
 
     /// Processes the expiry of an acknowledgement's delay.
     pub fn on_timer(&mut self, at: TimerContext<'_>) {
+        if self.delay == 0 {
+            return; // acknowledgements are not adaptive
+        }
         self.delay = (self.delay * 2).min(timeout(at));
     }
 

@@ -62,7 +62,7 @@ def test_what_the_issue_names_is_there() -> None:
 def test_tcp_is_made_of_congestion_controls_recoveries_aliases_and_profiles() -> None:
     controls = {one.name for one in members("congestion-controls")}
     recoveries = {one.name for one in members("recoveries")}
-    assert controls == {"reno", "highspeed", "scalable", "cubic", "ledbat"}
+    assert controls == {"reno", "highspeed", "scalable", "cubic", "ledbat", "bbr3", "bbr1"}
     assert recoveries == {"tahoe", "reno", "newreno", "sack", "rack"}
     for alias in members("aliases"):
         assert alias.values["congestion_control"]["kind"] in controls, alias.name

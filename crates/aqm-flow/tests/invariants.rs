@@ -184,7 +184,7 @@ fn invalid_parameters_are_rejected() {
         ("/duration", json!("0s"), "duration", "greater than zero"),
         ("/warm_up", json!("200s"), "warm_up", "shorter than `duration`"),
         ("/traffic", json!({}), "traffic", "[traffic.NAME]"),
-        ("/traffic", json!({ "elastic": { "load": 0.1 } }), "traffic.elastic", "all elastic traffic"),
+        ("/traffic", json!({ "elastic": { "load": 0.1 } }), "traffic.elastic", "all elastic flows"),
         ("/link/discipline", json!("lifo"), "link.discipline", "`processor-sharing`"),
         ("/link/capacity", json!("8"), "link.capacity", "has no unit"),
         ("/traffic/web/load", json!(0.0), "traffic.web.load", "above 0 and at most 10"),

@@ -332,7 +332,7 @@ fn invalid_transmitters_are_refused() {
             "",
             "rate_steps.1.at: must be later than the previous step at 2s (got 1s)",
         ),
-        (json!({"rate_repeat": "1s"}), "", "rate_repeat: is the period of rate steps"),
+        (json!({"rate_repeat": "1s"}), "", "rate_repeat: is the period of the rate steps"),
         (
             json!({"rate_steps": [{"at": "2s", "rate": "1Mbps"}], "rate_repeat": "2s"}),
             "",

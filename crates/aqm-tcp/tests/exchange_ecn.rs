@@ -311,3 +311,22 @@ fn without_a_handshake_there_is_nothing_to_agree_on() {
     let pair = transfer(settings, 20, Path::marking(&["> 2"]));
     assert_eq!(pair.client().counts().mark_reductions, 1);
 }
+
+#[test]
+fn with_abe_a_mark_leaves_more_of_the_window_and_a_loss_as_much() {
+    // RFC 8511, 3.1: 0.8 instead of 0.5 with Reno, 0.85 instead of 0.7 with CUBIC.
+    for (kind, beta_ecn, beta) in [("reno", 0.8, 0.5), ("cubic", 0.85, 0.7)] {
+        let ssthresh = |beta_ecn: Value, path: Path| {
+            let settings = json!({
+                "congestion_control": { "kind": kind, "beta_ecn": beta_ecn }, "recovery": { "kind": "sack" },
+            });
+            transfer(ecn(settings), 40, path).client().ssthresh()
+        };
+        let both =
+            |path: fn() -> Path| [json!(beta_ecn), Value::Null].map(|beta_ecn| ssthresh(beta_ecn, path()));
+        let [with, without] = both(|| Path::marking(&["> 5"]));
+        assert!((with / without - beta_ecn / beta).abs() < 1e-9, "{kind}: {with} and {without}");
+        let [with, without] = both(|| Path::losing(&["> 5"]));
+        assert_eq!(with, without, "{kind}");
+    }
+}

@@ -379,3 +379,27 @@ fn in_congestion_avoidance_the_window_exceeds_the_flight_by_at_most_a_segment() 
     assert!(last[0] > 10_700.0 && last[0] < 11_000.0, "{last:?}");
     assert_eq!(last[1..], [11_000.0; 5]);
 }
+
+#[test]
+fn a_paced_sender_with_hystart_opens_by_more_than_eight_segments() {
+    // RFC 9406, 4.3: `L` is 8 without pacing, and there is no limit with pacing. The ACKs of the first eleven of twelve
+    // segments are lost, so that one acknowledgement acknowledges twelve segments.
+    for (pacing, window) in [("off", 20.0), ("on", 24.0)] {
+        let settings = json!({
+            "congestion_control": { "slow_start_exit": "hystart++" }, "recovery": { "kind": "sack" },
+            "cwnd": { "initial": 12, "abc_limit": null }, "pacing": { "mode": pacing, "unpaced_segments": 12 },
+            "receiver": { "window": 1000 },
+        });
+        let mut pair = Pair::new(rfc(settings)).plan(Client, When::At(0), Act::Write(12 * MSS));
+        pair.run(HOUR, &mut |sent| {
+            let is_early = sent.from == Server && sent.segment.ack > 0 && sent.segment.ack < 12 * MSS;
+            if is_early { vec![] } else { arrives() }
+        });
+        assert_eq!(window_of(&pair), window, "pacing {pacing}");
+    }
+}
+
+/// Returns the client's window.
+fn window_of(pair: &Pair) -> f64 {
+    pair.client().cwnd()
+}

@@ -134,7 +134,7 @@ mod tests {
 
     use super::*;
     use crate::congestion_control::Control;
-    use crate::testing::{Bottleneck, loss, timeout};
+    use crate::testing::{Bottleneck, ack, loss, timeout};
 
     const RTT: Span = Span::from_millis(40);
 
@@ -217,6 +217,18 @@ mod tests {
                 while path.step() {}
                 assert_eq!(path.controller.cwnd(), ssthresh, "{exit}");
             }
+        }
+    }
+
+    #[test]
+    fn hystart_plus_plus_limits_an_acknowledgement_to_eight_segments_unless_the_sender_is_paced() {
+        for (is_paced, window) in [(false, 18.0), (true, 30.0)] {
+            let mut controller = path(&controls("hystart++")[0]).controller;
+            if is_paced {
+                controller.set_paced();
+            }
+            controller.on_ack(&ack(20.0));
+            assert_eq!(controller.cwnd(), window);
         }
     }
 

@@ -182,9 +182,12 @@ impl Translation<'_> {
         sysctls
     }
 
-    /// Returns the name of the congestion control.
+    /// Returns the kernel's name of the congestion control.
     fn control(&self) -> &str {
-        self.control.unwrap_or(self.config.congestion_control.kind())
+        self.control.unwrap_or(match self.config.congestion_control.kind() {
+            "bbr1" => "bbr",
+            kind => kind,
+        })
     }
 
     /// Checks the parameter for HyStart, which cannot be set for a single host.

@@ -252,7 +252,10 @@ fn no_parameter_is_ignored_in_silence() {
             if SIMULATED.contains(&&*path) || NO_EFFECT_WITH_SACK.contains(&&*path) {
                 continue;
             }
-            for other in others(&field, &table[group.name][field.name]) {
+            // A parameter with its default may be missing from the complete table.
+            let written = &table[group.name][field.name];
+            let current = if written.is_null() { &field.default } else { written };
+            for other in others(&field, current) {
                 let mut changed = table.clone();
                 changed[group.name][field.name] = other.clone();
                 let Ok(config) = Config::read(changed) else { continue };
@@ -263,6 +266,17 @@ fn no_parameter_is_ignored_in_silence() {
         }
     }
     assert!(tried > 100, "{tried}");
+}
+
+#[test]
+fn bbr_version_1_is_the_kernels_bbr_and_pacing_is_the_kernels() {
+    let tcp = |table: Value| KernelTcp::of(&linux(table), &KERNEL, NO_LINK);
+    let bbr = tcp(json!({"congestion_control": {"kind": "bbr1"}})).unwrap();
+    assert_eq!(bbr.congestion_control(), "bbr");
+    let dctcp = tcp(json!({"congestion_control": {"kind": "dctcp"}, "ecn": {"mode": "on"}})).unwrap();
+    assert_eq!(dctcp.congestion_control(), "dctcp");
+    let errors = tcp(json!({"pacing": {"mode": "on"}})).unwrap_err();
+    assert!(errors.to_string().starts_with("pacing."), "{errors}");
 }
 
 #[test]

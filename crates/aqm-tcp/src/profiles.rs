@@ -40,8 +40,8 @@ use crate::config::rto::{BackOffEnd, RestartedBy, RttSamples, TimerRestart};
 use crate::config::rto::{MinRto, RtoArithmetic, TimerClock};
 use crate::config::sack::{Dsack, NextSeg, Pipe, SackBytes, SacksAtTimeout};
 use crate::congestion_control::{
-    Control, CubicConfig, Decrease, Growth, HighSpeedConfig, HyStart, LimitedSlowStart, LossRate,
-    LowWindowReduction, RenoConfig, SlowStartEnd, SsthreshRounding, WindowRules,
+    Control, CubicConfig, DctcpConfig, Decrease, Growth, HighSpeedConfig, HyStart, LimitedSlowStart,
+    LossRate, LowWindowReduction, RenoConfig, ShareArithmetic, SlowStartEnd, SsthreshRounding, WindowRules,
 };
 
 /// A named set of parameters.
@@ -317,7 +317,7 @@ fn linux_6() -> Profile {
         ("congestion_control.hystart", "tcp_cubic.c: hystart 1, hystart_detect 3"),
         ("congestion_control.growth", "tcp_cubic.c, bictcp_update; tcp_cong.c, tcp_cong_avoid_ai"),
     ]);
-    linux.controls = vec![linux_reno(), Control::cubic(linux_cubic())];
+    linux.controls = vec![linux_reno(), Control::cubic(linux_cubic()), linux_dctcp()];
     linux
 }
 
@@ -339,6 +339,16 @@ fn linux_window() -> WindowRules {
 /// Returns the Reno of Linux (`tcp_cong.c`: `tcp_cong_avoid_ai`, `tcp_reno_ssthresh`).
 fn linux_reno() -> Control {
     Control::reno(RenoConfig { growth: Growth::Segments, window: linux_window(), ..RenoConfig::default() })
+}
+
+/// Returns the DCTCP of Linux (`tcp_dctcp.c`: `dctcp_update_alpha`, `dctcp_ssthresh`).
+fn linux_dctcp() -> Control {
+    Control::dctcp(DctcpConfig {
+        share_arithmetic: ShareArithmetic::Parts,
+        growth: Growth::Segments,
+        window: linux_window(),
+        ..DctcpConfig::default()
+    })
 }
 
 /// Returns the HighSpeed TCP of ns-2.35 (`tcp.cc`: `windowOption_ 8`).

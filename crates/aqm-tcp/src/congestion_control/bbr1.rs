@@ -428,7 +428,7 @@ impl Bbr1 {
         let now = sample.now;
         let has_expired = now > self.min_rtt_at + MIN_RTT_WINDOW;
         if let Some(rtt) = sample.rtt.map(whole_micros)
-            && (self.min_rtt.is_none_or(|least| rtt <= least) || (has_expired && !is_delayed(sample)))
+            && (self.min_rtt.is_none_or(|least| rtt < least) || (has_expired && !is_delayed(sample)))
         {
             (self.min_rtt, self.min_rtt_at) = (Some(rtt.max(Span::from_nanos(1000))), now);
         }

@@ -7,10 +7,9 @@
 //! sender reduces its window at the first mark after the data of the last reduction is acknowledged, on average 1 + 1/(pW)
 //! round trips later, so that W p/2 = 1 + 1/(pW) and W = (1 + √3)/p if the window grows all the time.
 //!
-//! aqmlab's choice where the sources differ: the share is a real number. Linux's fixed-point number has 1024 parts, so
-//! that a share of marks below 1/64 is rounded down to zero.
+//! The sources differ in the arithmetic of the share: `share_arithmetic`.
 
-use aqm_net::{ConfigError, parameters};
+use aqm_net::{ConfigError, choices, parameters};
 
 use super::reno::{Growth, Reno};
 use super::window::{Window, WindowRules};
@@ -18,6 +17,17 @@ use super::{
     AckInfo, AckSample, AnyControl, Build, Congestion, CongestionControl, CongestionSignal, ControlReport,
 };
 use crate::config::ecn::{Codepoint, EcnNeeds, Feedback};
+
+choices! {
+    /// Arithmetic of the share of marked data and of the reduction by a mark.
+    pub enum ShareArithmetic {
+        /// Real numbers.
+        Exact = "exact",
+        /// The share has 1024 parts, and changes of the share are rounded down, so that a share of marks below 1/64
+        /// counts as zero. The removed part of the window is rounded down to whole segments (Linux: `tcp_dctcp.c`).
+        Parts = "parts",
+    }
+}
 
 parameters! {
     /// DCTCP: a mark reduces the window by half of the share of marked data, a loss by half.
@@ -28,6 +38,8 @@ parameters! {
         pub gain: f64 = 0.0625, "RFC 8257, 4.2";
         /// Initial share of marked data (`DCTCP.Alpha`).
         pub initial_share: f64 = 1.0, "RFC 8257, 3.3; Linux: `dctcp_alpha_on_init`";
+        /// Arithmetic of the share of marked data and of the reduction by a mark.
+        pub share_arithmetic: ShareArithmetic = ShareArithmetic::Exact, "RFC 8257, 3.3";
         /// Growth of the window in congestion avoidance.
         pub growth: Growth = Growth::Fractions, "RFC 5681, equation (3)";
         /// Slow start and the rounding of a reduced window.
@@ -61,6 +73,7 @@ impl Build for Config {
         AnyControl::of(Dctcp {
             reno: Reno::new(self.growth),
             share: MarkedShare::new(self.gain, self.initial_share),
+            arithmetic: self.share_arithmetic,
             round_end: 0,
         })
     }
@@ -70,6 +83,7 @@ impl Build for Config {
 struct Dctcp {
     reno: Reno,
     share: MarkedShare,
+    arithmetic: ShareArithmetic,
     /// End of the sent data when the current window of data began (`DCTCP.WindowEnd`).
     round_end: u64,
 }
@@ -81,7 +95,13 @@ impl CongestionControl for Dctcp {
 
     fn reduce(&mut self, window: &mut Window, congestion: &Congestion) {
         match congestion.signal {
-            CongestionSignal::Mark => window.reduce(window.cwnd * (1.0 - self.share.value() / 2.0)),
+            CongestionSignal::Mark => {
+                let removed = window.cwnd * self.share.value() / 2.0;
+                window.reduce(match self.arithmetic {
+                    ShareArithmetic::Exact => window.cwnd - removed,
+                    ShareArithmetic::Parts => window.cwnd - libm::floor(removed),
+                });
+            }
             CongestionSignal::Loss | CongestionSignal::Timeout => self.reno.reduce(window, congestion),
         }
     }
@@ -93,7 +113,10 @@ impl CongestionControl for Dctcp {
     fn on_sample(&mut self, _window: &mut Window, sample: &AckSample) {
         self.share.count(sample.delivered, sample.marked);
         if sample.snd_una >= self.round_end {
-            self.share.end_round();
+            match self.arithmetic {
+                ShareArithmetic::Exact => self.share.end_round(),
+                ShareArithmetic::Parts => self.share.end_round_in_parts(),
+            }
             self.round_end = sample.snd_nxt;
         }
     }
@@ -140,6 +163,22 @@ impl MarkedShare {
     }
 }
 
+/// Number of parts of the share with `ShareArithmetic::Parts` (`DCTCP_MAX_ALPHA`).
+const PARTS: f64 = 1024.0;
+
+impl MarkedShare {
+    /// Same as `end_round`, in parts of 1/1024 (Linux: `dctcp_update_alpha`).
+    fn end_round_in_parts(&mut self) {
+        let value = libm::floor(self.value * PARTS);
+        let decrease = libm::floor(value * self.gain);
+        let marked = libm::floor(PARTS * self.gain * self.marked as f64 / (self.delivered.max(1)) as f64);
+        // A share whose decrease is rounded to zero becomes zero (`min_not_zero`).
+        let rest = if decrease > 0.0 { value - decrease } else { 0.0 };
+        self.value = (rest + marked).min(PARTS) / PARTS;
+        (self.delivered, self.marked) = (0, 0);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use aqm_net::{Instant, Rng, Streams};
@@ -180,6 +219,25 @@ mod tests {
         assert_eq!((controller.cwnd(), controller.ssthresh()), (15.0, 15.0));
         controller.on_congestion(&loss(15.0));
         assert_eq!((controller.cwnd(), controller.ssthresh()), (7.5, 7.5));
+    }
+
+    #[test]
+    fn in_parts_small_shares_and_the_removed_part_are_rounded_down() {
+        let config =
+            Config { share_arithmetic: ShareArithmetic::Parts, initial_share: 0.5, ..Config::default() };
+        let mut controller = Controller::new(&config, 15.0, 5.0);
+        controller.on_congestion(&mark(15.0));
+        assert_eq!(controller.cwnd(), 12.0, "3.75 segments are rounded down to 3");
+        let mut share = MarkedShare::new(0.0625, 0.5);
+        share.count(100_000, 1000);
+        share.end_round_in_parts();
+        assert_eq!(share.value(), (512.0 - 32.0) / 1024.0, "a share of marks of 1 % counts as zero");
+        share.count(10_000, 10_000);
+        share.end_round_in_parts();
+        assert_eq!(share.value(), (480.0 - 30.0 + 64.0) / 1024.0);
+        let mut small = MarkedShare::new(0.0625, 15.0 / 1024.0);
+        small.end_round_in_parts();
+        assert_eq!(small.value(), 0.0);
     }
 
     #[test]

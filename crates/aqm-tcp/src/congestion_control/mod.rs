@@ -40,7 +40,7 @@ pub use bbr1::Config as Bbr1Config;
 pub use bbr3::{Config as Bbr3Config, Ecn as Bbr3Ecn, Profile as Bbr3Profile};
 pub use controller::{AnyControl, Controller};
 pub use cubic::{Config as CubicConfig, SpuriousLoss};
-pub use dctcp::Config as DctcpConfig;
+pub use dctcp::{Config as DctcpConfig, ShareArithmetic};
 pub use highspeed::{Config as HighSpeedConfig, Decrease, LossRate, LowWindowReduction};
 pub use htcp::Config as HTcpConfig;
 pub use hystart::HyStart;

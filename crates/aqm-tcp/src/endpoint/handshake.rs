@@ -15,13 +15,12 @@ impl Endpoint {
     /// Processes a segment that arrives before the connection is open or after the connection is closed. Returns
     /// whether the segment needs further processing.
     #[cold]
-    pub(super) fn process_handshake(&mut self, segment: &Segment, now: Instant) -> bool {
-        let flags = segment.flags;
+    pub(super) fn process_handshake(&mut self, flags: Flags, ecn: Ecn, now: Instant) -> bool {
         let three_way = self.tcp.config.connection.handshake == Handshake::ThreeWay;
         let (syn, ack) = (flags.has(Flags::SYN), flags.has(Flags::ACK));
         match self.phase {
             Phase::Listening if syn && !ack => {
-                self.on_syn_ecn(segment);
+                self.on_syn_ecn(flags, ecn);
                 self.pending_control = PendingControl::Syn;
                 if three_way {
                     self.sender_mut();
@@ -32,7 +31,7 @@ impl Endpoint {
                 false
             }
             Phase::Opening if syn && ack => {
-                self.on_syn_ack_ecn(segment);
+                self.on_syn_ack_ecn(flags, ecn);
                 self.on_answer(now);
                 if three_way {
                     self.receiver.acknowledge();
@@ -63,25 +62,24 @@ impl Endpoint {
     }
 
     /// Processes the ECN codes of a SYN: the answer's feedback is the best that both endpoints support.
-    fn on_syn_ecn(&mut self, segment: &Segment) {
+    fn on_syn_ecn(&mut self, flags: Flags, ecn: Ecn) {
         let (is_on, ours) = (self.tcp.config.ecn.mode == EcnMode::On, self.tcp.ecn.feedback);
-        let feedback = match segment.flags {
-            flags if !is_on || !flags.has(Flags::ECE.union(Flags::CWR)) => None,
-            flags if flags.has(Flags::AE) && ours == Feedback::Accurate => Some(Feedback::Accurate),
+        let feedback = match flags {
+            _ if !is_on || !flags.has(Flags::ECE.union(Flags::CWR)) => None,
+            _ if flags.has(Flags::AE) && ours == Feedback::Accurate => Some(Feedback::Accurate),
             // A SYN does not distinguish DCTCP from classic ECN (RFC 8257, section 3.5).
             _ if ours == Feedback::Dctcp => Some(Feedback::Dctcp),
             _ => Some(Feedback::Classic),
         };
         self.agree(feedback, None);
         if let Some(sender) = &mut self.sender {
-            sender.set_syn_ecn(segment.ecn);
+            sender.set_syn_ecn(ecn);
         }
     }
 
     /// Processes the ECN codes of a SYN/ACK.
-    fn on_syn_ack_ecn(&mut self, segment: &Segment) {
+    fn on_syn_ack_ecn(&mut self, code: Flags, ecn: Ecn) {
         let (is_on, ours) = (self.tcp.config.ecn.mode == EcnMode::On, self.tcp.ecn.feedback);
-        let code = segment.flags;
         let feedback = match ours {
             _ if !is_on => None,
             Feedback::Accurate if accurate_ecn::accepts(code) => Some(Feedback::Accurate),
@@ -90,7 +88,7 @@ impl Endpoint {
             _ if code.has(Flags::ECE) && !code.has(Flags::CWR) => Some(Feedback::Classic),
             _ => None,
         };
-        self.agree(feedback, Some(accurate_ecn::handshake_code(segment.ecn)));
+        self.agree(feedback, Some(accurate_ecn::handshake_code(ecn)));
     }
 
     /// Sets the feedback on which both endpoints agreed; `code` is the code with which an opening endpoint reports the ECN

@@ -159,7 +159,7 @@ impl Endpoint {
     /// Processes a segment.
     #[inline]
     pub fn on_segment(&mut self, segment: &Segment, now: Instant) {
-        if self.phase != Phase::Open && !self.process_handshake(segment, now) {
+        if self.phase != Phase::Open && !self.process_handshake(segment.flags, segment.ecn, now) {
             return;
         }
         if segment.flags.has(Flags::SYN) {
@@ -240,12 +240,11 @@ impl Endpoint {
             None if self.receiver.is_due() && self.gave_up().is_none() => {
                 self.acks_sent += 1;
                 let wire = self.tcp.config.connection.ack_size.bytes() as u16;
-                let ecn = if self.tcp.ecn.on_acks {
-                    self.sender.as_ref().map_or(Ecn::NotEct, |sender| sender.ecn_of_ack())
-                } else {
-                    Ecn::NotEct
-                };
-                Segment { seq: self.sent(), wire, ecn, ..Segment::default() }
+                let mut segment = Segment { seq: self.sent(), wire, ..Segment::default() };
+                if self.tcp.ecn.on_acks {
+                    segment.ecn = self.ecn_of_ack();
+                }
+                segment
             }
             None => return None,
         };
@@ -319,6 +318,12 @@ impl Endpoint {
     /// Returns the number of unacknowledged bytes. A FIN counts as one byte.
     pub fn in_flight(&self) -> u64 {
         self.sent() - self.acknowledged()
+    }
+
+    /// Returns the ECN bits of a pure acknowledgement.
+    #[cold]
+    fn ecn_of_ack(&self) -> Ecn {
+        self.sender.as_ref().map_or(Ecn::NotEct, |sender| sender.ecn_of_ack())
     }
 
     /// Returns the sequence number after all sent data.

@@ -229,16 +229,10 @@ impl Receiver {
     }
 
     /// Writes the acknowledgement fields of a segment. An acknowledgement that was due is then no longer due.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn write_acknowledgement(&mut self, segment: &mut Segment, config: &Config) {
-        if let Some(cold) = &mut self.cold {
-            if let Some(early) = cold.feedback.as_mut().and_then(MarkFeedback::take_early) {
-                early.write(segment);
-                return;
-            }
-            let is_pending = self.due || self.timer != Instant::NEVER;
-            cold.adaptive.on_ack_sent(self.expected, is_pending, config);
-            segment.echo = cold.adaptive.echo();
+        if self.cold.is_some() && self.write_cold_state(segment, config) {
+            return;
         }
         self.due = false;
         self.timer = Instant::NEVER;
@@ -249,6 +243,29 @@ impl Receiver {
             segment.sacks = self.sack_blocks(config);
             segment.wire = segment.wire.saturating_add(option_bytes(segment.sacks, config));
         }
+        if self.cold.is_some() {
+            self.write_feedback(segment);
+        }
+    }
+
+    /// Writes the echoed timestamp, and an acknowledgement that precedes the current one, if there is one. Returns whether
+    /// the segment is complete.
+    #[inline(never)]
+    fn write_cold_state(&mut self, segment: &mut Segment, config: &Config) -> bool {
+        let Some(cold) = &mut self.cold else { return false };
+        if let Some(early) = cold.feedback.as_mut().and_then(MarkFeedback::take_early) {
+            early.write(segment);
+            return true;
+        }
+        let is_pending = self.due || self.timer != Instant::NEVER;
+        cold.adaptive.on_ack_sent(self.expected, is_pending, config);
+        segment.echo = cold.adaptive.echo();
+        false
+    }
+
+    /// Writes the feedback of marks, unless it is classic.
+    #[inline(never)]
+    fn write_feedback(&mut self, segment: &mut Segment) {
         if let Some(feedback) = self.cold.as_mut().and_then(|cold| cold.feedback.as_mut()) {
             feedback.write(segment);
         }
@@ -260,8 +277,17 @@ impl Receiver {
     }
 
     /// Processes the ECN bits of a segment before its data.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn on_ecn(&mut self, segment: &Segment) {
+        if self.cold.is_some() {
+            // A copy, so that the segment need not be in memory.
+            self.count_marks(&{ *segment });
+        }
+    }
+
+    /// Counts the marks that the feedback reports.
+    #[inline(never)]
+    fn count_marks(&mut self, segment: &Segment) {
         if let Some(feedback) = self.cold.as_mut().and_then(|cold| cold.feedback.as_mut()) {
             let is_pending = self.due || self.timer != Instant::NEVER;
             feedback.on_segment(segment, self.expected, is_pending);

@@ -44,7 +44,8 @@ impl Sender {
     ) {
         let in_flight = context.in_flight;
         if self.uses_samples && outcome.kind != AckKind::Stale && !context.is_sampled {
-            self.report_sample(&outcome, &context, now, tcp);
+            // Copies, so that the fields that most senders do not use are never stored.
+            self.report_sample(&{ outcome }, &{ context }, now, tcp);
         }
         self.update_timer(&outcome, now, tcp);
         if outcome.undone {
@@ -91,11 +92,8 @@ impl Sender {
             self.end_pause(now, tcp);
         }
         self.refresh(tcp);
-        if self.uses_rates {
-            self.report_rates(&outcome, &context, now, tcp);
-        }
         if self.cold.is_some() {
-            self.update_pacing(tcp);
+            self.report_to_model(&{ outcome }, &{ context }, now, tcp);
         }
     }
 

@@ -30,9 +30,23 @@ impl Sender {
         }
     }
 
-    /// Passes the lost segments and the delivery-rate sample of an acknowledgement to the congestion control.
+    /// Passes an acknowledgement to a congestion control with a model of the path, and updates the pacing rate.
     #[inline(never)]
-    pub(super) fn report_rates(
+    pub(super) fn report_to_model(
+        &mut self,
+        outcome: &AckOutcome,
+        context: &AckContext,
+        now: Instant,
+        tcp: &CheckedConfig,
+    ) {
+        if self.uses_rates {
+            self.report_rates(outcome, context, now, tcp);
+        }
+        self.update_pacing(tcp);
+    }
+
+    /// Passes the lost segments and the delivery-rate sample of an acknowledgement to the congestion control.
+    fn report_rates(
         &mut self,
         outcome: &AckOutcome,
         context: &AckContext,

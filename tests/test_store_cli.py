@@ -108,7 +108,7 @@ def test_a_store_that_is_not_there_is_told_with_the_cure(cli: Called, tmp_path: 
         told = cli("store", *words, "--store", "nowhere")
         assert told.returncode == 2
         assert told.stderr == (
-            "aqmlab: nowhere: no such store: name a store with --store FOLDER or AQMLAB_STORE\n"
+            "aqmlab: nowhere: the store does not exist: select a store with --store FOLDER or AQMLAB_STORE\n"
         )
     assert not (tmp_path / "nowhere").exists()
 

@@ -287,10 +287,8 @@ def list_(
             metavar="FAMILY",
             autocompletion=completion.family,
             help="Family to list: queues, tcp (includes congestion-controls, recoveries, aliases and "
-            "profiles), "
-            "congestion-controls, recoveries, "
-            "aliases, profiles, traffic, distributions, edges, sections, flow-level, trace, trace-sources, "
-            "tables, scenarios or studies.",
+            "profiles), congestion-controls, recoveries, aliases, profiles, traffic, distributions, edges, "
+            "sections, flow-level, trace, trace-sources, tables, scenarios or studies.",
         ),
     ],
 ) -> None:

@@ -41,8 +41,7 @@ Queues = Annotated[
         metavar="NAME,...",
         autocompletion=completion.several_of("queues"),
         help="Queues to compare, separated by commas: kinds, or names in [queues] of the scenario. Each "
-        "queue "
-        "replaces the queues of all links that have one, or only of the links in --at.",
+        "queue replaces the queues of all links that have one, or only of the links in --at.",
     ),
 ]
 Tcps = Annotated[

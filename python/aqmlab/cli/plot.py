@@ -108,9 +108,8 @@ def plot_queue_delay(
             metavar="NAME,...",
             autocompletion=completion.several_of("queues"),
             help="Queues to plot, separated by commas: kinds, or names in [queues] of the scenario; by "
-            "default "
-            "the scenario's own queues. Each queue replaces the queues of all links that have one, or only "
-            "of the link in --at.",
+            "default the scenario's own queues. Each queue replaces the queues of all links that have one, "
+            "or only of the link in --at.",
         ),
     ] = "",
     at: Annotated[

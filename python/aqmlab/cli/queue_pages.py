@@ -16,8 +16,7 @@ FAMILIES: Mapping[str, tuple[str, str]] = {
     "red": (
         "RED and its descendants",
         "The drop probability rises with the average queue length. The variants differ in the computation "
-        "of the "
-        "average, in the drop function, and in the packets that they protect.",
+        "of the average, in the drop function, and in the packets that they protect.",
     ),
     "codel": (
         "CoDel and COBALT",
@@ -105,8 +104,8 @@ def _overview(
     members: Sequence[Entry], introduction: str, costs: Mapping[str, float], root: Path
 ) -> Iterator[str]:
     yield from ("# Queue disciplines", "", introduction, "")
-    yield "*tc* is the queue's name in Linux, if Linux has the queue. *Packet* is the number of instructions for"
-    yield "a packet of a single flow ([Cost and speed](../background/performance.md))."
+    yield "*tc* is the queue's name in Linux, if Linux has the queue. *Packet* is the number of instructions"
+    yield "for a packet of a single flow ([Cost and speed](../background/performance.md))."
     for family, (title, shared) in FAMILIES.items():
         several = [one for one in members if folder(one) == family]
         page = page_of(several[0])

@@ -194,8 +194,7 @@ _INTRODUCTIONS = {
     "`[tcp]` table.",
     "profiles": 'Named sets of TCP parameters: `profile = "NAME"` in the `[tcp]` table, which may then '
     "override individual parameters. The first profile is the default; the other profiles are listed with "
-    "their "
-    "differences from the first.",
+    "their differences from the first.",
     "traffic": "The `kind` of a `[traffic.NAME]` table. Every kind also accepts `access` (the access links "
     "of its hosts), `extra_delay` (an additional one-way delay in each direction: a time, or a range of two "
     "times from which each flow draws its delay) and `tcp` (differences from the scenario's `[tcp]` for the "
@@ -218,8 +217,7 @@ _INTRODUCTIONS = {
     "trace-sources": "The `kind` of the `[source]` table of a trace, which is the source of packets.",
     "tables": 'The result tables of a run: `run.tables["NAME"]`, or `NAME.parquet` of `aqmlab run --out`. '
     "Tables named `flow-level.NAME` are results of `aqmlab flow-level`, and tables named `trace.NAME` of "
-    "`aqmlab "
-    "trace`; in a run of these levels their names are `NAME`.",
+    "`aqmlab trace`; in a run of these levels their names are `NAME`.",
 }
 
 

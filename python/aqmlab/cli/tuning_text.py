@@ -28,7 +28,7 @@ samples."""
 
 METHODS: Mapping[str, str] = {
     "sobol": "Sobol indices (shares of the variance)",
-    "morris": "Morris effects, for a change over the whole range of a parameter",
+    "morris": "Morris effects of a parameter's whole range",
 }
 
 _LIMIT: Mapping[stats.Verdict, str] = {

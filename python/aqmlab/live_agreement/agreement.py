@@ -267,8 +267,7 @@ def legend() -> str:
     band = f"1 ± {_percent(TOLERANCE)} (goodput: 1 ± {_percent(GOODPUT_TOLERANCE)})"
     return (
         f"Position of the 95 % interval of live/simulated: {signs['equivalent']} entirely in {band} "
-        "(equivalent), "
-        f"{signs['compatible']} partly (compatible), {signs['miss']} entirely outside (miss)"
+        f"(equivalent), {signs['compatible']} partly (compatible), {signs['miss']} entirely outside (miss)"
     )
 
 

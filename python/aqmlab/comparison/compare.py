@@ -254,7 +254,7 @@ def _labelled(times: pl.DataFrame, run: Mapping[str, Any]) -> pl.DataFrame:
 
 
 RESPONSE_TIMES = Measure(name="response-times", compute=_response_times)
-"""Returns quantiles of response times, in rows of quantity, unit and value."""
+"""Quantiles of response times, in rows of quantity, unit and value."""
 
 TIMES = Measure(name="times", compute=_times)
-"""Returns the time of each completed transfer."""
+"""The time of each completed transfer."""

@@ -271,10 +271,10 @@ def _rows(view: View) -> dict[str, Any]:
 
 
 ROWS = Measure(name="flow-level.rows", compute=_rows)
-"""Returns the small tables of a run, and numbers that are computed from the run's large tables."""
+"""The small tables of a run, and numbers that are computed from the run's large tables."""
 
 IN_PROGRESS = Measure(name="flow-level.in-progress", compute=lambda view: view.run.tables["in_progress"])
-"""Returns the samples of a run."""
+"""The samples of a run over time."""
 
 
 def regimes(

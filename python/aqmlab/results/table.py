@@ -729,8 +729,7 @@ class Results:
             if none:
                 found.append(
                     f"{one.name}: {none} of {self.frame.height} runs have too few values for an interval "
-                    "from "
-                    "batch means: replicate, increase the duration, or record more samples "
+                    "from batch means: replicate, increase the duration, or record more samples "
                     "(record.queue_every)"
                 )
         return found

@@ -51,9 +51,7 @@ def counted(found: Verdicts, achievements: str) -> list[str]:
         by_queue.setdefault(one.reading.name, []).append(one.evidence.verdict)
     return [
         f"{queue} does {verdicts.count('holds')} of {len(verdicts)} {achievements}; "
-        f"{verdicts.count('fails')} it "
-        "does not, "
-        f"and {verdicts.count('undecided')} remain undecided."
+        f"{verdicts.count('fails')} it does not, and {verdicts.count('undecided')} remain undecided."
         for queue, verdicts in by_queue.items()
     ]
 

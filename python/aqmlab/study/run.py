@@ -223,8 +223,8 @@ def _check_measures(study: Study, path: Path) -> dict[str, list[str]]:
             name, _, version = key.rpartition("@")
             raise ValueError(
                 f"measure {name}: {change} since the values of version {version} in {path.parent} were "
-                "computed: set "
-                f"version={int(version) + 1} in the measure, or select another folder with --out"
+                f"computed: set version={int(version) + 1} in the measure, or select another folder with "
+                "--out"
             )
     return {**before, **own}
 

@@ -212,8 +212,7 @@ def _check_measures(path: Path, study: Study, frame: pl.DataFrame) -> None:
     if lacking:
         raise ValueError(
             f"{path}: does not contain measures that claims of {study.name} use: {', '.join(lacking)}; run "
-            "the "
-            "study again with `aqmlab study run`"
+            "the study again with `aqmlab study run`"
         )
 
 

@@ -270,8 +270,7 @@ def _autorate(lines: Sequence[str], direction: Direction, rate_kind: RateKind) -
                 continue
             raise RecordingError(
                 f"line {number}: the {kind} record must have {len(names)} fields, the same number as its "
-                "header (got "
-                f"{len(fields)})"
+                f"header (got {len(fields)})"
             )
         row = dict(zip(names, fields, strict=True))
         if column not in row:
@@ -419,8 +418,7 @@ def _rate(text: str, unit: float | None, line: int) -> float:
     if unit is None:
         raise RecordingError(
             f"line {line}: the rate `{text}` has no unit: use a column name that ends with the unit, such "
-            "as rate_kbps, "
-            "or use --rate-unit, such as Mbps"
+            "as rate_kbps, or use --rate-unit, such as Mbps"
         )
     return value * unit
 

@@ -132,8 +132,7 @@ class Design:
         if missing:
             raise ValueError(
                 f"outputs: {missing} of {self.size} are missing, but sensitivity analysis needs an output "
-                "for every "
-                "sample: narrow the factors' ranges, or select a measure that every run has"
+                "for every sample: narrow the factors' ranges, or select a measure that every run has"
             )
         if self.method == "sobol" and np.ptp(values) == 0:
             raise ValueError("outputs: all outputs are equal, so there is no variance to explain")

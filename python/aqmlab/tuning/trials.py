@@ -107,8 +107,7 @@ def checked(scenario: Scenario, factors: Sequence[Factor]) -> tuple[Factor, ...]
         if factor.path.partition(".")[0] == "queues":
             raise ValueError(
                 f"{factor.path}: belongs to no link, because [queues] only lists alternatives: vary the "
-                "parameter of "
-                "a link's queue, such as bottleneck.queue.max_p"
+                "parameter of a link's queue, such as bottleneck.queue.max_p"
             )
     for share in (0.0, 0.5, 1.0):
         values = {factor.path: factor.at(share) for factor in found}

@@ -318,7 +318,9 @@ def test_a_comparison_of_tcps_replaces_no_queue() -> None:
 def test_a_link_that_is_not_managed_is_refused() -> None:
     with pytest.raises(ValueError, match=r"at: no managed link is named `downn`: did you mean down"):
         al.compare(two_links(), ["tiny"], at=["downn"], replications=1)
-    with pytest.raises(ValueError, match="at: selects the links whose queues are replaced, but no replacement queue is given"):
+    with pytest.raises(
+        ValueError, match="at: selects the links whose queues are replaced, but no replacement queue is given"
+    ):
         al.compare(two_links(), tcps=["reno"], at=["down"], replications=1)
 
 

@@ -89,7 +89,7 @@ def test_a_packed_log_and_one_that_is_cut_off_are_read(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress("\n".join([*LOG, "LOAD; 2023-11-14-22:"]).encode()))
     found = link_import.read(path)
     assert len(found.bps) == 5
-    assert list(found.notes) == ["line 10, the last line, is truncated and ignored"]
+    assert list(found.notes) == ["line 10, the last line, is truncated and therefore ignored"]
 
 
 def test_times_without_records_are_told(tmp_path: Path) -> None:
@@ -152,7 +152,11 @@ REFUSED = {
         {},
         "line 4: the time is 0.5 s before the time of",
     ),
-    "a short line": (["0,8Mbps", "1"], {}, "line 2: must have 2 columns as the first line (got 1)"),
+    "a short line": (
+        ["0,8Mbps", "1"],
+        {},
+        "line 2: must have 2 columns, the same number as the first line (got 1)",
+    ),
     "no header": (
         ["0,8Mbps,1", "1,8Mbps,1"],
         {},
@@ -173,7 +177,7 @@ REFUSED = {
     "a broken record": (
         [*LOG[:3], "LOAD; 1; 2", load(1.0, 1, 1)],
         {},
-        "line 4: the LOAD record must have 8 fields as its header (got 3)",
+        "line 4: the LOAD record must have 8 fields, the same number as its header (got 3)",
     ),
     "a clock that was set": ([*LOG, load(0.1, 1, 1)], {}, "line 10: the time is 0.7 s before"),
 }

@@ -145,7 +145,7 @@ def test_readings_that_make_no_difference_to_a_claim_are_one() -> None:
 
 
 def test_a_reading_leaves_out_what_there_is() -> None:
-    with pytest.raises(ValueError, match="small, recorded: leaves out `C`, which is not a claim"):
+    with pytest.raises(ValueError, match="small, recorded: excludes `C`, which is not a claim"):
         study(Reading(name="recorded", runs=lambda results: results, leaves_out={"C": "not recorded"}))
 
 

@@ -145,7 +145,10 @@ def test_show_has_units_and_digits_where_a_measure_is_known(
         (["0000"], "0000: the store does not contain this scenario"),
         (["f:9"], "f:9: the scenario has no run with seed 9"),
         (["f:x"], "f:x: the seed must be a whole number, such as f:1 (got x)"),
-        (["live", "--toml"], "live: the store contains runs of this scenario, but not the scenario's definition"),
+        (
+            ["live", "--toml"],
+            "live: the store contains runs of this scenario, but not the scenario's definition",
+        ),
         (["f", "--file", "a.csv"], "f: the scenario uses no file `a.csv`; available: none"),
         (["f", "--json", "--toml"], "--json, --toml, --manifest and --file exclude each other: use only one"),
     ],
@@ -251,7 +254,10 @@ def test_gc_makes_one_log_and_leaves_those_of_living_writers(folder: Path, cli: 
         reader.refresh()
         told = cli("store", "gc")
         assert len(list(folder.glob("logs/*"))) == 2
-        assert "1 log was left unchanged, because the processes that write to them may still be running" in told.stderr
+        assert (
+            "1 log was left unchanged, because the processes that write to them may still be running"
+            in told.stderr
+        )
         living.add(run("live-there", 3))
         reader.refresh()
         assert sorted(seed for _, seed in reader.runs_of(["live-there"])) == [1, 2, 3]

@@ -271,7 +271,7 @@ def test_a_log_that_may_not_grow_stops_with_a_clear_error_and_goes_on_when_there
     error, added = map(json.loads, script(FULL, folder, 100_000).splitlines())
     assert error[0] == errno.EFBIG
     assert error[1].endswith(
-        "free space there, or use another folder with --store; the stored runs remain readable"
+        "free space on this file system, or use another folder with --store; the stored runs remain readable"
     )
     assert error[2] == str(folder)
     assert added > 400

@@ -164,7 +164,7 @@ def test_a_value_without_effect_is_left_out_at_the_points_that_do_not_use_it(
     with Store(tmp_path / "store") as store:
         planned = sweep_run.plan(sweep, store, label="grid")
         assert capsys.readouterr().err == (
-            f"aqmlab: {path}: has no effect at 2 of 4 points and is left out there\n"
+            f"aqmlab: {path}: has no effect at 2 of 4 points and is omitted at these points\n"
         )
         result, account = swept(sweep, store)
         sweep_run.plan(sweep, store, label="grid")
@@ -517,7 +517,7 @@ def test_why_names_the_parameter_that_changed(file: Path, tmp_path: Path) -> Non
         changed = sweep_file.load(file, ["bottleneck.delay=30ms", "load=0.2,0.5"]).sweep
         whys = [one.reason for one in sweep_explain.missing(sweep_run.plan(changed, store), store)]
         assert whys.count("bottleneck.delay changed from 20ms to 30ms") == 6
-        assert whys.count("no such run exists") == 6
+        assert whys.count("the run does not exist") == 6
         assert swept(changed, store)[1].made == 12
 
 

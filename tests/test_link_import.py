@@ -224,7 +224,7 @@ def test_a_part_and_means_are_taken() -> None:
     for bad, told in [
         ({"start_s": 4.0}, "--from: must be before the end"),
         ({"until_s": 5.0}, "--until: must be at most the end of the recording at 4s"),
-        ({"every_s": 0.0}, "--every: must be above 0s"),
+        ({"every_s": 0.0}, "--every: must be greater than 0s"),
     ]:
         with pytest.raises(ValueError, match=told):
             link_import.steps(RAMP, **bad)
@@ -233,7 +233,7 @@ def test_a_part_and_means_are_taken() -> None:
 def test_what_no_line_can_send_at_is_nothing() -> None:
     slow = Recording(source="slow", times_s=[0.0, 1.0, 2.0], bps=[3.0, 1e6, 15.4])
     assert link_import.steps(slow).bps == [0, 1_000_000, 0]
-    with pytest.raises(RecordingError, match="such a link never sends"):
+    with pytest.raises(RecordingError, match="so the link would never send"):
         link_import.steps(slow, until_s=0.9)
 
 

@@ -308,7 +308,7 @@ def test_points_that_share_no_seeds_are_told() -> None:
         ),
         (lambda t: t.with_measure("x", pl.col("dorps")), "with_measure: x: .*dorps"),
         (lambda t: t.against({"queue": "rde"}), "baseline: queue has no value 'rde'"),
-        (lambda t: t.against({}), "baseline: must have a label"),
+        (lambda t: t.against({}), "baseline: must contain a label"),
         (lambda t: t.against({"queue": "red"}, "quotient"), "how: must be one of difference, ratio"),
         (lambda t: t.distribution("drop"), "no measure is named `drop`: did you mean drops"),
         (lambda t: t.concat(t), "concat: two tables contain the same run"),

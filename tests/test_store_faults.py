@@ -298,7 +298,7 @@ def test_a_full_disk_stops_with_a_clear_error_and_what_is_there_stays_readable(t
     before = in_a_mount(read_only=False)(place)
     error, added = map(json.loads, script(FULL, place / "store", 0, before=before).splitlines())
     assert error[0] == errno.ENOSPC
-    assert error[1].startswith("No space left on device: free space there")
+    assert error[1].startswith("No space left on device: free space on this file system")
     assert added > 1000
 
 

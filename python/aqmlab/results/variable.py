@@ -522,7 +522,7 @@ def _check_free(variable: Variable, labels: Mapping[str, Any]) -> None:
     for label in labels:
         if label not in variable.axes:
             near = hint(label, variable.axes)
-            raise ValueError(f"{variable.name}: no free axis is called `{label}`: {near}")
+            raise ValueError(f"{variable.name}: no free axis is named `{label}`: {near}")
 
 
 def _mean(_: Sequence[Any], values: Sequence[float]) -> float:

@@ -444,7 +444,7 @@ def _claims(sweep: Sweep, written: Mapping[str, Sequence[Any]], tables: Sequence
 _KINDS = {
     dict: "a table",
     list: "a list",
-    str: "a text",
+    str: "a string",
     int: "a whole number",
     int | float: "a number",
 }

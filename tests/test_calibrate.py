@@ -80,7 +80,7 @@ def test_links_can_be_chosen(scenario: al.Scenario) -> None:
 
 
 def test_what_cannot_be_calibrated_is_refused(scenario: al.Scenario, small: Path) -> None:
-    with pytest.raises(ValueError, match="load: must be above 0"):
+    with pytest.raises(ValueError, match="load: must be greater than 0"):
         calibrate(scenario, 0.0)
     with pytest.raises(ValueError, match="replications: must be at least 2"):
         calibrate(scenario, 0.5, replications=1)
@@ -93,5 +93,5 @@ def test_what_cannot_be_calibrated_is_refused(scenario: al.Scenario, small: Path
         ValueError, match=r"to-left\.connections_per_second: no data arrived at a rate of 0\.1"
     ):
         calibrate(idle.with_({"duration": "2s", "warm_up": "1s"}), 0.5)
-    with pytest.raises(ValueError, match=r"traffic\.to-left\.kind: must be a number above zero"):
+    with pytest.raises(ValueError, match=r"traffic\.to-left\.kind: must be a number greater than zero"):
         calibrate(scenario, 0.5, paths=["traffic.to-left.kind"])

@@ -195,10 +195,10 @@ def test_tcp_is_listed_in_four_groups_with_a_line_for_each_member() -> None:
     result = CliRunner().invoke(app, ["list", "tcp"])
     assert result.exit_code == 0
     groups = [group.splitlines() for group in result.output.strip().split("\n\n")]
-    assert [group[0].split(":")[0].split(",")[0] for group in groups[:4]] == [
+    assert [group[0].split(":")[0].split(" (")[0] for group in groups[:4]] == [
         "Congestion controls",
-        "Recoveries",
-        "Aliases of a pair",
+        "Loss recoveries",
+        "Aliases for CONTROL/RECOVERY",
         "Profiles",
     ]
     begun = [[line for line in group[1:] if not line.startswith("   ")] for group in groups[:4]]

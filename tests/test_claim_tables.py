@@ -173,7 +173,7 @@ def test_looks_at_the_runs_widen_the_intervals_of_claims(sweep: Sweep) -> None:
         ({"measure": TIME, "grows": {}}, "claims.0: must have exactly one of the keys measure"),
         ({"measure": TIME}, "claims.0: must have exactly one of the keys below, above"),
         ({"measure": "web.maen-time", "below": 1}, "claims.0.measure: `web.maen-time` is not measured"),
-        ({"measure": TIME, "below": 1, "at": {"lod": 0.2}}, "claims.0.at: no axis is called `lod`"),
+        ({"measure": TIME, "below": 1, "at": {"lod": 0.2}}, "claims.0.at: no axis is named `lod`"),
         ({"measure": TIME, "below": 1, "at": {"load": 0.5}}, "claims.0.at: load has no value 0.5"),
         ({"measure": TIME, "below": 1, "at": 0.5}, "claims.0.at: must be a table such as { load = 0.9 }"),
         ({"measure": TIME, "below": 1, "where": "lod < 1"}, "claims.0.where: "),

@@ -48,7 +48,7 @@ def test_an_example_is_taken(path: str) -> None:
 
 def test_lists_of_commands_have_whole_sentences() -> None:
     text = " ".join(help_of(GROUP).split())
-    assert "Write an interactive page about sweeps that works offline." in text
+    assert "Write an interactive HTML page that shows the results of sweeps and works offline." in text
     assert "..." not in text.partition("Commands:")[2]
     every = [GROUP, *(command for command in GROUP.commands.values() if hasattr(command, "commands"))]
     for group in every:

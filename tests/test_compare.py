@@ -318,7 +318,9 @@ def test_a_comparison_of_tcps_replaces_no_queue() -> None:
 def test_a_link_that_is_not_managed_is_refused() -> None:
     with pytest.raises(ValueError, match=r"at: no managed link is named `downn`: did you mean down"):
         al.compare(two_links(), ["tiny"], at=["downn"], replications=1)
-    with pytest.raises(ValueError, match="at: names links whose queues are replaced, but no queue is named"):
+    with pytest.raises(
+        ValueError, match="at: selects the links whose queues are replaced, but no replacement queue is given"
+    ):
         al.compare(two_links(), tcps=["reno"], at=["down"], replications=1)
 
 
@@ -334,7 +336,7 @@ def test_arguments_of_the_wrong_kind_are_refused_by_name(scenario: al.Scenario) 
         ),
         (r"first_seed: must be a whole number of at least 0 \(got -1\)", scenario, {"first_seed": -1}),
         (r"metric: must be one of summary, response-time \(got 'mean'\)", scenario, {"metric": "mean"}),
-        (r"queues: must be a list of names \(got 3 in it\)", scenario, {"queues": ["red", 3]}),
+        (r"queues: each item must be a name \(got 3\)", scenario, {"queues": ["red", 3]}),
         (r"tcps: must be a list of names \(got 'reno'\)", scenario, {"tcps": "reno"}),
     ]
     for said, given, more in wrong:

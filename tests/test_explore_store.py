@@ -195,11 +195,11 @@ def test_the_command_writes_the_page(store: Store, cli: Cli, small: Path) -> Non
     ("arguments", "told"),
     [
         (("nowhere",), "nowhere: cannot be read"),
-        ((), "out/store: no such store"),
+        ((), "out/store: the store does not exist"),
         (("lines.toml", "--sweep", "lines"), "--sweep: needs a store"),
-        (("--replications", "3"), "the sweeps of a store cannot be changed"),
+        (("--replications", "3"), "sweeps in a store cannot be changed"),
         (("small.toml",), "axes: must contain an axis"),
-        (("lines.toml",), "out/store: no such store"),
+        (("lines.toml",), "out/store: the store does not exist"),
         ((".",), "contains files, but is not a store"),
     ],
 )

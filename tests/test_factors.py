@@ -66,7 +66,7 @@ def test_numbers_beyond_the_ends_are_the_ends() -> None:
     [
         (2.0, 1.0, "linear", "low < high"),
         (0.0, math.inf, "linear", "inf is not a number"),
-        (0.0, 1.0, "log", "must begin above 0"),
+        (0.0, 1.0, "log", "low must be greater than 0"),
         (0.0, 1.0, "cubic", "linear or log"),
         ("1ms", "1s", "linear", "the same unit"),
         ("1.5p", "3p", "linear", "whole ends"),

@@ -139,7 +139,7 @@ def test_the_picture_of_a_queue_shows_waits_and_steps(cli: Cli, tmp_path: Path) 
     for arguments, said in [
         (["--at", "middle"], "no link with a queue is named `middle`: available: bottleneck"),
         (["--traffic", "two"], "no workload is named `two`: available: one"),
-        (["--every", "0s"], "--every: must be above 0s"),
+        (["--every", "0s"], "--every: must be greater than 0s"),
         (["--every", "3Mbps"], "--every: must be a time, such as 90s (got 3Mbps)"),
     ]:
         done = cli("plot", "queue-delay", path, *arguments)

@@ -89,7 +89,7 @@ def test_a_packed_log_and_one_that_is_cut_off_are_read(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress("\n".join([*LOG, "LOAD; 2023-11-14-22:"]).encode()))
     found = link_import.read(path)
     assert len(found.bps) == 5
-    assert list(found.notes) == ["line 10, the last line, is truncated and ignored"]
+    assert list(found.notes) == ["line 10, the last line, is truncated and therefore ignored"]
 
 
 def test_times_without_records_are_told(tmp_path: Path) -> None:
@@ -152,7 +152,11 @@ REFUSED = {
         {},
         "line 4: the time is 0.5 s before the time of",
     ),
-    "a short line": (["0,8Mbps", "1"], {}, "line 2: must have 2 columns as the first line (got 1)"),
+    "a short line": (
+        ["0,8Mbps", "1"],
+        {},
+        "line 2: must have 2 columns, the same number as the first line (got 1)",
+    ),
     "no header": (
         ["0,8Mbps,1", "1,8Mbps,1"],
         {},
@@ -173,7 +177,7 @@ REFUSED = {
     "a broken record": (
         [*LOG[:3], "LOAD; 1; 2", load(1.0, 1, 1)],
         {},
-        "line 4: the LOAD record must have 8 fields as its header (got 3)",
+        "line 4: the LOAD record must have 8 fields, the same number as its header (got 3)",
     ),
     "a clock that was set": ([*LOG, load(0.1, 1, 1)], {}, "line 10: the time is 0.7 s before"),
 }
@@ -220,7 +224,7 @@ def test_a_part_and_means_are_taken() -> None:
     for bad, told in [
         ({"start_s": 4.0}, "--from: must be before the end"),
         ({"until_s": 5.0}, "--until: must be at most the end of the recording at 4s"),
-        ({"every_s": 0.0}, "--every: must be above 0s"),
+        ({"every_s": 0.0}, "--every: must be greater than 0s"),
     ]:
         with pytest.raises(ValueError, match=told):
             link_import.steps(RAMP, **bad)
@@ -229,7 +233,7 @@ def test_a_part_and_means_are_taken() -> None:
 def test_what_no_line_can_send_at_is_nothing() -> None:
     slow = Recording(source="slow", times_s=[0.0, 1.0, 2.0], bps=[3.0, 1e6, 15.4])
     assert link_import.steps(slow).bps == [0, 1_000_000, 0]
-    with pytest.raises(RecordingError, match="such a link never sends"):
+    with pytest.raises(RecordingError, match="so the link would never send"):
         link_import.steps(slow, until_s=0.9)
 
 

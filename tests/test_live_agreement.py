@@ -238,7 +238,10 @@ def test_the_command_says_what_is_wrong_before_any_run(tmp_path: Path) -> None:
     for arguments, message in (
         (["hello", "--queues", "codle"], "no queue is named `codle`: did you mean codel"),
         (["hello", "--tcp", "cubick"], "did you mean `cubic`?"),
-        (["hello", "--at", "bottleneck"], "at: names links whose queues are replaced, but no queue is named"),
+        (
+            ["hello", "--at", "bottleneck"],
+            "at: selects the links whose queues are replaced, but no replacement queue is given",
+        ),
         (["hello", "--vary", "queue=red"], "vary: queue: is not a path of the scenario; use --queues"),
         (["hello", "--vary", "a=1", "--vary", "a=2"], "--vary a=2: the path a occurs twice"),
         (["hello", "--vary", "traffic.ftp.flows=0,4"], "point 0 (flows = 0): traffic.ftp.flows: must be"),

@@ -52,7 +52,7 @@ def test_the_view_of_a_program_is_in_another_terminal(cli: Cli) -> None:
     done = cli("live", "shell", "--watch", "--", "true")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        "aqmlab: live shell has no option --watch; write a command after `--`; "
+        "aqmlab: live shell has no option --watch; write the client command after `--`; "
         "`aqmlab live watch` shows the run in another terminal\n"
     )
 

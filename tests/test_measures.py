@@ -87,7 +87,7 @@ def test_a_workload_named_like_a_link_has_drops_of_its_own() -> None:
 
 
 def test_names_and_versions_of_measures_are_checked() -> None:
-    with pytest.raises(ValueError, match="must be a text without @"):
+    with pytest.raises(ValueError, match="must be a non-empty string without @"):
         Measure(name="a@b", compute=lambda view: 1)
     with pytest.raises(ValueError, match="version: must be at least 1"):
         Measure(name="a", version=0, compute=lambda view: 1)

@@ -61,10 +61,10 @@ def test_modules_stay_in_order_and_attributes_with_theirs(name: str, checkout: P
         ("codel", "is already in use"),
         ("template", "is already in use"),
         ("flow-queues", "is already in use"),
-        ("Delay", "must be lower-case words"),
-        ("2q", "must be lower-case words"),
-        ("a/b", "must be lower-case words"),
-        ("loop", "is a keyword of Rust"),
+        ("Delay", "must consist of words of lower-case letters"),
+        ("2q", "must consist of words of lower-case letters"),
+        ("a/b", "must consist of words of lower-case letters"),
+        ("loop", "is a Rust keyword"),
     ],
 )
 def test_a_name_that_cannot_be_is_refused_and_nothing_is_written(

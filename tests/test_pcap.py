@@ -100,4 +100,4 @@ def test_only_packets_can_be_written(
     with pytest.raises(SystemExit) as ended:
         cli.main()
     assert ended.value.code == 2
-    assert "--pcap: needs a scenario of the level packet" in capsys.readouterr().err
+    assert "--pcap: needs a packet-level scenario" in capsys.readouterr().err

@@ -149,7 +149,7 @@ def test_readings_that_make_no_difference_share_a_verdict_and_one_left_out_says_
 def test_claims_are_counted_apart_by_whose_they_are(matrix: VerdictMatrix, large: str) -> None:
     assert matrix.by_origin == {
         "Claims of the paper": {"holds": 2, "fails": 0, "undecided": 0},
-        "aqmlab's readings of the paper": {"holds": 0, "fails": 1, "undecided": 0},
+        "aqmlab's interpretations of the paper": {"holds": 0, "fails": 1, "undecided": 0},
         "Claims of aqmlab": {"holds": 1, "fails": 0, "undecided": 0},
     }
     assert "Counted in the main reading, 1 flows, 10ms." in large

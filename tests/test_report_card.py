@@ -176,7 +176,7 @@ def test_kinds_that_manage_no_queue_get_no_card_and_a_reason() -> None:
     assert set(queues.every_kind()) == kinds - set(NO_CARD)
     refused = CliRunner().invoke(app, ["report-card", "htb"])
     assert isinstance(refused.exception, ValueError)
-    assert "`htb` gets no report card" in str(refused.exception)
+    assert "`htb` has no report card" in str(refused.exception)
     assert "name the kind of a leaf" in str(refused.exception)
 
 

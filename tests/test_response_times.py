@@ -30,7 +30,7 @@ def test_the_other_way_round_the_other_one_is_quicker() -> None:
     (found,) = crossings(curves(1.0, 1.0), curves(1.0, 2.0), GRID)
     assert not found.first_is_quicker_before
     assert sentence(found, "red", "pie").startswith(
-        "pie serves the quick transfers better, red the slow ones"
+        "pie is better for fast transfers, red for slow transfers"
     )
 
 

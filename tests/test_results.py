@@ -291,7 +291,7 @@ def test_points_that_share_no_seeds_are_told() -> None:
     [
         (lambda t: t["web.tmie"], "tried: no measure is named `web.tmie`: did you mean web.time"),
         (lambda t: t.measure("drop"), "no measure is named `drop`: did you mean drops"),
-        (lambda t: t.at(queu="red"), "at: no axis is called `queu`: did you mean queue"),
+        (lambda t: t.at(queu="red"), "at: no axis is named `queu`: did you mean queue"),
         (lambda t: t.at(queue="redd"), "at: queue has no value 'redd'; available: red, drop-tail, codel"),
         (lambda t: t.among(queue="red"), "among: queue: must be a list of values .got 'red'."),
         (lambda t: t.among(load=[0.7]), "among: load has no value 0.7; available: 0.9, 0.5"),
@@ -308,7 +308,7 @@ def test_points_that_share_no_seeds_are_told() -> None:
         ),
         (lambda t: t.with_measure("x", pl.col("dorps")), "with_measure: x: .*dorps"),
         (lambda t: t.against({"queue": "rde"}), "baseline: queue has no value 'rde'"),
-        (lambda t: t.against({}), "baseline: must have a label"),
+        (lambda t: t.against({}), "baseline: must contain a label"),
         (lambda t: t.against({"queue": "red"}, "quotient"), "how: must be one of difference, ratio"),
         (lambda t: t.distribution("drop"), "no measure is named `drop`: did you mean drops"),
         (lambda t: t.concat(t), "concat: two tables contain the same run"),

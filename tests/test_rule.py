@@ -145,7 +145,7 @@ def test_readings_that_make_no_difference_to_a_claim_are_one() -> None:
 
 
 def test_a_reading_leaves_out_what_there_is() -> None:
-    with pytest.raises(ValueError, match="small, recorded: leaves out `C`, which is not a claim"):
+    with pytest.raises(ValueError, match="small, recorded: excludes `C`, which is not a claim"):
         study(Reading(name="recorded", runs=lambda results: results, leaves_out={"C": "not recorded"}))
 
 
@@ -348,11 +348,11 @@ def test_growth_is_judged_from_each_value_to_the_next() -> None:
 def test_misspelt_axes_and_values_are_answered_with_the_nearest() -> None:
     time = tried[TIME]
     for wrong, told in (
-        (lambda: time.at(flwos=1), "tried: no axis is called `flwos`: did you mean flows?"),
+        (lambda: time.at(flwos=1), "tried: no axis is named `flwos`: did you mean flows?"),
         (lambda: time.at(queue="rde"), "tried: queue has no value 'rde': did you mean 'red'?"),
         (lambda: time.at(flows=9), "tried: flows has no value 9: available: 1, 2, 3"),
-        (lambda: time.averaged("queu"), "time: no axis is called `queu`: did you mean queue?"),
-        (lambda: time.at(flows=1).at(flows=2), "time: no free axis is called `flows`: available: queue"),
+        (lambda: time.averaged("queu"), "time: no axis is named `queu`: did you mean queue?"),
+        (lambda: time.at(flows=1).at(flows=2), "time: no free axis is named `flows`: available: queue"),
         (lambda: mean_of(time).where("flwos > 1"), "where: no axis is called `flwos`: did you mean flows?"),
         (lambda: mean_of(time).where("flows >"), "where: must be an SQL condition"),
     ):

@@ -156,7 +156,7 @@ def test_arguments_of_the_wrong_type_are_named(small: Path) -> None:
     scenario = al.Scenario.load(small)
     calls: list[tuple[Callable[[], object], str]] = [
         (lambda: scenario.with_(None), r"changes: must be a dictionary such as \{\"bottleneck"),  # type: ignore
-        (lambda: scenario.with_({3: 4}), r"changes: keys must be texts \(got 3\)"),  # type: ignore[dict-item]
+        (lambda: scenario.with_({3: 4}), r"changes: keys must be strings \(got 3\)"),  # type: ignore[dict-item]
         (lambda: scenario.run(seed="1"), r"seed: must be a whole number of at least 0 \(got '1'\)"),  # type: ignore
         (lambda: scenario.run(seed=-1), r"seed: must be a whole number of at least 0 \(got -1\)"),
         (lambda: al.Scenario.from_dict("a"), "table: must be a dictionary such as"),  # type: ignore[arg-type]

@@ -156,7 +156,7 @@ def test_runs_that_fail_are_told_and_tried_again(scenario: al.Scenario) -> None:
         (["bottleneck.queue.max_p"], {}, "must have the form PATH=LOW..HIGH"),
         (["bottleneck.queue.max_p=0.5..0.1"], {}, "low < high"),
         (["bottleneck.queue.max_p=a..b"], {}, "'a' is not a number"),
-        (["bottleneck.queue.max_p=0..1:log"], {}, "log scale must begin above 0"),
+        (["bottleneck.queue.max_p=0..1:log"], {}, "low must be greater than 0 for a log scale"),
         (["bottleneck.queue.max_p=0.1..0.5:cubic"], {}, "must be linear or log"),
         (["bottleneck.queue.max_q=0.1..0.5"], {}, "unknown key `max_q`"),
         (["bottleneck.queue.min_th=1p..5ms"], {}, "must have the same unit"),

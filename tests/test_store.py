@@ -266,10 +266,10 @@ def test_memory_holds_no_more_than_the_newest_records(folder: Path, monkeypatch:
 def test_a_folder_that_is_no_store_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").touch()
     with pytest.raises(
-        StoreFormatError, match="contains files, but is not a store: name a store, or an empty"
+        StoreFormatError, match="contains files, but is not a store: select a store, or an empty"
     ):
         Store(tmp_path)
-    with pytest.raises(StoreFormatError, match="is a file, but a store is a folder"):
+    with pytest.raises(StoreFormatError, match="must be a folder, because a store is a folder"):
         Store(tmp_path / "thesis.tex")
     assert os.listdir(tmp_path) == ["thesis.tex"]
 
@@ -287,9 +287,9 @@ def test_a_store_of_an_unknown_format_is_refused_with_the_cure(folder: Path) -> 
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"kind": None}, "kind: must be a text such as `run` (got `None`)"),
+        ({"kind": None}, "kind: must be a string such as `run` (got `None`)"),
         ({"seed": "1"}, "seed: must be of the type int (got `1`)"),
-        ({"seed": 2**63}, "seed: must be 0 to 9223372036854775807 (got 9223372036854775808)"),
+        ({"seed": 2**63}, "seed: must be from 0 to 9223372036854775807 (got 9223372036854775808)"),
         ({"scenario": 5}, "scenario: must be of the type str (got `5`)"),
         ({"status": "well"}, "status: must be done, failed or crashed (got `well`)"),
         ({"values": {"x@1": object()}}, "must be a JSON value (got a object)"),

@@ -108,7 +108,7 @@ def test_a_store_that_is_not_there_is_told_with_the_cure(cli: Called, tmp_path: 
         told = cli("store", *words, "--store", "nowhere")
         assert told.returncode == 2
         assert told.stderr == (
-            "aqmlab: nowhere: no such store: name a store with --store FOLDER or AQMLAB_STORE\n"
+            "aqmlab: nowhere: the store does not exist: select a store with --store FOLDER or AQMLAB_STORE\n"
         )
     assert not (tmp_path / "nowhere").exists()
 
@@ -122,7 +122,7 @@ def test_show_takes_the_beginning_of_a_digest_and_a_seed(
         f"web (packet), results version {al.RESULTS_VERSION}\n{digest}\nseed 1: done, "
     )
     assert "seed 3: failed, 0.25 CPU s, aqmlab 0.1.0\n  ValueError: no\n" in told.stdout
-    assert "  web.cdf@1       structured value: see --json\n" in told.stdout
+    assert "  web.cdf@1       structured value, which --json prints\n" in told.stdout
     found = json.loads(cli("store", "show", f"{digest[:8]}:2", "--json").stdout)
     assert [one["seed"] for one in found["runs"]] == [2]
     assert found["runs"][0]["values"] == run(digest, 2)["values"]
@@ -142,10 +142,13 @@ def test_show_has_units_and_digits_where_a_measure_is_known(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["0000"], "0000: the store has no such scenario"),
+        (["0000"], "0000: the store does not contain this scenario"),
         (["f:9"], "f:9: the scenario has no run with seed 9"),
         (["f:x"], "f:x: the seed must be a whole number, such as f:1 (got x)"),
-        (["live", "--toml"], "live: the store contains runs of this scenario, but not the scenario"),
+        (
+            ["live", "--toml"],
+            "live: the store contains runs of this scenario, but not the scenario's definition",
+        ),
         (["f", "--file", "a.csv"], "f: the scenario uses no file `a.csv`; available: none"),
         (["f", "--json", "--toml"], "--json, --toml, --manifest and --file exclude each other: use only one"),
     ],
@@ -210,12 +213,12 @@ def test_gc_says_what_would_go_and_then_removes_it(
     before = {path: path.read_bytes() for path in folder.glob("logs/*")}
     told = cli("store", "gc", "--dry-run", "--orphans", "--failed")
     assert told.stdout == (
-        "1 run of other results versions: would be removed\n"
+        "1 run with other results versions: would be removed\n"
         "1 run in no sweep: would be removed\n"
         "1 run failed: would be removed\n"
     )
     assert {path: path.read_bytes() for path in folder.glob("logs/*")} == before
-    assert cli("store", "gc").stdout.startswith("1 run of other results versions: removed\n")
+    assert cli("store", "gc").stdout.startswith("1 run with other results versions: removed\n")
     assert Store(folder).runs_of(["f" * 64]) == {}
     assert Store(folder).records("scenario", scenario="f" * 64) == []
     assert cli("store", "gc", "--orphans", "--failed").returncode == 0
@@ -251,7 +254,10 @@ def test_gc_makes_one_log_and_leaves_those_of_living_writers(folder: Path, cli: 
         reader.refresh()
         told = cli("store", "gc")
         assert len(list(folder.glob("logs/*"))) == 2
-        assert "1 log was left unchanged, because processes that write to them may still run" in told.stderr
+        assert (
+            "1 log was left unchanged, because the processes that write to them may still be running"
+            in told.stderr
+        )
         living.add(run("live-there", 3))
         reader.refresh()
         assert sorted(seed for _, seed in reader.runs_of(["live-there"])) == [1, 2, 3]

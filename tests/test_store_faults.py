@@ -271,7 +271,7 @@ def test_a_log_that_may_not_grow_stops_with_a_clear_error_and_goes_on_when_there
     error, added = map(json.loads, script(FULL, folder, 100_000).splitlines())
     assert error[0] == errno.EFBIG
     assert error[1].endswith(
-        "free space there, or use another folder with --store; the stored runs remain readable"
+        "free space on this file system, or use another folder with --store; the stored runs remain readable"
     )
     assert error[2] == str(folder)
     assert added > 400
@@ -298,7 +298,7 @@ def test_a_full_disk_stops_with_a_clear_error_and_what_is_there_stays_readable(t
     before = in_a_mount(read_only=False)(place)
     error, added = map(json.loads, script(FULL, place / "store", 0, before=before).splitlines())
     assert error[0] == errno.ENOSPC
-    assert error[1].startswith("No space left on device: free space there")
+    assert error[1].startswith("No space left on device: free space on this file system")
     assert added > 1000
 
 

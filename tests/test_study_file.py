@@ -192,7 +192,7 @@ MISTAKES = {
     "key of sweeps": (
         "replications = 3",
         "precision = { relative = 0.1 }",
-        "precision: is allowed in sweeps only",
+        "precision: is only allowed in sweep files",
     ),
     "no scenario": (
         'scenario = "line.toml"\n',

@@ -22,7 +22,7 @@ def test_readings_are_columns_that_fit_a_terminal() -> None:
     assert "B         holds with “1 flows, 10ms”; fails with “2 flows, 10ms”" in printed
     assert printed[-3:] == [
         "Claims of the paper: 2 hold, 0 fail, 0 undecided",
-        "aqmlab's readings of the paper: 0 hold, 1 fails, 0 undecided",
+        "aqmlab's interpretations of the paper: 0 hold, 1 fails, 0 undecided",
         "Claims of aqmlab: 1 holds, 0 fail, 0 undecided",
     ]
 

@@ -101,7 +101,9 @@ def test_values_of_another_study_or_of_another_version_of_a_measure_are_refused(
         study.judge(dataclasses.replace(VARIED, name="other"), path)
     frame = pl.read_parquet(path).with_columns(measure=pl.lit("time_s@0"))
     frame.write_parquet(path, metadata=study_values.metadata_of(path))
-    with pytest.raises(ValueError, match=f"lacks measures that claims of small use: main: {TIME.key}"):
+    with pytest.raises(
+        ValueError, match=f"does not contain measures that claims of small use: main: {TIME.key}"
+    ):
         study.judge(VARIED, path)
 
 
@@ -111,7 +113,7 @@ def test_runs_of_other_scenarios_are_told(tmp_path: Path) -> None:
     other = dataclasses.replace(MAIN, scenario=scenario, varied=Form())
     longer = dataclasses.replace(VARIED, experiments=(other,))
     (warning,) = study.judge(longer, tmp_path / study_values.FILE).warnings
-    assert warning == "4 points were run with other scenarios than the study has now"
+    assert warning == "4 points were run with scenarios that differ from the study's present scenarios"
 
 
 def test_some_claims_are_judged_by_the_runs_that_they_need(tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def test_what_python_says_wrong_is_told_when_the_sweep_is_made(small: Path) -> N
 def test_queues_by_name_are_refused_where_no_link_has_a_queue() -> None:
     root = Path(__file__).parent.parent
     scenario = al.Scenario.load(root / "scenarios" / "flow-level" / "elastic.toml")
-    with pytest.raises(ValueError, match=r"axes\.queue: .* level packet .got flow"):
+    with pytest.raises(ValueError, match=r"axes\.queue: .* packet-level scenario .got the level flow"):
         Sweep(scenario=scenario, axes={"queue": ["red"]})
 
 
@@ -164,7 +164,7 @@ def test_a_value_without_effect_is_left_out_at_the_points_that_do_not_use_it(
     with Store(tmp_path / "store") as store:
         planned = sweep_run.plan(sweep, store, label="grid")
         assert capsys.readouterr().err == (
-            f"aqmlab: {path}: has no effect at 2 of 4 points and is left out there\n"
+            f"aqmlab: {path}: has no effect at 2 of 4 points and is omitted at these points\n"
         )
         result, account = swept(sweep, store)
         sweep_run.plan(sweep, store, label="grid")
@@ -291,7 +291,7 @@ def test_a_scenario_file_is_a_sweep_with_axes_behind_it(small: Path) -> None:
         (("to = 0.4", "to = 0.1"), "axes.traffic.web.load.to: must be at least from"),
         (("replications = 3", 'where = "lod < 1"'), "where: "),
         (("replications = 3", 'where = "load > 1"'), "where: excludes all points"),
-        (("replications = 3", 'zip = [["queue", "delay"]]'), "zipped: no axis is `delay`"),
+        (("replications = 3", 'zip = [["queue", "delay"]]'), "zipped: no axis is named `delay`"),
         (("replications = 3", 'tables = ["flow"]'), "tables: no table is named `flow`"),
         (("replications = 3", "[measure.x]\nunit = 's'"), "measure.x.sql: is missing"),
         (("below = 1.0", "belw = 1.0"), "claims.0.belw: is unknown: did you mean below?"),
@@ -329,13 +329,13 @@ def test_what_is_wrong_in_a_file_is_told_with_its_place(
         (("[set]", "[precision]\nmeasures = 5\n[set]"), "precision.measures: must be a list"),
         (("[set]", '[precision]\nrelative = "x"\n[set]'), "precision.relative: must be a number"),
         (("[set]", "[precision]\nleast = 5.5\n[set]"), "precision.least: must be a whole number"),
-        (("[set]", "[measure.x]\nsql = 5\n[set]"), "measure.x.sql: must be a text"),
+        (("[set]", "[measure.x]\nsql = 5\n[set]"), "measure.x.sql: must be a string"),
         (("[set]", '[measure.x]\nsql = ""\ndigits = 0\n[set]'), "measure.x.digits: must be at least 1"),
         (("to = 0.4, steps = 2", "to = inf, step = 1"), "axes.traffic.web.load: must be a number"),
         (("from = 0.2", "from = nan"), "axes.traffic.web.load: must be a number"),
         (("replications = 3", "first_seed = -1"), "first_seed: must be a whole number of at least 0"),
         (("below = 1.0", "below = 1.0\nwhere = 'lod < 1'"), "claims.0.where: "),
-        (("below = 1.0", "below = 1.0\nwhere = 5"), "claims.0.where: must be a text"),
+        (("below = 1.0", "below = 1.0\nwhere = 5"), "claims.0.where: must be a string"),
         (("below = 1.0", "below = nan"), "claims.0.below: must be a number"),
         (('["short", "red"] }', '["short", "short"] }'), "the value 'short' occurs twice"),
         (
@@ -517,7 +517,7 @@ def test_why_names_the_parameter_that_changed(file: Path, tmp_path: Path) -> Non
         changed = sweep_file.load(file, ["bottleneck.delay=30ms", "load=0.2,0.5"]).sweep
         whys = [one.reason for one in sweep_explain.missing(sweep_run.plan(changed, store), store)]
         assert whys.count("bottleneck.delay changed from 20ms to 30ms") == 6
-        assert whys.count("no such run exists") == 6
+        assert whys.count("the run does not exist") == 6
         assert swept(changed, store)[1].made == 12
 
 

@@ -82,7 +82,7 @@ def test_a_full_disk_stops_with_a_clear_word_and_the_next_call_goes_on(file: Pat
     _, said = child.communicate(timeout=PATIENCE_S)
     assert child.returncode not in (0, 1), said
     assert "Traceback" not in said
-    assert "free space there, or use another folder with --store" in said
+    assert "free space on this file system, or use another folder with --store" in said
     kept = Store(file.parent / "kept", read_only=True).runs().height
     assert 0 < kept < 60
     child = begun(file)

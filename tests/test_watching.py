@@ -89,4 +89,4 @@ def test_only_packets_can_be_watched(tmp_path: Any, capsys: pytest.CaptureFixtur
         patch.setattr("sys.argv", ["aqmlab", "run", "scenarios/flow-level/elastic.toml", "--watch"])
         main()
     assert ended.value.code == 2
-    assert "--watch: needs a scenario of the level packet" in capsys.readouterr().err
+    assert "--watch: needs a packet-level scenario" in capsys.readouterr().err

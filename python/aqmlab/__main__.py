@@ -1,4 +1,4 @@
-"""`python -m aqmlab`: the command line."""
+"""Runs the command line for `python -m aqmlab`."""
 
 from aqmlab.cli import main
 

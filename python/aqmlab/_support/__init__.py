@@ -1,1 +1,1 @@
-"""Internal foundations of all packages: files, errors, progress, checks of arguments."""
+"""Internal helper modules for all packages: files, error messages, progress bars and checks of arguments."""

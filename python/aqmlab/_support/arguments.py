@@ -1,6 +1,7 @@
-"""Checks of arguments of Python functions: each error names the argument, its value and what is allowed.
+"""Checks of the arguments of Python functions. Each error message contains the argument's name, its value and
+the allowed values.
 
-All checks raise `ValueError`.
+A check that fails raises `ValueError`.
 """
 
 from __future__ import annotations
@@ -14,14 +15,15 @@ W = TypeVar("W", bound=StrEnum)
 
 
 def instance(name: str, value: Any, kind: type[T], remedy: str) -> T:
-    """Returns the value if it is an instance of `kind`; `remedy` is a hint how to create one."""
+    """Returns the value if it is an instance of `kind`. Otherwise the error message ends with `remedy`, which
+    says how to create an instance."""
     if not isinstance(value, kind):
         raise ValueError(f"{name}: must be a {kind.__name__} (got {value!r}): {remedy}")
     return value
 
 
 def names(name: str, value: Any) -> list[str]:
-    """Returns the texts in a list; a single text is an error."""
+    """Returns a list of strings. A single string instead of a list is an error."""
     if isinstance(value, str):
         raise ValueError(f'{name}: must be a list of names (got {value!r}): write ["{value}"]')
     if not isinstance(value, Iterable) or isinstance(value, Mapping):
@@ -29,22 +31,22 @@ def names(name: str, value: Any) -> list[str]:
     found = list(value)
     for one in found:
         if not isinstance(one, str):
-            raise ValueError(f"{name}: must be a list of names (got {one!r} in it)")
+            raise ValueError(f"{name}: each item must be a name (got {one!r})")
     return found
 
 
 def table(name: str, value: Any, example: str) -> Mapping[str, Any]:
-    """Returns the value if it is a dictionary whose keys are texts."""
+    """Returns the value if it is a dictionary whose keys are strings."""
     if not isinstance(value, Mapping):
         raise ValueError(f"{name}: must be a dictionary such as {example} (got {value!r})")
     for key in value:
         if not isinstance(key, str):
-            raise ValueError(f"{name}: keys must be texts (got {key!r})")
+            raise ValueError(f"{name}: keys must be strings (got {key!r})")
     return value
 
 
 def count(name: str, value: Any, least: int) -> int:
-    """Returns the value if it is a whole number of at least `least`."""
+    """Returns the value as an `int` if it is a whole number and at least `least`."""
     whole = value.item() if hasattr(value, "item") else value  # Converts NumPy scalars.
     if not isinstance(whole, int) or isinstance(whole, bool) or whole < least:
         raise ValueError(f"{name}: must be a whole number of at least {least} (got {value!r})")
@@ -52,12 +54,12 @@ def count(name: str, value: Any, least: int) -> int:
 
 
 def count_or_none(name: str, value: Any, least: int) -> int | None:
-    """Returns the value if it is `None`, or a whole number of at least `least`."""
+    """Returns the value if it is either `None` or a whole number of at least `least`."""
     return None if value is None else count(name, value, least)
 
 
 def word(name: str, value: Any, words: type[W]) -> W:
-    """Converts the value, a text or a member, to a member of an enumeration."""
+    """Returns the member of an enumeration for a value, which is either a member or the member's text."""
     try:
         return words(value)
     except ValueError:
@@ -66,7 +68,7 @@ def word(name: str, value: Any, words: type[W]) -> W:
 
 
 def unique(name: str, values: Sequence[str]) -> None:
-    """Rejects duplicate names."""
+    """Raises `ValueError` if a name occurs more than once."""
     twice = next((one for one in values if values.count(one) > 1), None)
     if twice is not None:
         raise ValueError(f"{name}: `{twice}` occurs twice: write each name once")

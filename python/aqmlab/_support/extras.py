@@ -1,4 +1,4 @@
-"""Optional dependencies, which only some commands need."""
+"""Imports of optional dependencies, which only some commands need."""
 
 from __future__ import annotations
 

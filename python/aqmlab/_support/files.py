@@ -1,4 +1,4 @@
-"""Writing of files; errors of the operating system name the file."""
+"""Functions that write files. Errors of the operating system contain the name of the file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Adds `path` to an `OSError` without a file name, for example for a full disk."""
+    """Adds `path` to an `OSError` that has no file name, for example the error that the disk is full."""
     try:
         yield
     except OSError as error:
@@ -26,13 +26,13 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Writes a file."""
+    """Writes bytes to a file."""
     with writing(path):
         path.write_bytes(data)
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes a file in UTF-8."""
+    """Writes text to a file in UTF-8."""
     write_bytes(path, text.encode())
 
 
@@ -69,7 +69,7 @@ def replace(path: Path, parts: Iterable[bytes], *, durable: bool = True) -> None
 
 
 def sync_folder(folder: Path) -> None:
-    """Synchronises the names in a folder to disk."""
+    """Synchronises a folder to disk, so that the names of new files survive a crash."""
     file = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(file)

@@ -1,4 +1,4 @@
-"""Collection of all errors in an input, so that a message can report them at once."""
+"""Collects all errors in an input, so that one message can report all of them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class Mistakes:
         self._messages: list[str] = []
 
     def __bool__(self) -> bool:
-        """Whether there was an error."""
+        """Whether any error has been collected."""
         return bool(self._messages)
 
     def attempt(self, read: Callable[[], Any], default: Any = None) -> Any:
-        """Returns the result of `read`, or `default` if `read` raises an error, whose messages are
-        collected."""
+        """Returns the result of `read`. If `read` raises an error, collects the error's messages and returns
+        `default`."""
         try:
             return read()
         except (ValueError, _core.ScenarioError) as error:
@@ -32,6 +32,6 @@ class Mistakes:
         self._messages += [one for one in dict.fromkeys(messages) if one not in self._messages]
 
     def finish(self) -> None:
-        """Raises `ValueError` with a line for each error, if there was one."""
+        """Raises `ValueError` with a line for each collected error; does nothing if there is no error."""
         if self._messages:
             raise ValueError("\n".join(self._messages)) from None

@@ -7,7 +7,8 @@ from typing import Any
 
 
 def hint(name: str, known: Iterable[str], *, most: int = 3) -> str:
-    """A question with at most `most` names near to `name`; if no name is near, a list of all names."""
+    """Returns "did you mean ...?" with at most `most` names that resemble `name`. If no name resembles
+    `name`, returns a list of all names."""
     from difflib import get_close_matches
 
     names = list(dict.fromkeys(known))
@@ -18,8 +19,9 @@ def hint(name: str, known: Iterable[str], *, most: int = 3) -> str:
 
 
 def value_hint(value: object, known: Iterable[object]) -> str:
-    """A question with the values of an axis near to `value`; if no value is near, a list of all values. Texts
-    are quoted, which distinguishes `100` from `'100'`."""
+    """Returns "did you mean ...?" with the values of an axis that resemble `value`. If no value resembles
+    `value`, returns a list of all values. Strings are quoted to distinguish the string `'100'` from the
+    number `100`."""
     from difflib import get_close_matches
 
     written = {str(one): repr(one) for one in known}
@@ -30,7 +32,8 @@ def value_hint(value: object, known: Iterable[object]) -> str:
 
 
 def check_keys(path: str, table: Any, allowed: Collection[str]) -> None:
-    """Raises `ValueError` if `table` is not a table, or has unknown keys, with a line for each unknown key.
+    """Raises `ValueError` if `table` is not a table or has unknown keys. The message has a line for each
+    unknown key.
 
     `path` is the path of the table in its file, such as `claims.0`, or empty for the whole file.
     """
@@ -43,5 +46,5 @@ def check_keys(path: str, table: Any, allowed: Collection[str]) -> None:
 
 
 def listed(text: str) -> list[str]:
-    """The names in a comma-separated list."""
+    """Returns the names in a comma-separated list."""
     return [name.strip() for name in text.split(",") if name.strip()]

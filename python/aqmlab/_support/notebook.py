@@ -1,4 +1,4 @@
-"""HTML tables for notebooks. They inherit the colours of the page, so that they are readable on light and
+"""HTML tables for notebooks. The tables inherit the page's colours, so that they are readable on light and
 dark pages."""
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 MANY = 10_000
-"""Limit from which numbers are shown without decimals, in groups of three digits."""
+"""Smallest number that is shown without decimals and with its digits in groups of three."""
 
 _LINE = "1px solid rgba(128, 128, 128, 0.4)"
 _CELL = f"padding: 0.15em 0.8em 0.15em 0; border-bottom: {_LINE}; background: none; color: inherit"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[Any]], *, estimates: bool = False) -> str:
-    """A table with a header row. Columns of numbers are right-aligned, with their headings and dashes. In a
-    table of `estimates` all columns except the first are right-aligned."""
+    """Returns a table with a header row. Columns of numbers are right-aligned, including their headings and
+    the dashes for missing values. If `estimates` is true, all columns except the first are right-aligned."""
     filled = [list(row) for row in rows]
     columns = [[row[index] for row in filled] for index in range(len(head))]
     numeric = [
@@ -34,37 +34,39 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Any]], *, estimates: bool
 
 
 def rows_by_name(title: str, rows: Mapping[str, Mapping[str, Any]]) -> str:
-    """A table with a row for each name and a column for each measure; empty without rows."""
+    """Returns a table with a row for each name and a column for each measure, or an empty string if there are
+    no rows."""
     columns = list(dict.fromkeys(key for row in rows.values() for key in row))
     filled = [[name, *(row.get(column) for column in columns)] for name, row in rows.items()]
     return table([title, *columns], filled) if rows else ""
 
 
 def parameters(values: Mapping[str, Any]) -> str:
-    """A table of parameters by dotted path, with values in the syntax of scenario files."""
+    """Returns a table of parameters: each row contains a dotted path, and the value in the syntax of scenario
+    files."""
     written = (value if isinstance(value, str) else json.dumps(value) for value in values.values())
     return table(("parameter", "value"), zip(values, written, strict=True))
 
 
 def section(title: str, *parts: str) -> str:
-    """Tables under a title."""
+    """Returns tables with a common title."""
     return f'<div style="overflow-x: auto"><b>{html.escape(title)}</b>{"".join(parts)}</div>'
 
 
 def folded(title: str, *parts: str) -> str:
-    """Tables that a click on their title shows."""
+    """Returns tables that are hidden until the user clicks on their title."""
     return f"<details><summary>{html.escape(title)}</summary>{''.join(parts)}</details>"
 
 
 def shown(value: Any) -> str:
-    """The text of a cell: a number with four digits, a large number without decimals, plain text, or a dash
-    for a missing value."""
+    """Returns the text of a cell. Numbers have four significant digits, large numbers have no decimals, other
+    text is unchanged, and a missing value is shown as a dash."""
     if value is None or value != value:
         return "–"
     if _is_number(value) and MANY <= abs(value) < math.inf:
         return f"{value:,.0f}"
     if isinstance(value, float):
-        return f"{value + 0.0:.4g}"  # Never -0.
+        return f"{value + 0.0:.4g}"  # Adding 0.0 turns -0 into 0.
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 

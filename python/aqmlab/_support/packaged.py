@@ -1,4 +1,4 @@
-"""The packaged scenarios, which can be used by name from any folder."""
+"""The scenarios that are part of the package. They can be used by name from any folder."""
 
 from __future__ import annotations
 
@@ -6,28 +6,30 @@ import re
 from pathlib import Path
 
 FOLDER = Path(__file__).parent.parent / "scenarios"
-"""Folder of the packaged scenarios; in a checkout a symbolic link to the top-level folder `scenarios`."""
+"""Folder of the packaged scenarios. In a checkout this folder is a symbolic link to the top-level folder
+`scenarios`."""
 
 
 def names() -> list[str]:
-    """The names of all packaged scenarios."""
+    """Returns the names of all packaged scenarios."""
     return sorted(path.stem for path in FOLDER.glob("*.toml"))
 
 
 def located(path: str | Path) -> Path:
-    """The file with this path; if it does not exist, the packaged scenario with this name."""
+    """Returns the file with this path. If no such file exists, returns the packaged scenario with this
+    name."""
     path = Path(path)
     packaged = FOLDER / f"{path}.toml"
     return packaged if is_name(path) and not path.exists() and packaged.is_file() else path
 
 
 def is_name(path: Path) -> bool:
-    """Whether a path is a plain name without folder and suffix."""
+    """Returns whether a path is a name without a folder and without a suffix."""
     return re.fullmatch(r"[\w-]+", str(path)) is not None
 
 
 def summary(name: str) -> str:
-    """The first sentence of the comment at the head of a packaged scenario."""
+    """Returns the first sentence of the comment at the beginning of a packaged scenario."""
     lines = (FOLDER / f"{name}.toml").read_text(encoding="utf-8").splitlines()
     head = []
     for line in lines:

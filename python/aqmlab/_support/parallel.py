@@ -1,4 +1,4 @@
-"""Parallel execution of runs in threads, with a progress bar and handling of Ctrl-C."""
+"""Executes runs in parallel threads, shows a progress bar and handles Ctrl-C."""
 
 from __future__ import annotations
 
@@ -19,19 +19,21 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 Work = Callable[[T, _core.Watch], R]
-"""Executes a task; the watch can stop the execution."""
+"""A function that executes a task. Its watch can stop the execution."""
 
 LOOK_S = 0.05
-"""Interval between checks of progress and of Ctrl-C."""
+"""Interval between checks for progress and for Ctrl-C."""
 
 
 @contextmanager
 def deferred_interrupt() -> Iterator[Callable[[], None]]:
-    """Defers Ctrl-C: `KeyboardInterrupt` is raised only inside the function that the context yields.
+    """Defers Ctrl-C: after Ctrl-C, the next call of the function that the context yields raises
+    `KeyboardInterrupt`.
 
-    Python raises `KeyboardInterrupt` between any two instructions, for example while a future's lock is held
-    and before the code that releases the lock, which would block later waits for the future forever. Outside
-    the main thread, and if another handler for Ctrl-C is installed, the context has no effect.
+    By default Python can raise `KeyboardInterrupt` between any two instructions. If Python raised the
+    exception while a future's lock is locked, the lock might never be released, and later waits for the
+    future would block forever. The context has no effect outside the main thread, or if another handler for
+    Ctrl-C is installed.
     """
     pressed = False
 
@@ -58,7 +60,7 @@ def deferred_interrupt() -> Iterator[Callable[[], None]]:
 
 
 def interruptible(work: Callable[[_core.Watch], R], watch: _core.Watch | None = None) -> R:
-    """Returns the result of `work`. In the main thread Ctrl-C stops the work within 0.2 s."""
+    """Calls `work` and returns its result. In the main thread, Ctrl-C stops the work within 0.2 s."""
     watch = watch or _core.Watch()
     if threading.current_thread() is not threading.main_thread():
         return work(watch)
@@ -66,8 +68,8 @@ def interruptible(work: Callable[[_core.Watch], R], watch: _core.Watch | None = 
 
 
 def attempted(work: Callable[[_core.Watch], object]) -> None:
-    """Raises the errors that `work` raises before its run starts. `work` gets a watch that is already
-    stopped, so that nothing runs."""
+    """Calls `work` and raises the errors that occur before the run starts. The watch passed to `work` is
+    already stopped, so that nothing is simulated."""
     watch = _core.Watch()
     watch.stop()
     with deferred_interrupt(), suppress(KeyboardInterrupt):
@@ -80,8 +82,8 @@ def watched(
     label: str | None,
     show: Callable[[], None] | None = None,
 ) -> R:
-    """Returns the result of `work`. Meanwhile `show` is called regularly or, without `show`, a progress bar
-    with this label is displayed. Ctrl-C stops the work."""
+    """Calls `work` and returns its result. During the work, `show` is called regularly; without `show`, a
+    progress bar with this label is displayed. Ctrl-C stops the work."""
     with (
         deferred_interrupt() as look,
         bar(label) if label and show is None else nullcontext() as shown,
@@ -115,20 +117,21 @@ def each(
     """Executes `work` for each task in `jobs` threads, by default one per core, and calls `done` for each
     result in the calling thread. `done` returns a true value if the task failed.
 
-    Tasks are read on demand and start at least `apart_s` seconds apart. With a `label` a progress bar shows
-    the progress of all `total` tasks, of which `already` were done before. Ctrl-C stops active tasks within
-    0.2 s; `KeyboardInterrupt` is raised after `done` has been called for all finished tasks.
+    Tasks are read on demand, and the starts of two tasks are at least `apart_s` seconds apart. If `label` is
+    given, a progress bar shows the progress of all `total` tasks, including the `already` tasks that were
+    finished before the call. Ctrl-C stops active tasks within 0.2 s. `KeyboardInterrupt` is then raised after
+    `done` has been called for all finished tasks.
     """
     threads = max(1, jobs or os.cpu_count() or 1)
     waiting = iter(tasks)
-    # One task more than threads, so that no thread waits for this loop. With `apart_s` this task would start
-    # at once when a thread becomes free.
+    # Submitting one task more than there are threads keeps each thread busy while this loop waits. With
+    # `apart_s` there is no additional task, because it would start immediately when a thread becomes free.
     most = threads if apart_s else threads + 1
     open_: dict[Future[R], tuple[T, _core.Watch]] = {}
     pool = ThreadPoolExecutor(max_workers=threads)
 
     def submit(most: int) -> int:
-        """Starts at most `most` tasks; returns their number."""
+        """Starts at most `most` tasks and returns the number of started tasks."""
         count = 0
         for task in itertools.islice(waiting, most):
             watch = _core.Watch()

@@ -1,4 +1,4 @@
-"""Progress bars on standard error, if standard error is a terminal."""
+"""Progress bars, which are shown on standard error if standard error is a terminal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Bar:
-    """A progress bar that appears at its first update, so that short work shows no bar."""
+    """A progress bar that first appears at its first update, so that work of short duration shows no bar."""
 
     def __init__(self, label: str, total: int, done: int) -> None:
         self._label, self._total, self._done, self._failed = label, total, done, 0
@@ -22,23 +22,23 @@ class Bar:
         self._drawn: tuple[Progress, TaskID] | None = None
 
     def advance(self, count: int, failed: int = 0) -> None:
-        """Adds `count` finished runs, of which `failed` have failed."""
+        """Adds `count` finished runs, including `failed` failed runs."""
         self._done += count
         self._failed += failed
 
     def show_runs(self, active: Sequence[_core.Watch]) -> None:
-        """Shows the number of finished runs, and the progress of the active runs."""
+        """Shows the number of finished runs and the progress of the active runs."""
         parts = sum(part(watch) for watch in active)
         failed = f", {self._failed} failed" if self._failed else ""
         self._show(self._done + parts, f"{self._done} of {self._total} runs{failed}")
 
     def advance_bytes(self, count: int) -> None:
-        """Adds `count` bytes, and shows the progress in megabytes."""
+        """Adds `count` bytes and shows the progress in megabytes."""
         self._done += count
         self._show(self._done, f"{self._done / 1e6:.0f} of {self._total / 1e6:.0f} MB")
 
     def show_watch(self, watch: _core.Watch) -> None:
-        """Shows the progress of one run: its simulated time, or the number of bytes read."""
+        """Shows the progress of one run as the simulated time or the number of bytes read."""
         self._show(part(watch), progress_text(watch))
 
     def end(self) -> None:
@@ -59,13 +59,13 @@ class Bar:
 
 
 def part(watch: _core.Watch) -> float:
-    """The finished fraction of a run; 0 if the total is unknown."""
+    """Returns the completed fraction of a run, or 0 if the total is unknown."""
     done, total = watch.progress()
     return min(done / total, 1.0) if total else 0.0
 
 
 def progress_text(watch: _core.Watch) -> str:
-    """The progress of a run in words."""
+    """Returns the progress of a run as text."""
     done, total = watch.progress()
     if watch.unit == "B":
         return f"{done / 1e6:.1f} of {total / 1e6:.1f} MB"
@@ -77,7 +77,7 @@ def progress_text(watch: _core.Watch) -> str:
 
 @contextmanager
 def bar(label: str, total: int = 1, done: int = 0) -> Iterator[Bar]:
-    """Shows a progress bar for `total` runs with an estimate of the remaining time; shows nothing if standard
+    """Shows a progress bar for `total` runs with an estimate of the remaining time. Shows nothing if standard
     error is not a terminal."""
     shown = Bar(label, total, done)
     try:
@@ -87,7 +87,7 @@ def bar(label: str, total: int = 1, done: int = 0) -> Iterator[Bar]:
 
 
 def _progress() -> Progress:
-    """Creates the bar, which leaves no line on the terminal after its end."""
+    """Creates the progress bar. After the bar is removed, no line remains on the terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 

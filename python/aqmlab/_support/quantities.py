@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from aqmlab import _core
 
 SPREAD = 10
-"""Ratio of the largest to the smallest positive number from which an axis is logarithmic."""
+"""Minimum ratio of the largest to the smallest positive number for a logarithmic axis."""
 
 _PREFIXES = {
     "bps": ((1e9, "Gbps"), (1e6, "Mbps"), (1e3, "kbps")),
@@ -18,8 +18,8 @@ _PREFIXES = {
 
 
 def numbers_of(labels: Sequence[object]) -> tuple[list[float], str] | None:
-    """The labels as numbers in their base unit, and the unit; `None` unless all labels are finite numbers
-    with a common unit."""
+    """Returns the labels as numbers in their base unit, and the unit. Returns `None` unless all labels are
+    finite numbers with a common unit."""
     found = [_number(label) for label in labels]
     known = [one for one in found if one is not None]
     units = {unit for _, unit in known}
@@ -40,8 +40,8 @@ def _number(label: object) -> tuple[float, str] | None:
 
 
 def readable(numbers: Sequence[float], unit: str) -> tuple[list[float], str]:
-    """The numbers in a readable unit, and the unit: the largest unit in which the largest number is at least
-    1."""
+    """Converts the numbers to a readable unit and returns the numbers and the unit. The unit is the largest
+    unit in which the largest number is at least 1."""
     most = max(map(abs, numbers), default=0.0)
     for size, name in _PREFIXES.get(unit, ()):
         if most >= size:
@@ -50,5 +50,5 @@ def readable(numbers: Sequence[float], unit: str) -> tuple[list[float], str]:
 
 
 def spread(numbers: Sequence[float]) -> bool:
-    """Whether the numbers need a logarithmic axis."""
+    """Returns whether the numbers need a logarithmic axis."""
     return bool(numbers) and min(numbers) > 0 and max(numbers) >= SPREAD * min(numbers)

@@ -1,4 +1,4 @@
-"""The interface of runs for metrics and measures."""
+"""The interface through which metrics and measures read a run."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ class Run(Protocol):
 
     @property
     def tables(self) -> Mapping[str, pl.DataFrame]:
-        """The tables of the run by name."""
+        """The tables of the run, by table name."""
 
     @property
     def manifest(self) -> Mapping[str, Any]:
-        """The scenario with all defaults, the seed, the version, the digest, and facts about the run."""
+        """The scenario with all defaults, the seed, the program version, the scenario's digest, and other
+        information about the run."""
 
     @property
     def performance(self) -> Mapping[str, Any]:
-        """Numbers of packets and events, and CPU time in seconds."""
+        """Number of packets, number of events, and CPU time in seconds."""

@@ -11,12 +11,13 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def written(table: Mapping[str, Any]) -> str:
-    """A table of plain values as TOML; keys with the value `None` are left out, because TOML has no null."""
+    """Returns a table of plain values as TOML. Keys with the value `None` are omitted, because TOML has no
+    null value."""
     return "\n".join(_lines(table, ())).lstrip("\n") + "\n"
 
 
 def inline(value: Any) -> str:
-    """A value as one line of TOML: `{ kind = "red", limit = "60p" }`."""
+    """Returns a value as one line of TOML: `{ kind = "red", limit = "60p" }`."""
     if isinstance(value, Mapping):
         given = {key: one for key, one in value.items() if one is not None}
         return "{ " + ", ".join(f"{_key(key)} = {inline(one)}" for key, one in given.items()) + " }"

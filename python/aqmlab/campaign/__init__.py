@@ -1,4 +1,4 @@
-"""Parallel execution of runs: on this machine, live, or on a Dask cluster."""
+"""Executes runs in parallel: on this machine, live, or on a Dask cluster."""
 
 from aqmlab.campaign.campaign import (
     BLOCK,

@@ -1,9 +1,10 @@
-"""Campaigns: the execution of missing runs, each of which is stored as soon as it finishes.
+"""Campaigns: the execution of the runs that are missing from a store. Each run is stored as soon as it
+finishes.
 
-Sweeps, comparisons, calibrations, replications at flow level and studies all use campaigns. A run is reduced
-to its measures immediately, and the measures are stored. Therefore an interrupted campaign loses no finished
-run, and a repeated call continues where it stopped. A failed run is also a result: its error is stored, and
-the other runs continue.
+Sweeps, comparisons, calibrations, flow-level replications and studies use campaigns. When a run finishes, its
+measures are computed and stored immediately. Therefore no finished run is lost if a campaign is interrupted,
+and a repeated call executes only the remaining runs. If a run fails, its error is stored, and the other runs
+continue.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ if TYPE_CHECKING:
     from aqmlab.store.store import RunRecord, Store
 
 BLOCK = 1000
-"""Number of tasks in one query of the store."""
+"""Number of tasks for each query of the store."""
 
 
 class Runnable(Protocol):
-    """A checked scenario."""
+    """A scenario whose fields have been checked."""
 
     @property
     def digest(self) -> str:
@@ -42,7 +43,7 @@ class Runnable(Protocol):
         """The scenario with all defaults."""
 
     def run(self, seed: int | None = None, *, watch: _core.Watch | None = None) -> Run:
-        """Runs the scenario."""
+        """Runs the scenario once."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,11 +54,11 @@ class Task:
     seed: int
     measures: tuple[Measure, ...]
     name: str = ""
-    """Description for messages about failures."""
+    """Description of the run in messages about failures."""
 
     @property
     def run(self) -> tuple[str, int]:
-        """The identity of the run: scenario digest and seed."""
+        """The identity of the run: the scenario's digest and the seed."""
         return self.scenario.digest, self.seed
 
     @property
@@ -68,7 +69,7 @@ class Task:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """The outcome of a task, successful or failed: a record, and the tables among its measures."""
+    """The outcome of a successful or failed task: a record, and the measures that are tables."""
 
     record: dict[str, Any]
     frames: Mapping[str, pl.DataFrame] = field(default_factory=dict)
@@ -82,7 +83,7 @@ class Failure:
     seed: int
     problem: str
     scenario: str
-    """The digest of its scenario."""
+    """The digest of the run's scenario."""
 
     def __str__(self) -> str:
         return f"{self.name}, seed {self.seed}: {self.problem}"
@@ -90,8 +91,8 @@ class Failure:
 
 @dataclass(frozen=True, kw_only=True)
 class InvalidScenario:
-    """A scenario that failed its checks. It raises its error when run, so that the other runs of a campaign
-    continue."""
+    """A scenario that failed its checks. Running this scenario raises the error of the check, so that the
+    other runs of a campaign continue."""
 
     problem: Exception
     digest: str
@@ -102,7 +103,7 @@ class InvalidScenario:
 
 
 class Executor(Protocol):
-    """An executor of runs, on this machine or on a cluster."""
+    """An executor of runs, either on this machine or on a cluster."""
 
     def each(
         self,
@@ -114,7 +115,7 @@ class Executor(Protocol):
         label: str | None,
     ) -> None:
         """Executes the tasks and calls `done` for each outcome in the calling thread, in any order. `done`
-        returns whether the run failed, which the progress bar shows.
+        returns whether the run failed. The progress bar shows the number of failed runs.
 
         After Ctrl-C the active runs are stopped, `done` is called for all finished runs, and
         `KeyboardInterrupt` is raised.
@@ -123,8 +124,8 @@ class Executor(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Local:
-    """Executes `jobs` runs in parallel on this machine, by default one per core. Runs start at least
-    `apart_s` seconds apart."""
+    """Executes `jobs` runs in parallel on this machine, by default one per core. The starts of two runs are
+    at least `apart_s` seconds apart."""
 
     jobs: int | None = None
     apart_s: float = 0.0
@@ -156,8 +157,8 @@ class Local:
 
 
 def make(task: Task, watch: _core.Watch) -> Outcome:
-    """Executes a run and reduces it to its measures. An exception becomes the record of a failed run;
-    `KeyboardInterrupt` is passed on."""
+    """Executes a run and computes its measures. If an exception is raised, the outcome is the record of a
+    failed run; `KeyboardInterrupt` is raised again."""
     import polars as pl
 
     about = {"kind": "run", "scenario": task.scenario.digest, "seed": task.seed}
@@ -167,7 +168,8 @@ def make(task: Task, watch: _core.Watch) -> Outcome:
         found = {one.key: one.of(view) for one in task.measures}
         frames = {key: value for key, value in found.items() if isinstance(value, pl.DataFrame)}
         values = {key: value for key, value in found.items() if key not in frames}
-        # Raises for values that no store accepts, which are errors of the measure, not of the store.
+        # This conversion raises an error for values that a store cannot accept, because such values are
+        # errors of the measure, not of the store.
         framed(values)
     except Exception as problem:
         return Outcome(
@@ -190,7 +192,7 @@ def make(task: Task, watch: _core.Watch) -> Outcome:
 
 
 def crashed(task: Task, problem: str) -> Outcome:
-    """The outcome of a run that killed its process."""
+    """Returns the outcome of a run that killed its process."""
     about = {"kind": "run", "scenario": task.scenario.digest, "seed": task.seed}
     return Outcome(record=about | _failed(task, problem) | {"status": "crashed"})
 
@@ -203,15 +205,15 @@ def _failed(task: Task, problem: str) -> dict[str, Any]:
         "error": problem,
         "cpu_s": None,
         "version": version(),
-        # The run is repeated when further measures are requested, because one of these may have caused the
-        # error.
+        # The run is repeated when other measures are requested, because one of the measures may have caused
+        # the error.
         "facts": {"asked": list(task.keys)},
     }
 
 
 @dataclass(kw_only=True)
 class Account:
-    """The counts and failures of a campaign."""
+    """The numbers of executed and stored runs of a campaign, and its failures."""
 
     made: int = 0
     """Number of executed runs."""
@@ -221,7 +223,7 @@ class Account:
 
 
 class FirstFailureError(RuntimeError):
-    """A run failed in a campaign that stops at the first failure."""
+    """A run failed in a campaign with `fail_fast`, which stops at the first failure."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(str(failure))
@@ -241,9 +243,9 @@ def execute(
 ) -> Account:
     """Executes the tasks whose runs are missing from the store. `total` is the maximum number of tasks.
 
-    Runs that failed earlier count as found, with their failures, unless `retry` is true. With `fail_fast` the
-    first failed run raises `FirstFailureError`. `account` is updated after every run, so that it is complete
-    even after Ctrl-C.
+    Unless `retry` is true, runs that failed in an earlier campaign are not repeated; they count as found, and
+    their failures are reported. With `fail_fast` the first failed run raises `FirstFailureError`. `account`
+    is updated after every run, so that it is complete even after Ctrl-C.
     """
     account = account or Account()
     found_before, reported = account.found, set(account.failures)
@@ -253,7 +255,8 @@ def execute(
         seen: set[int] = set()
         store.refresh()
         for block in _blocks(tasks):
-            # The state at the beginning: reading back the runs executed meanwhile would only use memory.
+            # This snapshot is the state of the store before the campaign. Reading the runs that this campaign
+            # executes would only use memory.
             stored = store.runs_of(list({task.scenario.digest for task in block}), as_read=True)
             known.update(digest for digest, _ in stored)
             lacking = []
@@ -301,13 +304,13 @@ def execute(
         already = account.found - found_before
         executor.each(_chain(first, waiting), done, total=total, already=already, label=label)
     store.refresh()
-    # The order must not depend on the speed of the runs.
+    # The order of the failures must not depend on the durations of the runs.
     account.failures.sort(key=lambda failure: (failure.name, failure.seed))
     return account
 
 
 def settled(record: RunRecord | None, keys: Sequence[str], *, retry: bool = False) -> bool:
-    """Whether a stored run needs no further execution for these measures."""
+    """Returns whether a stored run need not be executed again for these measures."""
     if record is None:
         return False
     if complete(record, keys):
@@ -317,14 +320,14 @@ def settled(record: RunRecord | None, keys: Sequence[str], *, retry: bool = Fals
 
 
 def complete(record: RunRecord | None, keys: Sequence[str]) -> bool:
-    """Whether a stored run succeeded and has a value or a table for each of these measures."""
+    """Returns whether a stored run succeeded and has a value or a table for each of these measures."""
     if record is None or record.status != "done":
         return False
     return all(key in record.values or key in record.frames for key in keys)
 
 
 def keep_scenario(store: Store, scenario: Runnable) -> None:
-    """Stores the definition of a scenario, with which its runs can be repeated."""
+    """Stores the definition of a scenario, so that the scenario's runs can be repeated."""
     from aqmlab.scenario import Scenario
 
     scenario = getattr(scenario, "scenario", scenario)
@@ -343,7 +346,7 @@ def keep_scenario(store: Store, scenario: Runnable) -> None:
 
 
 def merged(tasks: Iterable[Task]) -> list[Task]:
-    """The tasks with one task for each run, which has all measures of the run's tasks."""
+    """Merges the tasks of the same run into one task, which has the measures of all merged tasks."""
     found: dict[tuple[str, int], Task] = {}
     for task in tasks:
         before = found.setdefault(task.run, task)
@@ -365,7 +368,7 @@ def _chain(first: Iterable[Task], rest: Iterable[Task]) -> Iterator[Task]:
 
 
 def version() -> str:
-    """The version of the installed package."""
+    """Returns the version of the installed package."""
     from importlib import metadata
 
     try:

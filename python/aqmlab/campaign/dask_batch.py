@@ -1,4 +1,5 @@
-"""Batches of runs: the messages to and from a worker, and the sequential execution on the worker."""
+"""Batches of runs: the messages between a campaign and its workers, and the sequential execution on a
+worker."""
 
 from __future__ import annotations
 
@@ -16,12 +17,14 @@ from aqmlab.campaign.dask_workers import Identity, identity, incompatibility
 from aqmlab.measures import Measure
 
 BATCH_S = 1.0
-"""Target duration of a batch. A batch that takes twice as long returns with its finished runs."""
+"""Target duration of a batch. A worker that has executed a batch for twice this duration returns the finished
+runs of the batch."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """The outcomes of the finished runs of a batch (all, or the first ones), and their duration."""
+    """The outcomes of the finished runs of a batch, and their duration. The finished runs are either all runs
+    or the first runs of the batch."""
 
     outcomes: Sequence[Outcome]
     seconds: float
@@ -30,21 +33,23 @@ class Batch:
 
 @dataclass(frozen=True, kw_only=True)
 class Refusal:
-    """A worker that must not execute runs, with the reason."""
+    """The reason why a worker must not execute runs."""
 
     worker: str
     reason: str
 
 
 _active: dict[_core.Watch, str] = {}
-"""The active runs of this process, with the tokens of their calls, so that another process can stop them."""
+"""The active runs of this process, with the tokens of their calls, so that another process can stop the runs
+of a call."""
 
 _stopped: deque[str] = deque(maxlen=100)
 """Tokens of calls whose remaining runs are cancelled."""
 
 
 def make_batch(expected: tuple[Any, ...], packed: bytes, token: str) -> Batch | Refusal:
-    """Executes runs on a worker one by one, until all are finished or the time of a batch is over."""
+    """Executes runs on a worker one by one, until all runs are finished or the maximum duration of a batch
+    has elapsed."""
     from distributed import get_worker
 
     worker = get_worker().address
@@ -63,14 +68,14 @@ def make_batch(expected: tuple[Any, ...], packed: bytes, token: str) -> Batch | 
         try:
             outcomes.append(make(task, watch))
         except KeyboardInterrupt:
-            break  # The stopping process still wants the finished runs.
+            break  # The process that stops the runs still needs the finished runs.
         finally:
             del _active[watch]
     return Batch(outcomes=outcomes, seconds=time.monotonic() - began, worker=worker)
 
 
 def stop_runs(token: str) -> None:
-    """Stops the runs of a call in this process."""
+    """Stops the runs that belong to a call and are active in this process."""
     _stopped.append(token)
     for watch, of in list(_active.items()):
         if of == token:

@@ -1,4 +1,5 @@
-"""Dask clusters for runs: an existing cluster, processes on this machine, hosts over SSH, or Slurm jobs."""
+"""Dask clusters that execute runs: an existing cluster, processes on this machine, hosts over SSH, or Slurm
+jobs."""
 
 from __future__ import annotations
 
@@ -20,41 +21,43 @@ if TYPE_CHECKING:
     from aqmlab.campaign.dask_executor import Dask
 
 CONNECT_S = 5
-"""Time-out for connecting to a scheduler."""
+"""Time-out for the connection to a scheduler."""
 
 START_S = 60
-"""Time-out for the start of workers on this machine."""
+"""Time-out for the start of all workers on this machine."""
 
 LOCAL = "local:"
 
 RETRIES = 1
-"""Number of retries of a batch whose worker died, for schedulers that aqmlab starts. Then its runs are
-executed one by one."""
+"""Number of times that a scheduler started by aqmlab retries a batch whose worker died. After these retries
+the batch's runs are executed one by one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """The description of a cluster by exactly one of `address`, `slurm` and `ssh`.
+    """The description of a cluster. Exactly one of `address`, `slurm` and `ssh` must be set.
 
     Raises `ClusterError` if the description is invalid.
     """
 
     address: str | None = None
-    """`tcp://HOST:PORT` of a scheduler (or `tls://`, with Dask's configuration), or `local:N` for N processes
-    on this machine."""
+    """Either the address `tcp://HOST:PORT` of a scheduler (or `tls://HOST:PORT`, with Dask's configuration),
+    or `local:N` for N processes on this machine."""
     slurm: bool = False
     """Whether to use Slurm jobs, with the configuration of dask-jobqueue."""
     ssh: Sequence[str] = ()
-    """Hosts; the scheduler runs on the first host."""
+    """Names of the hosts. The scheduler runs on the first host."""
     workers: int | None = None
-    """Number of processes: in total with Slurm; on each host with SSH, by default the number of cores of this
-    machine."""
+    """With Slurm, the total number of processes. With SSH, the number of processes on each host, by default
+    the number of cores of this machine."""
 
     def __post_init__(self) -> None:
         if [bool(self.address), self.slurm, bool(self.ssh)].count(True) != 1:
             raise ClusterError("use exactly one of --dask, --dask-slurm and --dask-ssh")
         if self.slurm and self.workers is None:
-            raise ClusterError("workers: Slurm needs a number of processes, such as --dask-workers 40")
+            raise ClusterError(
+                "workers: must be set for Slurm to a number of processes, such as --dask-workers 40"
+            )
         if self.address and self.workers is not None:
             raise ClusterError(f"workers: can only be set for Slurm and SSH (got the address {self.address})")
         if self.workers is not None and self.workers < 1:
@@ -78,11 +81,11 @@ class Request:
 
     @contextmanager
     def connect(self) -> Iterator[Dask]:
-        """A context with the executor for the cluster. Processes that were started for the cluster are
-        stopped at the end.
+        """Returns a context with the executor for the cluster. At the end of the context, processes that were
+        started for the cluster are stopped.
 
-        Raises `ClusterError` if the cluster cannot be reached or started, or if workers differ from this
-        process.
+        Raises `ClusterError` if the cluster cannot be reached or started, or if a worker has another version
+        or build of aqmlab or another version of Python than this process.
         """
         from aqmlab.campaign.dask_executor import Dask
 
@@ -102,13 +105,14 @@ class Request:
 def connect(
     address: str | None = None, *, slurm: bool = False, ssh: Sequence[str] = (), workers: int | None = None
 ) -> AbstractContextManager[Dask]:
-    """A context with an executor that runs tasks on a cluster; `Request` describes the arguments."""
+    """Returns a context with an executor that executes tasks on a cluster. `Request` describes the
+    arguments."""
     return Request(address=address, slurm=slurm, ssh=ssh, workers=workers).connect()
 
 
 @contextmanager
 def _client(cluster: Any) -> Iterator[Client]:
-    """A client for the address of a scheduler, or for a cluster that aqmlab started."""
+    """Returns a client for a scheduler's address, or for a cluster that aqmlab started."""
     from distributed import Client
 
     try:
@@ -126,7 +130,7 @@ def _client(cluster: Any) -> Iterator[Client]:
 
 @contextmanager
 def _local(count: int) -> Iterator[Client]:
-    """A scheduler in this process, and workers in other processes with one thread each."""
+    """Starts a scheduler in this process, and workers in other processes with one thread each."""
     import dask
     from distributed import LocalCluster
 
@@ -152,8 +156,8 @@ def _local(count: int) -> Iterator[Client]:
 
 @contextmanager
 def _worker_processes(address: str, count: int, folder: str) -> Iterator[None]:
-    """Starts worker processes with the command of Dask, so that user scripts need no `__main__` guard for
-    multiprocessing. The workers have a session of their own, so that only this process receives Ctrl-C."""
+    """Starts worker processes with Dask's command instead of `multiprocessing`, so that user scripts need no
+    `__main__` guard. The workers run in their own session, so that only this process receives Ctrl-C."""
     command = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--nworkers", str(count)]
     options = ["--nthreads", "1", "--no-dashboard", "--local-directory", folder, "--death-timeout", "10"]
     environment = os.environ | {"DASK_DISTRIBUTED__LOGGING__DISTRIBUTED": "critical"}
@@ -187,7 +191,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def _ssh(hosts: Sequence[str], workers: int) -> Iterator[Client]:
-    """A scheduler on the first host, workers on all."""
+    """Starts a scheduler on the first host, and workers on all hosts."""
     import dask
     from distributed import SSHCluster
 
@@ -211,7 +215,7 @@ def _ssh(hosts: Sequence[str], workers: int) -> Iterator[Client]:
 
 @contextmanager
 def _slurm(workers: int) -> Iterator[Client]:
-    """A scheduler in this process, and workers in Slurm jobs."""
+    """Starts a scheduler in this process, and workers in Slurm jobs."""
     import dask
     from dask_jobqueue.slurm import SLURMCluster
 

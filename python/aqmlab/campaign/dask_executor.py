@@ -1,13 +1,14 @@
-"""The executor of a campaign on a Dask cluster, which can consist of many machines.
+"""The executor that runs a campaign on a Dask cluster, which can consist of many machines.
 
-A batch of runs is sent to a worker, with each scenario once. The worker returns records and tables, and only
-this process writes to the store. The target duration of a batch is `BATCH_S`: the first batches are single
-runs, and the observed times determine the size of later batches. Only a few batches per worker thread are
-active at once, which limits the memory of the scheduler and of this process for any number of runs.
+Runs are sent to a worker in batches. A batch contains each of its scenarios only once. The worker returns
+records and tables, and only this process writes to the store. The target duration of a batch is `BATCH_S`:
+each of the first batches contains one run, and the measured durations of runs determine the size of later
+batches. Only a few batches per worker thread are active at a time, which limits the memory of the scheduler
+and of this process for any number of runs.
 
-If a worker dies, its batch is retried on another worker. If that worker also dies, the runs of the batch are
-executed one by one after all other runs, each alone on its worker, which identifies the run that kills
-workers. A run that has killed `DEATHS` workers counts as crashed.
+If a worker dies, its batch is retried on another worker. If the other worker also dies, the batch's runs are
+executed after all other runs, one by one, and each alone on its worker. This procedure identifies the run
+that kills workers. A run that has killed `DEATHS` workers counts as crashed.
 """
 
 from __future__ import annotations
@@ -44,21 +45,22 @@ AHEAD = 2
 """Maximum number of active batches per worker thread."""
 
 DEATHS = 3
-"""Number of killed workers after which a run counts as crashed."""
+"""A run that has killed this number of workers counts as crashed."""
 
 WORKERS_EVERY_S = 0.5
-"""Interval between queries for the list of workers."""
+"""Interval between queries of the list of workers."""
 
 ALONE_S = 5.0
-"""Time without workers after which a message is printed."""
+"""If the cluster has no workers for this time, a message is printed."""
 
 FAREWELL_S = 1.0
-"""Time that Ctrl-C waits for runs that had already finished."""
+"""Maximum time after Ctrl-C to wait for the results of finished runs."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Dask:
-    """An executor on the workers of a Dask cluster, created by `dask_cluster.connect`."""
+    """An executor that runs tasks on the workers of a Dask cluster. `dask_cluster.connect` creates this
+    executor."""
 
     client: Client
 
@@ -92,7 +94,7 @@ class _Sent:
     tasks: Sequence[Task]
     future: Future
     alone_on: str | None = None
-    """The worker that executes a single suspected run; `None` for ordinary batches."""
+    """The worker that executes a single suspected run, or `None` for ordinary batches."""
     deaths: int = 0
     """Number of workers that the suspected run has killed."""
 
@@ -115,13 +117,13 @@ class _Work:
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
     sent: dict[int, _Sent] = field(default_factory=dict)
     again: deque[Task] = field(default_factory=deque)
-    """Runs that were returned without being executed."""
+    """Runs that a worker returned without executing them."""
     suspects: deque[_Suspect] = field(default_factory=deque)
     arrived: SimpleQueue[tuple[int, Any]] = field(default_factory=SimpleQueue)
     workers: dict[str, int] = field(default_factory=dict)
-    """Number of threads by address of the worker."""
+    """Number of threads of each worker, by the worker's address."""
     looked: threading.Event = field(default_factory=threading.Event)
-    """Set when the list of workers is known."""
+    """Whether the list of workers is known."""
     ended: threading.Event = field(default_factory=threading.Event)
     run_s: float | None = None
     """Estimated duration of a run, from recent batches."""
@@ -148,7 +150,7 @@ class _Work:
                 print("aqmlab: the cluster has no workers; waiting", file=sys.stderr)
 
     def _send(self, more: bool, look: Callable[[], None]) -> bool:
-        """Sends batches up to the limit of active batches. Returns whether further runs may follow."""
+        """Sends batches up to the limit of active batches. Returns whether there may be more runs to send."""
         room = AHEAD * sum(self.workers.values())
         while len(self.sent) < room:
             look()
@@ -166,7 +168,8 @@ class _Work:
         return more
 
     def _send_suspects(self) -> None:
-        """Sends one suspected run to each worker without one; all other runs are finished."""
+        """Sends one suspected run to each worker that is not executing a suspected run. All other runs are
+        already finished."""
         busy = {one.alone_on for one in self.sent.values()}
         for worker in self.workers:
             if worker not in busy and self.suspects:
@@ -188,7 +191,7 @@ class _Work:
         self._in_loop(self._fetch(self.number, future))
 
     def _packed(self, batch: Sequence[Task]) -> bytes:
-        """The runs of a batch in serialised form, with each scenario and each list of measures once."""
+        """Serialises the runs of a batch. Each scenario and each list of measures is contained only once."""
         import cloudpickle
 
         scenarios: dict[str, bytes] = {}
@@ -200,7 +203,7 @@ class _Work:
                 scenarios[digest] = cloudpickle.dumps(task.scenario)
             if of not in lists:
                 if of not in self.measures:
-                    # Keeps a reference to the list, so that its id is not reused.
+                    # A reference to the list is kept, so that the list's id is not reused.
                     self.measures[of] = task.measures, cloudpickle.dumps(task.measures)
                 lists[of] = self.measures[of][1]
             runs.append((digest, task.seed, of))
@@ -211,7 +214,7 @@ class _Work:
     # Results
 
     def _take(self, seconds: float, shown: Bar | None = None) -> None:
-        """Processes all results that have arrived, after waiting at most `seconds` for the first one."""
+        """Processes all results that have arrived, after waiting at most `seconds` for the first result."""
         try:
             number, outcome = self.arrived.get(timeout=seconds)
             while True:
@@ -266,8 +269,8 @@ class _Work:
             shown.advance(1, int(failed))
 
     def _suspect(self, sent: _Sent, shown: Bar | None, *, deaths: int) -> None:
-        """Handles the death of the batch's worker. A run that was alone on its worker is the cause; otherwise
-        all runs of the batch become suspects."""
+        """Handles the death of the worker that executed the batch. If the batch is a single suspected run,
+        this run is the cause. Otherwise all runs of the batch become suspected runs."""
         for task in sent.tasks:
             before = sent.deaths + deaths if sent.alone_on else 0
             if before < DEATHS:
@@ -278,7 +281,8 @@ class _Work:
             self._report(task, crashed(task, problem), shown)
 
     def _notice_deaths(self) -> None:
-        """Detects dead workers of suspected runs, which would otherwise wait for their worker forever."""
+        """Detects that the worker of a suspected run has died, because the run would otherwise wait for its
+        worker forever."""
         for number, sent in list(self.sent.items()):
             if sent.alone_on and sent.alone_on not in self.workers:
                 del self.sent[number]
@@ -286,7 +290,8 @@ class _Work:
                 self._suspect(sent, None, deaths=1)
 
     def _retire(self, others: dict[str, str]) -> None:
-        """Removes workers that must not execute runs, with a message; the other workers continue."""
+        """Removes workers that must not execute runs, and prints a message for each of them. The other
+        workers continue."""
         for worker, reason in others.items():
             print(f"aqmlab: {worker}: {reason}; the worker was removed", file=sys.stderr)
             self.workers.pop(worker, None)
@@ -307,13 +312,13 @@ class _Work:
             self._in_loop(self._stop_workers()).result(timeout=FAREWELL_S)
 
     def take_finished(self, seconds: float) -> None:
-        """Processes the finished runs, and those that arrive within `seconds`."""
+        """Processes finished runs, and runs whose results arrive within `seconds`."""
         until = time.monotonic() + seconds
         while self.sent and (left := until - time.monotonic()) > 0 and self.client.status == "running":
             self._take(min(left, LOOK_S))
 
     def end(self) -> None:
-        """Removes all batches of this call from the scheduler."""
+        """Removes all batches of this call of `Dask.each` from the scheduler."""
         self.ended.set()
         if self.sent and self.client.status == "running":
             self.stop()
@@ -345,7 +350,7 @@ class _Work:
 
 
 MOST_LISTS = 64
-"""Maximum number of lists of measures whose serialised form is cached."""
+"""Maximum number of lists of measures whose serialised forms are cached."""
 
 
 def _error_text(error: BaseException) -> str:

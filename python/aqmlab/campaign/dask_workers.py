@@ -1,4 +1,5 @@
-"""The compatibility of Dask workers: a worker must have the same aqmlab as the campaign's process."""
+"""Checks that Dask workers are compatible: a worker must have the same version and build of aqmlab as the
+campaign's process."""
 
 from __future__ import annotations
 
@@ -15,24 +16,25 @@ if TYPE_CHECKING:
 
 
 class ClusterError(ValueError):
-    """A cluster that cannot execute the runs, with its address, the reason and a remedy."""
+    """An error that says why a cluster cannot execute the runs. The message contains the cluster's address,
+    the reason and a remedy."""
 
 
 class Identity(NamedTuple):
-    """The properties that must be equal in all processes of a campaign."""
+    """The properties that must be the same in all processes of a campaign."""
 
     version: str
     results_version: int
     python: str
-    """Python's minor version; pickled functions need equal versions."""
+    """Python's version, such as `3.11`. A pickled function can only be loaded by the same version."""
     machine: str
     core: str
-    """Digest of the compiled core, which is compared between machines of the same type."""
+    """Digest of the compiled core. Digests are only compared between machines of the same type."""
 
 
 @cache
 def identity() -> Identity:
-    """The identity of this process."""
+    """Returns the identity of this process."""
     with open(_core.__file__, "rb") as file:
         core = hashlib.file_digest(file, "blake2b").hexdigest()[:16]
     return Identity(
@@ -45,12 +47,13 @@ def identity() -> Identity:
 
 
 def identity_tuple() -> tuple[Any, ...]:
-    """The identity of a worker as a plain tuple, for transmission."""
+    """Returns the identity of a worker as a plain tuple, which can be transmitted."""
     return tuple(identity())
 
 
 def incompatibility(ours: Identity, theirs: Identity) -> str:
-    """The reason why a worker must not execute runs, with a remedy; empty if the worker is compatible."""
+    """Returns the reason why a worker must not execute runs, with a remedy; an empty string if the worker is
+    compatible."""
     install = f"run there: pip install 'aqmlab[cluster]=={ours.version}'"
     if theirs.version != ours.version:
         return f"has aqmlab {theirs.version}, but this machine has {ours.version}; {install}"
@@ -62,15 +65,16 @@ def incompatibility(ours: Identity, theirs: Identity) -> str:
     if theirs.results_version != ours.results_version:
         return (
             f"has the results version {theirs.results_version}, but this machine has "
-            f"{ours.results_version}; install the same wheel on both"
+            f"{ours.results_version}; install the same wheel on both machines"
         )
     if theirs.machine == ours.machine and theirs.core != ours.core:
-        return f"has another build of aqmlab {theirs.version}; install the same wheel on both"
+        return f"has another build of aqmlab {theirs.version}; install the same wheel on both machines"
     return ""
 
 
 def unlike(client: Client) -> dict[str, str]:
-    """The incompatible workers by address, with the reasons, including workers without aqmlab."""
+    """Returns the reasons why workers are incompatible, by worker address. Workers without aqmlab are
+    included."""
     ours = identity()
     installed = client.get_versions(packages=["aqmlab"])["workers"]
     found: dict[str, str] = {}
@@ -97,4 +101,4 @@ def check(client: Client) -> None:
     found = unlike(client)
     if found:
         lines = "".join(f"\n  {worker}: {reason}" for worker, reason in found.items())
-        raise ClusterError(f"these workers differ from this process, and cannot execute its runs:{lines}")
+        raise ClusterError(f"these workers differ from this process and cannot execute its runs:{lines}")

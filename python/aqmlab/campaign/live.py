@@ -1,4 +1,4 @@
-"""Live runs in campaigns: many run in parallel, and invalid runs are repeated."""
+"""Live runs in campaigns. Many live runs are executed in parallel, and invalid runs are repeated."""
 
 from __future__ import annotations
 
@@ -16,28 +16,29 @@ ATTEMPTS = 4
 """Maximum number of attempts to get a valid run."""
 
 AT_ONCE_ON_A_CORE = 16
-"""Number of parallel live runs per core, for slow links. On 2 busy cores all of 48 runs at 140 kbit/s were
-valid."""
+"""Number of parallel live runs per core, for slow links. In a test on 2 busy cores, all of 48 runs at 140
+kbit/s were valid."""
 
 APART_S = 0.25
-"""Minimum interval between the starts of live runs, because the creation of hosts can delay the routers of
-other runs. Of 32 runs that started together, 5 were not valid."""
+"""Minimum interval between the starts of live runs. The interval is needed because creating the hosts of a
+run can delay the routers of other runs. In a test with 32 runs that started together, 5 runs were not
+valid."""
 
 
 class NotValidError(RuntimeError):
-    """No attempt at a live run was valid."""
+    """An error that says that every attempt at a live run was invalid."""
 
 
 class ValidRuns:
-    """A scenario that is run live. An invalid run is not a result; it is repeated, with at most `ATTEMPTS`
-    runs in total."""
+    """A scenario that is run live. An invalid run is not a result, so it is repeated. The maximum number of
+    runs is `ATTEMPTS`."""
 
     def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario
 
     @property
     def digest(self) -> str:
-        """The digest of the scenario, with the kernel's release."""
+        """The digest of the scenario combined with the release of the kernel."""
         return f"live-{platform.release()}-{self._scenario.digest}"
 
     @property
@@ -46,18 +47,19 @@ class ValidRuns:
         return self._scenario.effective
 
     def check(self) -> None:
-        """Raises `ValueError`, which names the scenario and the field, if the scenario cannot be run live."""
+        """Raises `ValueError` if the scenario cannot be run live. The message contains the scenario's name
+        and the field."""
         try:
             live.check(self._scenario, nearest_tcp=True)
         except ValueError as error:
             raise ValueError(f"{self._scenario.name} cannot be run live: {error}") from None
 
     def run(self, seed: int | None = None, *, watch: _core.Watch | None = None) -> Run:
-        """Executes a valid run, with the nearest TCP that the kernel supports, until its transfers are
-        complete.
+        """Runs the scenario live until its transfers are complete, and repeats the run until it is valid. The
+        run uses the TCP supported by the kernel that is nearest to the scenario's TCP.
 
-        `live.repeated` of its manifest lists for each earlier attempt the reasons why it was not valid.
-        Raises `NotValidError` if no attempt is valid.
+        In the run's manifest, `live.repeated` lists the reasons why each earlier attempt was invalid. Raises
+        `NotValidError` if every attempt is invalid.
         """
         repeated: list[list[str]] = []
         while len(repeated) < ATTEMPTS:
@@ -67,18 +69,19 @@ class ValidRuns:
                 return run
             repeated.append(run.manifest["live"]["objections"])
         raise NotValidError(
-            f"none of {ATTEMPTS} live runs was valid; reasons in the last: {'; '.join(repeated[-1])}"
+            f"all {ATTEMPTS} live runs were invalid; reasons for the last run: {'; '.join(repeated[-1])}"
         )
 
 
 def at_once() -> int:
-    """The number of parallel live runs with slow links on this machine."""
+    """Returns the number of live runs with slow links that this machine executes in parallel."""
     return AT_ONCE_ON_A_CORE * (os.cpu_count() or 1)
 
 
 def need(scenarios: Iterable[object] = ()) -> None:
-    """Raises `NotLive`, with the reason, if live runs are impossible on this machine, and `ValueError`, with
-    a line for each error, if one of these scenarios (`ValidRuns`) cannot be run live."""
+    """Checks that these scenarios (`ValidRuns`) can be run live. Raises `NotLive`, with the reason, if live
+    runs are impossible on this machine. Raises `ValueError`, with a line for each error, if a scenario cannot
+    be run live."""
     granted = live.privileges()
     reasons = [f"{name}: {granted[name]}" for name in ("namespaces", "tun") if granted[name]]
     if reasons:
@@ -91,8 +94,8 @@ def need(scenarios: Iterable[object] = ()) -> None:
 
 
 def facts(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """The stored facts about a live run from its manifest: the scenario, the kernel, and the quality of the
-    run."""
+    """Returns the information that is stored about a live run: the scenario, the kernel and the quality of
+    the run, as recorded in its manifest."""
     found = manifest["live"]
     shortfalls = [one for of_workload in found["tcp_shortfalls"].values() for one in of_workload]
     return {
@@ -107,7 +110,7 @@ def facts(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def merged_facts(runs: Iterable[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """The merged facts about all live runs of a study; `None` if the study has no live runs."""
+    """Returns merged information about all live runs of a study, or `None` if the study has no live runs."""
     found = list(runs)
     if not found:
         return None

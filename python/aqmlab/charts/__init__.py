@@ -1,1 +1,1 @@
-"""Charts: tables with instructions for drawing, which are saved as pictures."""
+"""Charts, which are tables with instructions for drawing. A chart is saved as pictures."""

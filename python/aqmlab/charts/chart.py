@@ -1,8 +1,8 @@
-"""The class `Chart` with eight kinds of charts, and their drawing.
+"""The class `Chart`, and the functions that draw its eight kinds of charts.
 
-A `Chart` is a small table with instructions for drawing. Saved charts consist of pictures (SVG, PNG, PDF) and
-a CSV file of exactly the drawn data; equal tables produce equal bytes. `aqmlab.charts.style` defines colours,
-type and sizes.
+A `Chart` is a small table with instructions for drawing. A saved chart consists of pictures (SVG, PNG, PDF)
+and a CSV file that contains exactly the drawn data. Equal tables produce byte-identical files.
+`aqmlab.charts.style` defines colours, fonts and sizes.
 """
 
 from __future__ import annotations
@@ -40,22 +40,23 @@ class Mark:
 
     colour: str
     shape: Literal["bar", "dot", "cross", "steps"]
-    """A bar extends from `y` to the column `end`; a dot or a cross is halfway between them; steps connect the
-    `y`."""
+    """A bar extends from `y` to the value in the column `end`. A dot or a cross is drawn halfway between the
+    two values. Steps connect the values of `y`."""
     width: float = 1.6
     layer: int = 3
-    """Marks in higher layers cover marks in lower layers."""
+    """Drawing layer. Marks in higher layers cover marks in lower layers."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Chart:
     """A table with instructions for drawing.
 
-    `x`, `y` and `by` name the columns to draw. The optional columns `low` and `high` are the ends of the
-    interval of `y`. For boxes `y` is the median, and the columns `least`, `q25`, `q75` and `most` are
-    required. For ellipses a column `part` contains `centre` in one row of each group and `contour` in the
-    other rows, in drawing order. `panel` names a column that splits the chart into panels: side by side, in
-    rows of three for many panels, or below each other with `beneath`.
+    `x`, `y` and `by` name the columns to draw. The optional columns `low` and `high` are the lower and upper
+    ends of the interval around `y`. For boxes, `y` is the median, and the columns `least`, `q25`, `q75` and
+    `most` are required. For ellipses, the column `part` contains `centre` in one row of each group and
+    `contour` in the other rows, which are in drawing order. `panel` names a column that splits the chart into
+    panels. Panels are placed side by side, or in rows of three if there are many; with `beneath`, they are
+    placed below each other.
     """
 
     kind: Kind
@@ -67,26 +68,27 @@ class Chart:
     y_label: str
     panel: str | None = None
     beside: Mapping[str, str] = field(default_factory=dict)
-    """Groups from other measurements, with the name whose colour each uses. They are drawn as hollow marks
-    without a line (in lines) or hollow boxes (in boxes)."""
+    """Groups from other measurements. The value is the name whose colour the group uses. These groups are
+    drawn as hollow marks without a line (in line charts) or as hollow boxes (in box charts)."""
     overlaid: bool = False
-    """For bars: one position for each x, coloured by group, instead of a position for each group."""
+    """For bars: whether each x has one position, where bars are coloured by group, instead of one position
+    per group."""
     log_x: bool = False
     log_y: bool = False
     x_limits: tuple[float, float] | None = None
     y_limits: tuple[float, float] | None = None
     panel_x_limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    """Limits of x for single panels, in index of `x_limits`."""
+    """Limits of x for individual panels, which replace `x_limits`."""
     guides: Mapping[str, float] = field(default_factory=dict)
     """Labelled vertical lines at values of x, such as the initial time-out."""
     panel_guides: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """Labelled vertical lines for single panels."""
+    """Labelled vertical lines for individual panels."""
     levels: Mapping[str, float] = field(default_factory=dict)
     """Labelled horizontal lines at values of y, such as a published value."""
     marks: Mapping[str, Mark] = field(default_factory=dict)
     """For marks: the style of each group, in the order of the legend."""
     beneath: Mapping[str, str] = field(default_factory=dict)
-    """For panels below each other, which share the x axis: the label of each panel's y axis, in index of
+    """For panels below each other, which share the x axis: the label of each panel's y axis, which replaces
     `y_label`."""
 
     def __post_init__(self) -> None:
@@ -107,7 +109,8 @@ def check_kind(kind: str) -> None:
 
 def with_numbers(table: pl.DataFrame, column: str) -> tuple[pl.DataFrame, str]:
     """Converts a column of labels to numbers if the labels are quantities such as `10Mbps`. Returns the table
-    and the unit of the numbers, or the unchanged table and an empty text."""
+    and the unit of the numbers. If the labels are not quantities, returns the unchanged table and an empty
+    string."""
     found = quantities.numbers_of(table[column].to_list())
     if found is None:
         return table, ""
@@ -124,8 +127,8 @@ def save(
     look: Look = AS_ON_A_PAGE,
 ) -> dict[str, Path]:
     """Writes the chart to `folder` in each format in `pictures` (`svg`, `png`, `pdf`) as `name.FORMAT`, and
-    its data as `name.csv`. Returns the files by format. SVG and PDF contain text as text. Raises
-    `ValueError`, and writes nothing, for an unknown format or font."""
+    its data as `name.csv`. Returns the files by format. Text in SVG and PDF files is stored as text, not as
+    outlines. For an unknown format or font, raises `ValueError` and writes nothing."""
     check_pictures("pictures", pictures)
     folder.mkdir(parents=True, exist_ok=True)
     paths = {ending: folder / f"{name}.{ending}" for ending in (*pictures, "csv")}
@@ -136,7 +139,7 @@ def save(
 
 
 def drawn(chart: Chart, pictures: Collection[str], look: Look = AS_ON_A_PAGE) -> dict[str, bytes]:
-    """The contents of the files of a chart, by format."""
+    """Returns the contents of a chart's files, by format."""
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.backends.backend_pdf import FigureCanvasPdf
@@ -145,7 +148,7 @@ def drawn(chart: Chart, pictures: Collection[str], look: Look = AS_ON_A_PAGE) ->
     found = {}
     with mpl.rc_context(look.settings(natural_width(chart))):  # type: ignore[arg-type]
         figure = draw(chart, look)
-        # `Figure.savefig` would draw everything twice, because it computes the layout separately.
+        # `Figure.savefig` would draw the figure twice, because it computes the layout in a separate pass.
         for ending in (one for one in ENDINGS if one in pictures):
             picture = io.BytesIO()
             canvas: Any
@@ -161,18 +164,18 @@ def drawn(chart: Chart, pictures: Collection[str], look: Look = AS_ON_A_PAGE) ->
                 canvas.print_png(picture, metadata={"Software": "aqmlab"})
             figure.set_layout_engine(
                 "none"
-            )  # Keeps the layout, because a second layout takes longer than the drawing.
+            )  # The computed layout is kept, because computing the layout again takes longer than drawing.
             found[ending] = picture.getvalue()
     return found
 
 
 def save_all(charts: Mapping[str, Chart], folder: Path) -> list[Path]:
-    """Writes each chart with `save` under its name; returns the files."""
+    """Writes each chart with `save`, under the chart's name, and returns the files."""
     return [path for name, chart in charts.items() for path in save(chart, folder, name).values()]
 
 
 def natural_width(chart: Chart) -> float:
-    """The default width of a chart in inches."""
+    """Returns the default width of a chart in inches."""
     columns = _columns(chart, len(_panels(chart)))
     wide = bool(chart.beneath) or chart.kind == "marks"
     return 3.4 * columns if columns > 1 else 7.6 if wide else 5.8
@@ -183,12 +186,12 @@ def _panels(chart: Chart) -> list[Any]:
 
 
 def _columns(chart: Chart, panels: int) -> int:
-    """The number of panels side by side."""
+    """Returns the number of panels that are side by side."""
     return 1 if chart.beneath else panels if panels <= MOST_IN_A_ROW else 3
 
 
 def draw(chart: Chart, look: Look = AS_ON_A_PAGE) -> Figure:
-    """Draws the chart as a figure with the current style."""
+    """Draws the chart as a matplotlib figure with the current style."""
     from matplotlib.figure import Figure
 
     panels = _panels(chart)
@@ -197,7 +200,8 @@ def draw(chart: Chart, look: Look = AS_ON_A_PAGE) -> Figure:
     lines = -(-len(panels) // columns)
     natural = natural_width(chart)
     width = look.width_in or natural
-    # The height of a narrower chart shrinks less than its width, because its text shrinks less.
+    # If a chart is narrowed, its height shrinks less than its width, because its text shrinks less than its
+    # width.
     height = (3.8 if lines == 1 else (2.2 if is_column else 2.8) * lines) * (width / natural) ** 0.75
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.subplots(lines, columns, sharex=is_column, sharey=not is_column, squeeze=False).ravel()
@@ -222,11 +226,12 @@ def draw(chart: Chart, look: Look = AS_ON_A_PAGE) -> Figure:
         elif panel is not None:
             axis.set_title(str(panel))
     shown: dict[str, Any] = {}
-    for axis in axes:  # A group may be missing in a panel.
+    for axis in axes:  # A panel may have no data for a group.
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
             shown.setdefault(label, handle)
     labels = [name for name in chart.marks if name in shown] or list(shown)
-    if chart.by in (chart.panel, chart.x):  # The titles, or the labels of the bars, name the groups.
+    # The panel titles or the labels of the bars already name the groups.
+    if chart.by in (chart.panel, chart.x):
         return figure
     in_a_row = 5 if width > 7 and chart.kind == "marks" else max(2, min(4, int(width / 1.2)))
     columns = len(labels) if len(labels) <= in_a_row else min(3, in_a_row)
@@ -242,7 +247,8 @@ def _lines(axis: Axes, chart: Chart, table: pl.DataFrame, groups: list[Any]) -> 
     here = [group for group in groups if group in table[chart.by]]
     tints = colours(map(str, groups))
     for number, group in enumerate(groups):
-        # Lines in panels of their own share a style, because the titles identify them.
+        # If each line has its own panel, all lines have the same style, because the titles identify the
+        # lines.
         index = 0 if chart.panel == chart.by else number
         rows = _along_x(chart, table.filter(pl.col(chart.by) == group).drop_nulls(chart.y))
         if chart.log_y:
@@ -256,7 +262,7 @@ def _lines(axis: Axes, chart: Chart, table: pl.DataFrame, groups: list[Any]) -> 
             continue
         tint = tints[str(groups[index])]
         marked = chart.kind == "line"
-        # A wider line of a queue remains visible below other lines at the same position.
+        # A queue's wider line remains visible below other lines that it coincides with.
         crossed = not marked and any(str(other) not in COLOURS for other in groups)
         axis.plot(
             x,
@@ -272,7 +278,8 @@ def _lines(axis: Axes, chart: Chart, table: pl.DataFrame, groups: list[Any]) -> 
 
 
 def _along_x(chart: Chart, rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows from left to right: numbers in ascending order, texts in the order of the table."""
+    """Returns the rows from left to right. Numbers are in ascending order; strings are in the order of the
+    table."""
     if rows.schema[chart.x].is_numeric():
         return rows.sort(chart.x)
     categories = chart.table[chart.x].unique(maintain_order=True)
@@ -298,11 +305,12 @@ def _mark(axis: Axes, chart: Chart, rows: pl.DataFrame, style: tuple[str, str]) 
 
 
 def _dash(group: str, index: int, *, marked: bool) -> Any:
-    """The dashes of a line. Queues differ by colour only; other groups, and lines with marks, also by
-    dashes."""
+    """Returns the dashes of a line. Lines of queues differ only by colour. Lines of other groups, and lines
+    with marks, also differ by dashes."""
     if group == "uncongested":
         return (0, (4, 2))
-    if group.endswith("+ECN"):  # Coincides with the curve without ECN where marking has no effect.
+    # Where marking has no effect, this curve coincides with the curve without ECN.
+    if group.endswith("+ECN"):
         return _DASHES[1]
     return "-" if group in COLOURS and not marked else _DASHES[index % len(_DASHES)]
 
@@ -322,8 +330,8 @@ def _interval(axis: Axes, chart: Chart, rows: pl.DataFrame, tint: str) -> None:
 
 
 def _positions(chart: Chart, rows: pl.DataFrame, shift: float) -> list[float]:
-    """The horizontal positions of the rows of a group: one position for each x, shifted for groups side by
-    side."""
+    """Returns the horizontal positions of a group's rows. Each x has a position, which is shifted if groups
+    are drawn side by side."""
     categories = chart.table[chart.x].unique(maintain_order=True).to_list()
     return [categories.index(value) + shift for value in rows[chart.x].to_list()]
 
@@ -427,7 +435,7 @@ def _marks(axis: Axes, chart: Chart, table: pl.DataFrame) -> None:
         elif mark.shape == "bar":
             axis.vlines(x, low, high, linewidth=mark.width, capstyle="butt", **look)
         if mark.shape in ("bar", "dot"):
-            # The dot keeps short bars visible; the bar of a SYN has no length.
+            # The dot keeps short bars visible. For example, the bar of a SYN has no length.
             name = group if mark.shape == "dot" else None
             axis.plot(
                 x, (low + high) / 2, "o", markersize=mark.width, markeredgewidth=0, **(look | {"label": name})
@@ -438,7 +446,7 @@ def _marks(axis: Axes, chart: Chart, table: pl.DataFrame) -> None:
 
 
 def _decades(axis: Axis, low: float, high: float) -> None:
-    """Sets the tick labels of a logarithmic axis, with fewer labels for a wide range."""
+    """Sets the tick labels of a logarithmic axis. An axis with a wide range has fewer labels."""
     from matplotlib.ticker import LogLocator, NullFormatter
 
     axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 2000 * low else (1.0,)))

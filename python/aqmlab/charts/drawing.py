@@ -1,4 +1,4 @@
-"""Drawing of many charts in several processes, because matplotlib draws in only one thread of a process at a
+"""Draws many charts in several processes, because matplotlib draws in only one thread of a process at a
 time."""
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from aqmlab.charts.chart import Chart, save
 from aqmlab.charts.style import AS_ON_A_PAGE, Look
 
 LEAST_CHARTS = 4
-"""Number of charts for each further process. The start of a process takes as long as drawing one or two
-charts."""
+"""Number of charts for which one additional process is started. Starting a process takes as long as drawing
+one or two charts."""
 
 _BEGIN = (
     "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); "
@@ -34,7 +34,7 @@ Saved: TypeAlias = dict[str, Path] | str
 
 @dataclass(frozen=True)
 class Order:
-    """A chart with the folder, the name and the formats of its files."""
+    """A chart, with the folder, the name and the formats of the files to save."""
 
     chart: Chart
     folder: Path
@@ -46,7 +46,7 @@ class Order:
         """Draws and saves the chart."""
         try:
             return save(self.chart, self.folder, self.name, pictures=self.pictures, look=self.look)
-        except Exception as problem:  # An error in one chart must not prevent the others.
+        except Exception as problem:  # An error in one chart must not prevent the drawing of other charts.
             return f"{type(problem).__name__}: {problem}"
 
 
@@ -85,7 +85,7 @@ def save_each(orders: Sequence[Order], *, jobs: int | None = None) -> list[Saved
 
 
 class _Worker:
-    """A further process that draws charts."""
+    """An additional process that draws charts."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -114,11 +114,12 @@ class _Worker:
 
 
 def serve() -> None:
-    """Draws the charts that arrive on standard input until its end. Ignores Ctrl-C, which the parent process
-    handles."""
+    """Draws the charts that arrive on standard input until the end of the input. Ctrl-C is ignored here,
+    because the parent process handles Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # Other output must not be mixed with the answers.
+    # Other output must not be mixed with the replies on standard output.
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     while True:
         try:
             order: Order = pickle.load(sys.stdin.buffer)

@@ -1,4 +1,4 @@
-"""The layout of a chart: the choice of axes for the horizontal axis, for the curves and for the panels."""
+"""Selects which axes of a sweep become the horizontal axis, the curves and the panels of a chart."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ def layout(
     by: Sequence[str] | None = None,
     panel: Sequence[str] | None = None,
 ) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
-    """The axis `x`, the axes of curves and the axes of panels, for points with these values of each axis.
+    """Returns the axis `x`, the axes for curves and the axes for panels. `points` contain these values for
+    each axis.
 
-    By default `x` is the first numeric axis, or otherwise the first axis; `by` and `panel` are the next axes.
-    Raises `ValueError` if an axis remains.
+    By default `x` is the first numeric axis, or the first axis if no axis is numeric. `by` and `panel` are
+    the next axes. Raises `ValueError` if an axis remains.
     """
     lines, panels = tuple(by or ()), tuple(panel or ())
     free = [axis for axis in values if axis not in (*lines, *panels)]

@@ -1,4 +1,4 @@
-"""The style of charts: colours, type, and the size of pictures."""
+"""The style of charts: colours, fonts and picture sizes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ ENDINGS = ("svg", "png", "pdf")
 """Formats of pictures."""
 
 BLUE, VERMILION = "#0072B2", "#D55E00"
-"""Two colours of the set of Okabe and Ito, which are also used for marks without a name in `COLOURS`."""
+"""Two colours of the Okabe-Ito colour set. These colours are also used for marks without a name in
+`COLOURS`."""
 
 COLOURS: Mapping[str, str] = {
     "drop-tail": BLUE,
@@ -53,8 +54,9 @@ COLOURS: Mapping[str, str] = {
     "simulated": "#E69F00",
     "recorded": "#444444",
 }
-"""Colours of queues and of origins of runs, equal in all figures. The first eight are from the colour-blind
-safe set of Okabe and Ito, or similar to it. Other names get a colour of `_SPARE`."""
+"""Colours of queues and of origins of runs, which are the same in all figures. The first eight colours are
+taken from the colour-blind-safe Okabe-Ito set or resemble its colours. Names that are not in this table get a
+colour of `_SPARE`."""
 
 _SPARE = (
     *("#CC79A7", "#56B4E9", "#E69F00", "#8C6BB1", "#000000", "#B8860B", "#17807E", "#A50F15"),
@@ -62,7 +64,7 @@ _SPARE = (
 )
 
 SMALLEST_TYPE = 7.5
-"""Type size in points in the narrowest pictures, which is still legible in a column of a journal."""
+"""Type size in points in the narrowest pictures. Text of this size is still legible in a journal column."""
 
 _TYPE = 10.0
 """Type size in points in a picture of natural width."""
@@ -104,10 +106,11 @@ _SIZES: Mapping[str, float] = {
 """Text sizes relative to the type size."""
 
 _INCHES = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / 72.27}
-"""Units of a width. A point is TeX's point, in which journals state the width of a column."""
+"""Units of a width. `pt` is TeX's point, because journals state their column widths in TeX points."""
 
 WIDTHS = (1.0, 40.0)
-"""Minimum and maximum width in inches; a narrower picture is illegible, a wider one is a poster."""
+"""Minimum and maximum width in inches. A narrower picture would be illegible; a wider picture would be a
+poster."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,14 +122,14 @@ class Look:
 
     @staticmethod
     def parsed(width: str | None, font: str | None) -> Look:
-        """The look for a width such as `3.5in`, `88mm` or `252pt`, and a font that matplotlib finds. Raises
-        `ValueError` for an invalid width or an unknown font."""
+        """Creates the look for a width, such as `3.5in`, `88mm` or `252pt`, and a font that is installed.
+        Raises `ValueError` for an invalid width or a font that matplotlib does not find."""
         if font is not None:
             _check_font(font)
         return Look(width_in=None if width is None else inches(width), font=font)
 
     def settings(self, natural_width: float) -> dict[str, Any]:
-        """The style as settings of matplotlib, for a chart with this natural width in inches."""
+        """Returns the style as matplotlib settings, for a chart with this natural width in inches."""
         share = min(1.0, (self.width_in or natural_width) / natural_width)
         size = max(SMALLEST_TYPE, _TYPE * share)
         sizes = {name: size * of_type for name, of_type in _SIZES.items()}
@@ -145,12 +148,12 @@ def inches(text: str) -> float:
         raise ValueError(f"--width: must be a number with in, cm, mm or pt, such as 3.5in (got {text})")
     width = float(found[1]) * _INCHES[found[2]]
     if not least <= width <= most:
-        raise ValueError(f"--width: must be {least:g}in to {most:g}in (got {text})")
+        raise ValueError(f"--width: must be from {least:g}in to {most:g}in (got {text})")
     return width
 
 
 def check_pictures(name: str, pictures: Collection[str]) -> None:
-    """Raises `ValueError`, with the name of the argument, for unknown formats of pictures."""
+    """Raises `ValueError` for unknown picture formats. The message contains the argument's name."""
     if isinstance(pictures, str):
         raise ValueError(f'{name}: must be a list (got {pictures!r}): write ["{pictures}"]')
     for ending in pictures:
@@ -159,14 +162,14 @@ def check_pictures(name: str, pictures: Collection[str]) -> None:
 
 
 def shown_of(pictures: Collection[str]) -> str:
-    """The format to show to the user, among several formats of a chart."""
+    """Returns the format to show to the user if a chart was saved in several formats."""
     return next(one for one in ("png", "pdf", "svg") if one in pictures)
 
 
 def colours(names: Iterable[str]) -> dict[str, str]:
-    """The colour of each group of a chart. Names in `COLOURS` have fixed colours. The colour of another name
-    depends on the name, so that it is equal in all charts, unless an earlier group already has this
-    colour."""
+    """Returns the colour of each group of a chart. Names in `COLOURS` have fixed colours. The colour of any
+    other name is derived from the name, so that the name has the same colour in all charts, unless an earlier
+    group already uses this colour."""
     groups = list(dict.fromkeys(names))
     found = {name: COLOURS[name] for name in groups if name in COLOURS}
     for name in groups:

@@ -1,4 +1,4 @@
-"""The command line, with a file for each command and a file for its output."""
+"""The command line. Each command has a file, and most commands have a second file that prints the output."""
 
 from aqmlab.cli.app import main
 

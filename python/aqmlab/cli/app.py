@@ -1,5 +1,5 @@
-"""The command line: the application, its entry point, and the commands run, calibrate, flow-level, check,
-list and show."""
+"""The command-line application, its entry point, and the commands run, calibrate, flow-level, check, list and
+show."""
 
 import json
 import os
@@ -67,14 +67,14 @@ USAGE = 2
 INTERRUPTION = "aqmlab: interrupted"
 """Message on standard error after Ctrl-C."""
 
-Out = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Folder to write to.")]
+Out = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Folder for the output files.")]
 
 FAILURES: tuple[type[Exception], ...] = (PcapError, *live_cli.REFUSED)
 """Exceptions for operations that fail with valid input."""
 
 
 def main() -> None:
-    """Runs the command line. Invalid input produces one line on standard error and exit status 2."""
+    """Runs the command line. Invalid input causes an error message on standard error and exit status 2."""
     try:
         try:
             app(standalone_mode=True)
@@ -83,12 +83,13 @@ def main() -> None:
     except (ScenarioError, ScenarioFileError, LookupError, ValueError) as error:
         _fail(str(error.args[0]) if isinstance(error, LookupError) and error.args else str(error))
     except BrokenPipeError:
-        # The reader closed the pipe, for example `head`.
+        # The program that reads the pipe, for example `head`, has closed the pipe.
         sys.stderr.close()
         sys.exit(0)
     except OSError as error:
         if error.filename is None:
-            # The output is lost. Discard the buffer, so that Python does not write it again at exit.
+            # The output is lost. The buffer is discarded, so that Python does not try to write the buffer
+            # again at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         _fail(f"{error.filename or 'standard output'}: cannot be written: {error.strerror}")
     except FAILURES as error:
@@ -98,7 +99,7 @@ def main() -> None:
         print(INTERRUPTION, file=sys.stderr)
         sys.exit(INTERRUPTED)
     except SystemExit as ended:
-        # After Ctrl-C Typer exits with the right status, but prints no message.
+        # After Ctrl-C, Typer exits with the correct status but prints no message.
         if isinstance(getattr(ended.__context__, "__cause__", None), KeyboardInterrupt):
             print(INTERRUPTION, file=sys.stderr)
         raise
@@ -125,14 +126,15 @@ def run(
         bool, typer.Option("--watch", help="Show the queues in the terminal during the run.")
     ] = False,
     speed: Annotated[
-        float, typer.Option(min=0.001, help="With --watch: simulated seconds per second of real time.")
+        float,
+        typer.Option(min=0.001, help="With --watch: number of simulated seconds per second of real time."),
     ] = 1.0,
     pcap: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Write a pcapng file with the packets of the links in record.packets, by default of all "
-            "links with a queue.",
+            help="Pcapng file to write, with the packets of the links in record.packets, by default of "
+            "all links with a queue.",
         ),
     ] = None,
     qlog_folder: Annotated[
@@ -156,7 +158,7 @@ def run(
         typer.Option(
             "--tc-stats",
             help="Print the statistics of the queues at the end of the run as JSON, in the "
-            "format of `tc -s -j qdisc show`.",
+            "output format of `tc -s -j qdisc show`.",
         ),
     ] = False,
 ) -> None:
@@ -174,8 +176,7 @@ def run(
     for option in (option for option, given in packet_options.items() if given):
         if chosen.level != "packet":
             raise ValueError(
-                f"{option}: needs a scenario of the level packet (got {chosen.name} of the "
-                f"level {chosen.level})"
+                f"{option}: needs a packet-level scenario (got {chosen.name} of the level {chosen.level})"
             )
     if qlog_version is not None and qlog_folder is None:
         raise ValueError("--qlog-version: needs --qlog FOLDER")
@@ -217,7 +218,7 @@ def run(
 def calibrate_(
     scenario: ScenarioFile,
     load: Annotated[
-        float, typer.Option(help="Target load, as a fraction of the link's capacity, such as 0.9.")
+        float, typer.Option(help="Target load as a fraction of the link's capacity, such as 0.9.")
     ],
     vary: Annotated[
         list[str] | None,
@@ -231,16 +232,18 @@ def calibrate_(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Link whose load is measured; by default the mean over all links with a queue.",
+            help="Link whose load is measured; by default the mean load of all links with a queue is used.",
         ),
     ] = None,
-    replications: Annotated[int, typer.Option(min=2, help="Number of runs at each of three rates.")] = 5,
+    replications: Annotated[
+        int, typer.Option(min=2, help="Number of runs at each of the three connection rates that are tested.")
+    ] = 5,
     settings: Settings = None,
     as_json: AsJson = False,
     jobs: Jobs = None,
     store: StoreFolder = STORE,
 ) -> None:
-    """Find the connection rate that offers a given load, measured on an uncongested link."""
+    """Find the connection rate that causes a given offered load, measured on an uncongested link."""
     from aqmlab.comparison.calibrate import calibrate
     from aqmlab.metrics import finite
     from aqmlab.store import Store
@@ -281,8 +284,8 @@ def flow_level_(
     jobs: Jobs = None,
     store: StoreFolder = STORE,
 ) -> None:
-    """Run a flow-level scenario and compare the number of flows in progress with the analytic
-    distribution."""
+    """Run a flow-level scenario and compare the distribution of the number of flows in progress with
+    theory."""
     from aqmlab.cli import flow_level_text
     from aqmlab.flow_level.replications import replicate
     from aqmlab.store import Store
@@ -301,7 +304,7 @@ def flow_level_(
 
 @app.command()
 def check(scenario: ScenarioFile, settings: Settings = None) -> None:
-    """Check a scenario and print it as TOML, with all defaults."""
+    """Check a scenario and print the scenario with all defaults as TOML."""
     print(load_scenario(scenario, settings).to_toml(), end="")
 
 
@@ -312,14 +315,13 @@ def list_(
         typer.Argument(
             metavar="FAMILY",
             autocompletion=completion.family,
-            help="One of queues, tcp (includes congestion-controls, recoveries, aliases and profiles), "
-            "congestion-controls, recoveries, "
-            "aliases, profiles, traffic, distributions, edges, sections, flow-level, trace, trace-sources, "
-            "tables, scenarios and studies.",
+            help="Family to list: queues, tcp (includes congestion-controls, recoveries, aliases and "
+            "profiles), congestion-controls, recoveries, aliases, profiles, traffic, distributions, edges, "
+            "sections, flow-level, trace, trace-sources, tables, scenarios or studies.",
         ),
     ],
 ) -> None:
-    """List a family, such as all queues, with a description of each member."""
+    """List the members of a family, such as all queues, with a description of each member."""
     from aqmlab._support import packaged
     from aqmlab._support.names import hint
     from aqmlab.cli import reference
@@ -348,7 +350,7 @@ def show(
         ),
     ],
 ) -> None:
-    """Print the parameters of a name, with defaults, units and sources."""
+    """Describe a name and print its parameters with defaults, units and sources."""
     from aqmlab.cli.reference import describe
 
     print(describe(name))

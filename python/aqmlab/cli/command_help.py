@@ -1,4 +1,5 @@
-"""The format of `--help`: command lists with full sentences, and an example for each command."""
+"""The format of `--help`: lists of commands contain full sentences, and the help of each command contains an
+example."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ EXAMPLES: Mapping[str, str] = {
     "show": "aqmlab show codel",
     "new queue": "aqmlab new queue delay-limit",
 }
-"""An example of each command; the key is the command without `aqmlab`."""
+"""An example of each command. The key is the command without `aqmlab`."""
 
 ORDER = (
     *("run", "live", "check", "plot", "trace", "link"),
@@ -58,14 +59,16 @@ ORDER = (
     *("sweep", "explore", "sensitivity", "tune", "store"),
     *("list", "show", "new"),
 )
-"""The order of commands in `--help`: single runs, comparisons, many runs, reference, extensions."""
+"""The order of commands in `--help`: commands for single runs, comparisons, many runs, reference, and
+extensions."""
 
 RENAMED: Mapping[str, str] = {"sweep why": "sweep explain"}
-"""Former names of commands, with the current names."""
+"""Former names of renamed commands, with the current names."""
 
 
 class Commands(typer.core.TyperGroup):
-    """A command group. Its help lists each command with the whole first sentence of the command's help."""
+    """A command group. The group's help lists each command with the complete first sentence of the command's
+    help."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Writes the list of commands."""
@@ -74,7 +77,8 @@ class Commands(typer.core.TyperGroup):
             formatter.write_dl([(name, _first_sentence(command)) for name, command in commands if command])
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Finds the command that `args` begin with; an error names the new name of a renamed command."""
+        """Finds the command at the beginning of `args`. If the command was renamed, the error message
+        contains the new name."""
         former = f"{self.name} {args[0]}"
         if former in RENAMED:
             ctx.fail(f"`aqmlab {former}` is now `aqmlab {RENAMED[former]}`")
@@ -82,15 +86,15 @@ class Commands(typer.core.TyperGroup):
 
 
 class OrderedCommands(Commands):
-    """The top-level group, whose commands have the order of `ORDER`."""
+    """The top-level group, whose commands are listed in the order of `ORDER`."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """The names of the commands."""
+        """Returns the names of the commands."""
         return sorted(super().list_commands(ctx), key=ORDER.index)
 
 
 def add_examples(app: typer.Typer, group: str = "") -> None:
-    """Appends to the help of each command of `app` its example; `group` is the path of the group."""
+    """Appends an example to the help of each command of `app`. `group` is the path of the command group."""
     for command in app.registered_commands:
         name = command.name or (command.callback.__name__ if command.callback else "")
         command.epilog = f"\b\nExample:\n  {EXAMPLES[f'{group} {name}'.strip()]}"

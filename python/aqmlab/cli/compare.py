@@ -1,4 +1,4 @@
-"""The command `aqmlab compare`, which compares queues, TCPs or both under equal traffic."""
+"""The command `aqmlab compare`, which compares queues, TCPs or both under the same traffic."""
 
 import json
 import sys
@@ -46,12 +46,15 @@ def compare(
     metric: Annotated[
         Metric,
         typer.Option(
-            help="Measures to compare: summary (measures of links, flows and transfers) or response-time "
-            "(quantiles of response times, and the crossings of their distributions)."
+            help="Set of measures to compare: summary (links, flows and transfers) or response-time "
+            "(quantiles of response times, and the points where their distributions cross)."
         ),
     ] = Metric.SUMMARY,
     parameters: Annotated[
-        bool, typer.Option("--parameters", help="Also print the parameters in which the variants differ.")
+        bool,
+        typer.Option(
+            "--parameters", help="Also print the parameters whose values differ between the variants."
+        ),
     ] = False,
     table: TableForm = Form.TEXT,
     as_json: AsJson = False,
@@ -59,8 +62,8 @@ def compare(
         list[str] | None,
         typer.Option(
             metavar="QUANTITY",
-            help="Quantity of the table, such as utilisation, to plot with its intervals; repeat the option "
-            "for further quantities.",
+            help="Quantity to plot with its intervals, such as utilisation. Repeat the option for further "
+            "quantities.",
         ),
     ] = None,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for pictures and their data.")] = Path(
@@ -76,7 +79,7 @@ def compare(
     dask_ssh: DaskSsh = None,
     dask_workers: DaskWorkers = None,
 ) -> None:
-    """Compare queues, TCPs, or all pairs of a queue and a TCP under the same traffic."""
+    """Compare queues, TCPs, or all combinations of a queue and a TCP, under the same traffic."""
     from aqmlab.cli import comparison_text
     from aqmlab.comparison.compare import compare as run_comparison
     from aqmlab.comparison.compare import quantities
@@ -91,7 +94,7 @@ def compare(
     known = quantities(chosen, metric)
     for name in chart or ():
         if name not in known:
-            raise ValueError(f"--chart: the comparison has no quantity `{name}`: {hint(name, known)}")
+            raise ValueError(f"--chart: the comparison has no quantity named `{name}`: {hint(name, known)}")
     with (
         Store(store) as kept,
         dask_options.executor(jobs, dask, dask_slurm, dask_ssh, dask_workers) as executor,

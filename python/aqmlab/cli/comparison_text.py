@@ -1,4 +1,4 @@
-"""Output of comparisons: tables for the terminal, and files."""
+"""Output of comparisons: tables for the terminal, and files in a folder."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from aqmlab.charts.style import Look
 
 WIDEST = 30
-"""Width of a column of parameter values in characters; longer values are wrapped."""
+"""Width in characters of a column of parameter values. Longer values are wrapped."""
 
 HEAD = 16
-"""Width of a heading with the name of a quantity in characters; longer headings are wrapped."""
+"""Width in characters of a heading that names a quantity. Longer headings are wrapped."""
 
 
 def write(
@@ -57,8 +57,8 @@ def write(
 
 
 def show(result: Comparison, *, form: Form = Form.TEXT, parameters: bool = False) -> None:
-    """Prints the means, the differences from the first variant, and the links whose queues were replaced;
-    with `parameters` also the parameters in which the variants differ."""
+    """Prints the means, the differences from the first variant, and the links whose queues were replaced.
+    With `parameters`, also prints the parameters whose values differ between the variants."""
     several = result.replications > 1
     _print_estimates(result, result.title, result.intervals(), result.variants, form)
     if parameters:
@@ -80,7 +80,8 @@ def show(result: Comparison, *, form: Form = Form.TEXT, parameters: bool = False
 
 
 def crossings(result: Comparison) -> list[dict[str, Any]]:
-    """One row for each crossing with the first variant; empty unless response times are compared."""
+    """Returns one row for each crossing with the first variant. The table is empty unless response times are
+    compared."""
     if result.metric is not Metric.RESPONSE_TIME:
         return []
     return [
@@ -92,8 +93,8 @@ def crossings(result: Comparison) -> list[dict[str, Any]]:
 
 
 def _print_crossings(result: Comparison, traffic: str) -> None:
-    """Prints for each variant the times at which its response-time distribution crosses that of the first
-    variant."""
+    """Prints, for each variant, the response times at which its distribution crosses the distribution of the
+    first variant."""
     from aqmlab.metrics import response_times
 
     first = ", ".join(result.variants[0])
@@ -108,8 +109,8 @@ def _print_crossings(result: Comparison, traffic: str) -> None:
 def _print_estimates(
     result: Comparison, title: str, estimates: pl.DataFrame, variants: Sequence[Variant], form: Form
 ) -> None:
-    """Prints a column for each variant and a row for each quantity. A table wider than the terminal is
-    transposed, so that all values of a quantity stay in one column."""
+    """Prints a table with a column for each variant and a row for each quantity. If this table is wider than
+    the terminal, it is transposed, so that all values of a quantity are in one column."""
     rows = list(result.estimate_rows(estimates, variants))
     heads = ["quantity", *("\n".join(names) for names in variants)]
     room = table_text.room() if form is Form.TEXT else None
@@ -123,11 +124,11 @@ def _print_estimates(
 
 
 def _print_parameters(result: Comparison, form: Form) -> None:
-    """Prints a row for each parameter in which the variants differ."""
+    """Prints a row for each parameter whose values differ between the variants."""
     rows = [
         [name, *("\n".join(textwrap.wrap(value, WIDEST)) for value in values)]
         for name, *values in result.parameter_rows()
     ]
     if rows:
         heads = ["parameter", *("\n".join(names) for names in result.variants)]
-        table_text.print_table("Parameters that differ", heads, rows, left=1, form=form)
+        table_text.print_table("Parameters with different values", heads, rows, left=1, form=form)

@@ -1,4 +1,4 @@
-"""Shell completion of the names of queues, TCPs, families, studies and scenarios."""
+"""Shell completion for the names of queues, TCPs, families, studies and scenarios."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ Completer = Callable[[str], list[str]]
 
 
 def one_of(family: str) -> Completer:
-    """Returns a function that completes a name of this family."""
+    """Returns a function that completes the name of a member of this family."""
     return lambda incomplete: _beginning(incomplete, _names(family))
 
 
 def several_of(family: str) -> Completer:
-    """Returns a function that completes the last name in a comma-separated list of names of this family."""
+    """Returns a function that completes the last name in a comma-separated list of this family's members."""
 
     def complete(incomplete: str) -> list[str]:
         before, comma, last = incomplete.rpartition(",")

@@ -1,4 +1,4 @@
-"""Options of the commands that can distribute their runs over a cluster."""
+"""Options of the commands that can distribute runs over a cluster."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -14,16 +14,22 @@ Dask = Annotated[
     str | None,
     typer.Option(
         metavar="ADDRESS",
-        help="Run on Dask workers: tcp://HOST:PORT of a scheduler, or local:N for N processes on this "
+        help="Dask workers to use: tcp://HOST:PORT of a scheduler, or local:N for N processes on this "
         "machine.",
     ),
 ]
 DaskSlurm = Annotated[
-    bool, typer.Option("--dask-slurm", help="Run in Slurm jobs, with the configuration of dask-jobqueue.")
+    bool,
+    typer.Option(
+        "--dask-slurm", help="Execute the runs in Slurm jobs, with the configuration of dask-jobqueue."
+    ),
 ]
 DaskSsh = Annotated[
     str | None,
-    typer.Option(metavar="HOST,HOST", help="Run on these hosts; Dask starts its workers there over SSH."),
+    typer.Option(
+        metavar="HOST,HOST",
+        help="Hosts that execute the runs. Dask starts its workers on these hosts over SSH.",
+    ),
 ]
 DaskWorkers = Annotated[
     int | None,
@@ -39,10 +45,10 @@ DaskWorkers = Annotated[
 def executor(
     jobs: int | None, dask: str | None, slurm: bool, ssh: str | None, workers: int | None
 ) -> Iterator[Executor]:
-    """The executor that the options select: this machine or a cluster. A cluster is connected at the first
-    run and closed at the end.
+    """Returns the executor that the options select, which uses this machine or a cluster. The connection to a
+    cluster is opened at the first run and closed at the end.
 
-    Raises `ValueError` if options exclude each other.
+    Raises `ValueError` if the options contradict each other.
     """
     if not (dask or slurm or ssh):
         if workers is not None:
@@ -50,7 +56,7 @@ def executor(
         yield Local(jobs=jobs)
         return
     if jobs is not None:
-        raise ValueError("--jobs: applies to this machine only; a cluster starts one run per worker thread")
+        raise ValueError("--jobs: cannot be used with a cluster, which executes one run per worker thread")
     from aqmlab.campaign.dask_cluster import Request
 
     hosts = tuple(host.strip() for host in ssh.split(",") if host.strip()) if ssh else ()
@@ -61,7 +67,7 @@ def executor(
 
 @dataclass(kw_only=True)
 class _LazyExecutor:
-    """An executor that connects at its first run."""
+    """An executor that connects to the cluster at the first run."""
 
     connect: Callable[[], Executor]
     executor: Executor | None = None

@@ -19,7 +19,7 @@ def explore(
         typer.Argument(
             metavar="[SWEEP.toml|STORE]",
             help="Sweep file, or scenario file followed by axes, whose runs are in the store; or the folder "
-            "of a store, by default the folder of --store.",
+            "of a store. The default is the folder of --store.",
         ),
     ] = None,
     overrides: Overrides = None,
@@ -27,25 +27,26 @@ def explore(
         "explore.html"
     ),
     sweep: Annotated[
-        str | None, typer.Option(metavar="NAME", help="With a store: show only this sweep.")
+        str | None, typer.Option(metavar="NAME", help="With a store: name of the only sweep to show.")
     ] = None,
     replications: Replications = None,
     store: StoreFolder = STORE,
 ) -> None:
-    """Write an interactive page about sweeps that works offline.
+    """Write an interactive HTML page that shows the results of sweeps and works offline.
 
-    The reader selects axes, measures and a baseline, and clicks a point to see its runs."""
+    On the page, the reader selects axes, measures and a baseline, and clicks a point to see the point's
+    runs."""
     from aqmlab._support.files import write_text
     from aqmlab.explore.page import page
 
     if source is None or source.is_dir():
         if overrides or replications:
             raise ValueError(
-                "axes and --replications: need a sweep file; the sweeps of a store cannot be changed"
+                "axes and --replications: need a sweep file, because sweeps in a store cannot be changed"
             )
         found = _of_store(source or store, sweep)
     elif sweep is not None:
-        raise ValueError("--sweep: needs a store; a sweep file contains only one sweep")
+        raise ValueError("--sweep: needs a store, because a sweep file contains only one sweep")
     else:
         found = [_of_file(source, overrides or [], replications, store)]
     write_text(out, page(*found))
@@ -78,6 +79,7 @@ def _opened(folder: Path) -> "Store":
 
     if not folder.is_dir():
         raise ValueError(
-            f"{folder}: no such store: run `aqmlab sweep run` first, or name another store with --store"
+            f"{folder}: the store does not exist: run `aqmlab sweep run` first, or use --store to select "
+            "another store"
         )
     return Store(folder, read_only=True)

@@ -1,4 +1,4 @@
-"""Output of flow-level scenarios by `aqmlab flow-level` and `aqmlab run`."""
+"""Output of `aqmlab flow-level` and `aqmlab run` for flow-level scenarios."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from aqmlab.scenario.run import Run
 from aqmlab.stats import Interval
 
 MOST_LINES = 16
-"""Maximum number of rows of the printed distribution; the remaining rows are summed."""
+"""Maximum number of rows of the printed distribution. The remaining rows are combined into one row."""
 
 
 def lines(found: Replications) -> Iterator[str]:
-    """Yields a summary of the runs, and the distribution of flows in progress with the analytic
-    distributions."""
+    """Yields a summary of the runs, and the measured and analytic distributions of the number of flows in
+    progress."""
     scenario, link, load = found.scenario.effective, found.link, found.relative_load
     yield (
         f"{found.scenario.name}: {scenario['duration']} of which {scenario['warm_up']} warm-up, "
@@ -75,7 +75,7 @@ def run_lines(run: Run, name: str) -> Iterator[str]:
 
 
 def table(found: Replications) -> dict[str, Any]:
-    """All results, as `--json` prints them."""
+    """Returns all results in the form that `--json` prints."""
     return {
         "scenario": found.scenario.effective,
         "digest": found.scenario.digest,
@@ -91,8 +91,8 @@ def table(found: Replications) -> dict[str, Any]:
 
 
 def write(found: Replications, out: Path) -> list[Path]:
-    """Writes the charts with their data, and tables of the links and of the traffic classes with one row for
-    each run."""
+    """Writes the charts with their data, and two tables with one row per run: one table of links and one of
+    traffic classes."""
     written = plot.save_all(found.charts(), out)
     for name, rows in (("classes", found.classes), ("link", found.link)):
         written.append(out / f"{name}-runs.csv")

@@ -27,7 +27,7 @@ def import_(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="cake-autorate log, or CSV file with a column of times and a column of rates; either may "
+            help="cake-autorate log, or CSV file with a column of times and a column of rates. The file may "
             "be compressed with gzip.",
         ),
     ],
@@ -44,32 +44,37 @@ def import_(
     take: Annotated[
         link_import.RateKind,
         typer.Option(
-            help="Rate to import from a cake-autorate log: the configured shaper rate, or the achieved rate."
+            help="Which rate to import from a cake-autorate log: the configured shaper rate or the "
+            "achieved rate."
         ),
     ] = link_import.RateKind.SHAPER,
     time_column: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Name or number of the column of times in a CSV file.")
+        str | None, typer.Option(metavar="NAME", help="Name or number of the CSV column that contains times.")
     ] = None,
     rate_column: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Name or number of the column of rates in a CSV file.")
+        str | None, typer.Option(metavar="NAME", help="Name or number of the CSV column that contains rates.")
     ] = None,
     time_unit: Annotated[
         str | None,
         typer.Option(
-            metavar="UNIT", help="Unit of times, such as ms; by default the unit in the header, or s."
+            metavar="UNIT",
+            help="Unit of times, such as ms; by default the unit in the CSV header, or s if the header has "
+            "no unit.",
         ),
     ] = None,
     rate_unit: Annotated[
         str | None,
         typer.Option(
-            metavar="UNIT", help="Unit of rates, such as Mbps or kB/s; by default the unit in the header."
+            metavar="UNIT", help="Unit of rates, such as Mbps or kB/s; by default the unit in the CSV header."
         ),
     ] = None,
     start: Annotated[
         str, typer.Option("--from", metavar="TIME", help="Start of the imported period, such as 90s.")
     ] = "0s",
     until: Annotated[str | None, typer.Option(metavar="TIME", help="End of the imported period.")] = None,
-    every: Annotated[str | None, typer.Option(metavar="TIME", help="Averaging interval, such as 1s.")] = None,
+    every: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Interval over which rates are averaged, such as 1s.")
+    ] = None,
     link: Annotated[
         str, typer.Option(metavar="TABLE", help="Name of the link's table in the printed scenario.")
     ] = "bottleneck",
@@ -126,17 +131,18 @@ def generate(
     out: Annotated[Path, typer.Option(metavar="FILE", help="Output file.")],
     rate: Annotated[str, typer.Option(help="Mean rate, such as 6Mbps.")] = "6Mbps",
     duration: Annotated[
-        str, typer.Option(help="Length of the trace; a run repeats the trace after this time.")
+        str, typer.Option(help="Duration of the trace. A run that lasts longer repeats the trace.")
     ] = "60s",
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random stream.")] = 1,
 ) -> None:
-    """Write a synthetic trace of delivery opportunities, like a cellular link, in Mahimahi's format."""
+    """Write a synthetic trace of delivery opportunities, similar to a cellular link's, in Mahimahi's
+    format."""
     seconds = time_of("--duration", duration)
     bps = quantity_of("--rate", rate, "bps", "rate, such as 6Mbps")
     times = list(link_trace.opportunities(bps, seconds, seed))
     if not times:
         raise ValueError(
-            f"--duration {duration}: is too short for a delivery opportunity at {rate}: increase one of them"
+            f"--duration {duration}: is too short for a delivery opportunity at {rate}: increase either value"
         )
     write_text(out, "".join(f"{millis}\n" for millis in times))
     mean = 8e-3 * link_trace.BYTES * len(times) / times[-1]

@@ -1,4 +1,4 @@
-"""The commands `aqmlab live`, which apply the queues to real TCP and real programs."""
+"""The commands `aqmlab live`, which run the queues with real TCP and real programs."""
 
 import itertools
 import json
@@ -36,40 +36,40 @@ if TYPE_CHECKING:
     from aqmlab.scenario.run import Run
 
 app = typer.Typer(
-    help="Apply the queues to real Linux TCP and real programs, in real time.",
+    help="Run the queues in real time, with the TCP of the Linux kernel and real programs.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 
 REFUSED: tuple[type[Exception], ...] = (NotLive, getattr(_core, "LiveError", NotLive))
-"""Exceptions raised if the system denies something that a live run needs."""
+"""Exceptions that are raised if the system denies a privilege or resource that a live run needs."""
 
 MAX_INTERRUPTS = 3
-"""Number of Ctrl-C after which a run ends even if its command continues."""
+"""A run ends after Ctrl-C has been pressed this number of times, even if the run's command continues."""
 
 COMMAND_NOT_FOUND = 127
-"""Exit status if a command is not found, as in shells."""
+"""Exit status if a command is not found, the same as in shells."""
 
 Seed = Annotated[int | None, typer.Option(min=0, help="Seed; by default the seed of the scenario.")]
 Out = Annotated[Path | None, typer.Option(help="Folder for the tables and the manifest.")]
 Pcap = Annotated[
     Path | None,
     typer.Option(
-        metavar="FILE", help="Write the packets to a pcapng file; dropped packets are marked with a comment."
+        metavar="FILE", help="Pcapng file for the packets. Dropped packets are marked with a comment."
     ),
 ]
 NearestTcp = Annotated[
     bool,
     typer.Option(
         "--nearest-tcp",
-        help="Use the nearest supported behaviour where the kernel does not support a setting of [tcp].",
+        help="If the kernel does not support a setting of [tcp], use the nearest supported setting.",
     ),
 ]
 CongestionControl = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="Congestion control of this machine's kernel, such as bbr, which replaces the congestion "
+        help="Congestion control of this machine's kernel, such as bbr. It replaces the congestion "
         "control in [tcp].",
     ),
 ]
@@ -87,7 +87,8 @@ AgreeScenario = Annotated[
 
 @contextmanager
 def _programs_print_to_stderr() -> Iterator[None]:
-    """Redirects the output of child programs, which inherit standard output, to standard error."""
+    """Redirects the output of child processes to standard error, because child processes inherit standard
+    output."""
     sys.stdout.flush()
     out, err = sys.stdout.fileno(), sys.stderr.fileno()
     kept = os.dup(out)
@@ -101,7 +102,7 @@ def _programs_print_to_stderr() -> Iterator[None]:
 
 @contextmanager
 def _named(path: Path | None) -> Iterator[None]:
-    """Adds the path of the scenario file to errors of a scenario."""
+    """Adds the path of the scenario file to error messages about a scenario."""
     from aqmlab.scenario import ScenarioFileError
 
     try:
@@ -114,14 +115,15 @@ def _named(path: Path | None) -> Iterator[None]:
 
 @contextmanager
 def _with_kernel_control_hint() -> Iterator[None]:
-    """Adds to errors about an unknown congestion control the option that selects one of the kernel."""
+    """Extends errors about an unknown congestion control by the option that selects a congestion control of
+    the kernel."""
     try:
         yield
     except ValueError as error:
         if "congestion_control.kind: unknown kind" not in str(error):
             raise
         raise ValueError(
-            f"{error}; these belong to the simulator: select a congestion control of the kernel with "
+            f"{error}; these names belong to the simulator: select a congestion control of the kernel with "
             "--congestion-control NAME"
         ) from None
 
@@ -135,7 +137,7 @@ def prepare() -> None:
 
 @app.command()
 def check() -> None:
-    """Check which privileges live runs have on this machine, with reasons for missing ones."""
+    """Check which privileges live runs have on this machine, and print why privileges are missing."""
     from aqmlab import live
 
     privileges = live.privileges()
@@ -159,7 +161,8 @@ def run(
         bool,
         typer.Option(
             "--until-done",
-            help="End the run when all client programs have exited, or else when all transfers are complete.",
+            help="End the run early, when all client programs have exited or, without programs, when all "
+            "transfers are complete.",
         ),
     ] = False,
     watch: Annotated[
@@ -178,7 +181,7 @@ def run(
         chosen = Scenario.load(scenario, settings_of(settings or []))
 
     def work(seen: _core.Watch) -> "Run":
-        # Only one reader can get a view: this process, or `aqmlab live watch` in another terminal.
+        # Only one process can read the view: either this process, or `aqmlab live watch` in another terminal.
         with nullcontext() if watch else live_watch.shown(seen):
             return live.run(
                 chosen,
@@ -212,19 +215,19 @@ def agree(
         list[str] | None,
         typer.Option(
             metavar="PATH=VALUE,...",
-            help="Path and values to run, such as traffic.ftp.flows=1,4,10; repeat the option for further "
+            help="Path and values to run, such as traffic.ftp.flows=1,4,10. Repeat the option for further "
             "paths.",
         ),
     ] = None,
     replications: Annotated[
-        int, typer.Option(min=2, help="Number of simulated runs and of live runs of each point.")
+        int, typer.Option(min=2, help="Number of simulated runs, and number of live runs, of each point.")
     ] = 5,
     settings: Settings = None,
     simulated: Annotated[
         list[str] | None,
         typer.Option(
             metavar="PATH=VALUE",
-            help="Change a value in the simulated runs only, to find the cause of a difference.",
+            help="Value to change only in the simulated runs, to find the cause of a difference.",
         ),
     ] = None,
     jobs: Annotated[
@@ -240,7 +243,7 @@ def agree(
     ] = Path("out/live-agree"),
 ) -> None:
     """Compare simulated and live runs of a scenario, and test whether their measures agree."""
-    # The runs use all cores; further threads of Polars would only compete with them.
+    # The runs use all cores, so additional Polars threads would only compete with the runs.
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
     from aqmlab.campaign import Local
     from aqmlab.cli import live_text
@@ -299,7 +302,7 @@ def agree(
 
 
 def _axes(texts: Iterable[str]) -> dict[str, list[Any]]:
-    """The axes in the values of `--vary`. Raises `ValueError` if a path occurs twice."""
+    """Returns the axes that the values of `--vary` specify. Raises `ValueError` if a path occurs twice."""
     from aqmlab.sweep.file import axis_of
 
     axes: dict[str, list[Any]] = {}
@@ -318,7 +321,7 @@ def watch(
     process: Annotated[
         int | None,
         typer.Argument(
-            metavar="PID", help="Process of the live run; may be omitted if only one live run exists."
+            metavar="PID", help="Process ID of the live run. May be omitted if only one live run exists."
         ),
     ] = None,
 ) -> None:
@@ -331,7 +334,7 @@ def watch(
         if len(known) != 1:
             if not known:
                 raise ValueError("no live run exists")
-            raise ValueError(f"PID: must name one of several live runs: {', '.join(map(str, known))}")
+            raise ValueError(f"PID: is needed, because several live runs exist: {', '.join(map(str, known))}")
         process = known[0]
     if process not in known:
         available = ", ".join(map(str, known)) or "none"
@@ -341,7 +344,8 @@ def watch(
 
 @contextmanager
 def _interrupts_for_the_command() -> Iterator[None]:
-    """Leaves Ctrl-C to the command, which also receives the signal; repeated Ctrl-C ends the run."""
+    """Ignores Ctrl-C, because the command also receives and handles the signal. Repeated Ctrl-C ends the
+    run."""
     count = itertools.count(1)
 
     def handle(number: int, frame: "FrameType | None") -> None:
@@ -356,10 +360,11 @@ def _interrupts_for_the_command() -> Iterator[None]:
 
 
 def _with_queues(scenario: "Scenario", down: str, up: str) -> "Scenario":
-    """The scenario with other queues: `down` at the link to the client, `up` at the link from the client.
+    """Returns the scenario with other queues: `down` at the link to the client, and `up` at the link from the
+    client.
 
-    Names are kinds or `[queues.NAME]`; an empty name leaves the queue unchanged. Raises `ValueError` for an
-    unknown name.
+    A name is either a kind of queue or a `[queues.NAME]` of the scenario. An empty name does not change the
+    queue. Raises `ValueError` for an unknown name.
     """
     from aqmlab.scenario.queues import queue_named
 
@@ -374,7 +379,7 @@ def shell(
         list[str] | None,
         typer.Argument(
             metavar="-- COMMAND...",
-            help="Client command; by default your shell. The host name of the server is `server`.",
+            help="Command to run on the client; by default your shell. The server's host name is `server`.",
         ),
     ] = None,
     scenario: Annotated[
@@ -390,18 +395,19 @@ def shell(
         typer.Option(
             metavar="NAME",
             autocompletion=completion.one_of("queues"),
-            help="Queue at the link to the client: a kind, or [queues.NAME] of the scenario.",
+            help="Queue of the link to the client: a kind, or a name in [queues] of the scenario.",
         ),
     ] = "",
     up_rate: Annotated[
-        str, typer.Option(help="Rate of the link from the client; by default the rate to the client.")
+        str,
+        typer.Option(help="Rate of the link from the client; by default the rate of the link to the client."),
     ] = "",
     up_queue: Annotated[
         str,
         typer.Option(
             metavar="NAME",
             autocompletion=completion.one_of("queues"),
-            help="Queue at the link from the client; without a scenario drop-tail.",
+            help="Queue of the link from the client; by default drop-tail if no scenario is given.",
         ),
     ] = "",
     server: Annotated[str, typer.Option(metavar="COMMAND", help="Server command.")] = "",
@@ -415,12 +421,12 @@ def shell(
         bool,
         typer.Option(
             "--strict",
-            help="Exit with status 3 if the run is not valid, regardless of the program's exit status.",
+            help="If the run is not valid, exit with status 3 instead of the program's exit status.",
         ),
     ] = False,
 ) -> None:
-    """Run a program across an emulated link and exit with the program's status; print results to standard
-    error."""
+    """Run a program across an emulated link, print the results to standard error, and exit with the program's
+    status."""
     from aqmlab import live
     from aqmlab.cli import live_text, run_text
     from aqmlab.live import watch as live_watch
@@ -432,7 +438,7 @@ def shell(
     if client[0].startswith("-"):
         hint = "; `aqmlab live watch` shows the run in another terminal"
         raise ValueError(
-            f"live shell has no option {client[0]}; write a command after `--`"
+            f"live shell has no option {client[0]}; write the client command after `--`"
             f"{hint if client[0] == '--watch' else ''}"
         )
     programs = [client, shlex.split(server)]

@@ -18,12 +18,12 @@ _FEATURES = {
 }
 
 INVALID = 3
-"""Exit status of a live run that is not valid."""
+"""Exit status after a live run that is not valid."""
 
 
 def lines(result: Run, name: str) -> Iterator[str]:
-    """Yields a summary of a live run: results as for a simulation, then the facts that decide whether the run
-    is valid."""
+    """Yields a summary of a live run: first the results in the same format as for a simulation, then the
+    information that decides whether the run is valid."""
     live = result.manifest["live"]
     yield f"{name}: live for {live['ended_s']:.1f} s, seed {result.manifest['seed']}"
     yield from run_text.found_lines(result)
@@ -59,8 +59,8 @@ def lines(result: Run, name: str) -> Iterator[str]:
 
 
 def print_agreement(result: StudyResult) -> None:
-    """Prints a row for each point with the simulated and live value of each measure, then the comparisons
-    that are not equivalent, and the counts."""
+    """Prints a row for each point, with the simulated and the live value of each measure. Then prints the
+    comparisons whose verdict is not "equivalent", and the number of comparisons for each verdict."""
     found = agreement.compared(result)
     table = agreement.tabulated(found)
     axes = len(result.study.experiments[0].labels)
@@ -82,7 +82,7 @@ def print_agreement(result: StudyResult) -> None:
 
 
 def _controls(workload: str, ends: dict[str, Any]) -> Iterator[str]:
-    """Yields the observed congestion controls of the connections of programs, at both ends."""
+    """Yields the congestion controls that were observed for the connections of programs at both ends."""
     connections = ends["connections"]
     for end in ("server", "client"):
         found = [f"{count} used {name}" for name, count in ends[end].items()]
@@ -94,7 +94,8 @@ def _controls(workload: str, ends: dict[str, Any]) -> Iterator[str]:
 
 
 def _hints(hints: dict[str, Any]) -> str:
-    """How the queue obtained the congestion windows of senders, and how accurate they were."""
+    """Returns text that describes how the queue obtained the senders' congestion windows, and how accurate
+    the windows were."""
     known = f"known for {hints['known']} of {hints['data_packets']} data packets"
     if hints["kind"] == "polled":
         newest, oldest = hints["newest_s"], hints["oldest_s"]

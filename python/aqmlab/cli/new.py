@@ -1,4 +1,4 @@
-"""The commands `aqmlab new`, which create templates of extensions."""
+"""The commands `aqmlab new`, which create extensions from templates."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,20 +6,24 @@ from typing import Annotated
 import typer
 
 app = typer.Typer(
-    help="Create the template of an extension in a checkout.", no_args_is_help=True, rich_markup_mode=None
+    help="Create an extension from a template, in a checkout of aqmlab.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
 
 @app.callback()
 def about() -> None:
-    """Create the template of an extension in a checkout."""
+    """Create an extension from a template, in a checkout of aqmlab."""
 
 
 @app.command()
 def queue(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Kind of the new queue, such as delay-limit.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Name of the new kind of queue, such as delay-limit.")
+    ],
 ) -> None:
-    """Create the file of a new queue discipline and register the queue."""
+    """Create the source file of a new queue discipline and register the queue."""
     from aqmlab.cli import new_queue
 
     files = new_queue.write(name, Path.cwd())

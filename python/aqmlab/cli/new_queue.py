@@ -1,4 +1,5 @@
-"""Creates a queue discipline in a checkout: its file, from a template, and the two lines that register it."""
+"""Creates a queue discipline in a checkout: a source file from a template, and the two lines that register
+the discipline."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ SOURCES = Path("crates/aqm-queue/src")
 """Folder of the queue disciplines in a checkout."""
 
 TEMPLATE = "template.rs"
-"""File with the template; the tests of its crate compile the template."""
+"""File with the template, which is compiled in the tests of its crate."""
 
 _KEYWORDS = frozenset(
     [
@@ -24,7 +25,7 @@ _KEYWORDS = frozenset(
         *("unsized", "use", "virtual", "where", "while", "yield"),
     ]
 )
-"""Keywords of Rust, which cannot be names of modules."""
+"""Rust keywords, which cannot be module names."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,13 +34,13 @@ class NewQueue:
 
     source: Path
     library: Path
-    """The file that declares its module."""
+    """The file that declares the discipline's module."""
     registry: Path
-    """The file that registers its name for scenarios."""
+    """The file that registers the discipline's name for scenarios."""
 
 
 def write(name: str, folder: Path) -> NewQueue:
-    """Creates the file of a queue discipline called `name` in the checkout that contains `folder`, and
+    """Creates the source file of a queue discipline called `name` in the checkout that contains `folder`, and
     registers the discipline.
 
     Raises `ValueError` and writes nothing if `folder` is outside a checkout, or if `name` is malformed or
@@ -59,7 +60,7 @@ def write(name: str, folder: Path) -> NewQueue:
 
 
 def filled(template: str, name: str) -> str:
-    """The template with its placeholder name replaced by `name`."""
+    """Returns the template with the placeholder name replaced by `name`."""
     words = name.split("-")
     camel = "".join(word.capitalize() for word in words)
     return template.replace("My queue", " ".join(words).capitalize()).replace("MyQueue", camel)
@@ -78,35 +79,37 @@ def _sources(folder: Path) -> Path:
 def _check_name(name: str, module: str, library: str, registry: str, sources: Path) -> None:
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name):
         raise ValueError(
-            f"{name}: must be lower-case words of letters and digits joined by `-`, such as delay-limit"
+            f"{name}: must consist of words of lower-case letters and digits, joined by `-`, such as "
+            "delay-limit"
         )
     if module in _KEYWORDS:
-        raise ValueError(f"{name}: is a keyword of Rust: choose another name")
+        raise ValueError(f"{name}: is a Rust keyword: choose another name")
     used = f'"{name}" =>' in registry or module in _modules(library.splitlines()).values()
     if used or (sources / f"{module}.rs").exists() or (sources / module).exists():
         raise ValueError(f"{name}: is already in use in {sources}: choose another name")
 
 
 def _modules(lines: Sequence[str]) -> dict[int, str]:
-    """The modules that a file declares, by line number."""
+    """Returns the modules that a file declares, by line number."""
     found = ((number, re.fullmatch(r"(?:pub )?mod (\w+);", line)) for number, line in enumerate(lines))
     return {number: match[1] for number, match in found if match}
 
 
 def _declared(library: str, module: str) -> str:
-    """The text with a declaration of the module, in the order that rustfmt requires."""
+    """Returns the text with a declaration of the module, inserted at the position that rustfmt requires."""
     lines = library.splitlines(keepends=True)
     modules = _modules(library.splitlines())
     later = (number for number, other in modules.items() if other > module)
     index = next(later, max(modules) + 1)
-    if lines[index - 1].startswith("#["):  # An attribute belongs to the module that follows.
+    # An attribute belongs to the module declaration that follows the attribute.
+    if lines[index - 1].startswith("#["):
         index -= 1
     lines.insert(index, f"mod {module};\n")
     return "".join(lines)
 
 
 def _registered(registry: str, name: str, module: str) -> str:
-    """The text with the name at the end of the registry."""
+    """Returns the text with the name added at the end of the registry."""
     start = registry.index("pub enum Config: Build")
     end = registry.index("\n    }\n", start) + 1
     return f'{registry[:end]}        "{name}" => {module},\n{registry[end:]}'

@@ -1,4 +1,4 @@
-"""Options that several commands share, and functions that read them."""
+"""Options that several commands share, and functions that read these options."""
 
 import sys
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ Settings = Annotated[
     typer.Option(
         "--set",
         metavar="PATH=VALUE",
-        help="Change a value of the scenario, such as bottleneck.queue.max_p=0.2.",
+        help="Value of the scenario to change, such as bottleneck.queue.max_p=0.2.",
     ),
 ]
 
@@ -40,8 +40,8 @@ Queues = Annotated[
     typer.Option(
         metavar="NAME,...",
         autocompletion=completion.several_of("queues"),
-        help="Queues to compare, separated by commas: kinds, or [queues.NAME] of the scenario. Each queue "
-        "replaces the queues of all links that have one, or only of the links in --at.",
+        help="Queues to compare, separated by commas: kinds, or names in [queues] of the scenario. Each "
+        "queue replaces the queues of all links that have one, or only of the links in --at.",
     ),
 ]
 Tcps = Annotated[
@@ -59,7 +59,7 @@ At = Annotated[
     typer.Option(
         "--at",
         metavar="LINK,...",
-        help="Links at which queues are replaced; by default all links that have a queue.",
+        help="Links whose queues are replaced; by default all links that have a queue.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
@@ -87,7 +87,7 @@ INTERRUPTED = 130
 """Exit status after Ctrl-C."""
 
 STORE = Path("out/store")
-"""Default folder of the store, without `--store` and AQMLAB_STORE."""
+"""Folder of the store if neither `--store` nor AQMLAB_STORE is set."""
 
 
 PICTURES = "svg,png"
@@ -95,7 +95,7 @@ PICTURES = "svg,png"
 
 
 def pictures_of(text: str) -> tuple[str, ...]:
-    """The formats in the value of `--pictures`."""
+    """Returns the formats that the value of `--pictures` lists."""
     found = tuple(dict.fromkeys(listed(text)))
     check_pictures("--pictures", found)
     if not found:
@@ -104,12 +104,12 @@ def pictures_of(text: str) -> tuple[str, ...]:
 
 
 def links_of(at: Sequence[str] | None) -> list[str]:
-    """The links in the values of `--at`, each a comma-separated list."""
+    """Returns the links that the values of `--at` list. Each value is a comma-separated list."""
     return list(dict.fromkeys(name for text in at or () for name in listed(text)))
 
 
 def load_scenario(path: Path, settings: Sequence[str] | None) -> Scenario:
-    """Loads a scenario with its settings; prints the scenario's warnings on standard error."""
+    """Loads a scenario, applies settings, and prints the scenario's warnings on standard error."""
     scenario = Scenario.load(path, settings_of(settings or []))
     for warning in scenario.warnings:
         print(f"aqmlab: {warning}", file=sys.stderr)
@@ -117,19 +117,20 @@ def load_scenario(path: Path, settings: Sequence[str] | None) -> Scenario:
 
 
 def print_files(files: Sequence[Path]) -> None:
-    """Prints an empty line and the paths of written files, as plots and numbers or as numbers only."""
+    """Prints an empty line, a heading ("Plots and numbers" or "Numbers"), and the paths of the written
+    files."""
     has_plots = any(path.suffix in (".png", ".svg", ".html") for path in files)
     print(f"\n{'Plots and numbers' if has_plots else 'Numbers'}: " + ", ".join(map(str, files)))
 
 
 def time_of(option: str, text: str) -> float:
-    """The value of an option in seconds."""
+    """Returns the value of an option in seconds."""
     return quantity_of(option, text, "s", "time, such as 90s")
 
 
 def quantity_of(option: str, text: str, unit: str, expected: str) -> float:
-    """The value of an option in the base unit `unit`; `expected` describes valid values in error messages.
-    Raises `ValueError` for an invalid value."""
+    """Returns the value of an option in the base unit `unit`. Raises `ValueError` for an invalid value;
+    `expected` describes valid values in the error message."""
     try:
         value, base = _core.quantity(text)
     except _core.ScenarioError:

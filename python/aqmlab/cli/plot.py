@@ -33,8 +33,8 @@ def plot_time_sequence(
         Path,
         typer.Argument(
             metavar="RUN",
-            help="Folder from `aqmlab run --out` of a run with record.histories, or scenario file, which is "
-            "run with all histories recorded.",
+            help="Folder that `aqmlab run --out` wrote for a run with record.histories, or scenario file. "
+            "A scenario file is run with all histories recorded.",
         ),
     ],
     flow: Annotated[int, typer.Option(min=0, help="Number of the flow.")],
@@ -42,11 +42,14 @@ def plot_time_sequence(
     width: Width = None,
     font: Font = None,
     link: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Show only the drops at this link.")
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Link whose drops are shown; by default drops at all links are shown."
+        ),
     ] = None,
     settings: Settings = None,
 ) -> None:
-    """Plot the sent and acknowledged data of a flow over time; the plotted data is also written as CSV."""
+    """Plot the sent and acknowledged data of a flow over time, and write the plotted data as CSV."""
     from aqmlab.run_charts import time_sequence
 
     path, look = _picture(out, f"time-sequence-{flow}"), Look.parsed(width, font)
@@ -62,20 +65,21 @@ def plot_time_sequence(
 def plot_gauge(
     run: Annotated[
         Path,
-        typer.Argument(metavar="RUN", help="Folder from `aqmlab run --out`, or scenario file, which is run."),
+        typer.Argument(metavar="RUN", help="Folder that `aqmlab run --out` wrote, or scenario file to run."),
     ],
     name: Annotated[
         list[str],
         typer.Option(
-            help="Gauge, such as average or probability; repeat the option for further gauges. Gauges with "
-            "the same unit share a panel; gauges without a unit get panels of their own."
+            help="Gauge, such as average or probability. Repeat the option for further gauges. Gauges with "
+            "the same unit share a panel; each gauge without a unit has its own panel."
         ),
     ],
     at: Annotated[
         str | None,
         typer.Option(
             metavar="LINK|NODE",
-            help="Link whose queue is plotted, or node whose edge is plotted; by default all.",
+            help="Link whose queue is plotted, or node whose edge is plotted; by default all links and "
+            "nodes.",
         ),
     ] = None,
     out: Out = None,
@@ -83,8 +87,7 @@ def plot_gauge(
     font: Font = None,
     settings: Settings = None,
 ) -> None:
-    """Plot state variables (gauges) of queues and edges over time; the plotted data is also written as
-    CSV."""
+    """Plot state variables (gauges) of queues and edges over time, and write the plotted data as CSV."""
     from aqmlab.run_charts import gauges
 
     path, look = _picture(out, f"gauge-{'-'.join(name)}"), Look.parsed(width, font)
@@ -104,17 +107,17 @@ def plot_queue_delay(
         typer.Option(
             metavar="NAME,...",
             autocompletion=completion.several_of("queues"),
-            help="Queues to plot, separated by commas: kinds, or [queues.NAME] of the scenario; by default "
-            "the scenario's own queues. Each queue replaces the queues of all links that have one, or only "
-            "of the link in --at.",
+            help="Queues to plot, separated by commas: kinds, or names in [queues] of the scenario; by "
+            "default the scenario's own queues. Each queue replaces the queues of all links that have one, "
+            "or only of the link in --at.",
         ),
     ] = "",
     at: Annotated[
         str | None,
         typer.Option(
             metavar="LINK",
-            help="Link to plot, and the only link whose queue --queues replaces; by default the first link "
-            "with a queue is plotted.",
+            help="Link to plot, and the only link whose queue is replaced by --queues. By default the first "
+            "link with a queue is plotted.",
         ),
     ] = None,
     traffic: Annotated[
@@ -127,7 +130,7 @@ def plot_queue_delay(
     font: Font = None,
     settings: Settings = None,
 ) -> None:
-    """Plot queueing delay over time, with the steps of the link's rate; the plotted data is also written as
+    """Plot queueing delay over time, together with changes of the link's rate, and write the plotted data as
     CSV."""
     from aqmlab.run_charts import queue_delay
     from aqmlab.scenario.queues import different_rates, replacement, with_queue
@@ -157,7 +160,7 @@ def plot_queue_delay(
 
 
 def _picture(out: Path | None, name: str) -> Path:
-    """The path of a picture; the default is `name` with the suffix .png."""
+    """Returns the path of a picture. The default is `name` with the suffix .png."""
     path = out or Path(f"{name}.png")
     if path.suffix.removeprefix(".") not in ENDINGS:
         raise ValueError(f"--out {path}: must end in {', '.join(f'.{ending}' for ending in ENDINGS)}")
@@ -166,7 +169,7 @@ def _picture(out: Path | None, name: str) -> Path:
 
 def _refuse_settings(settings: Sequence[str] | None) -> None:
     if settings:
-        raise ValueError("--set: needs a scenario file; a folder contains a finished run")
+        raise ValueError("--set: needs a scenario file, because a folder contains a finished run")
 
 
 def _draw(chart: "Chart", path: Path, look: Look) -> None:

@@ -1,4 +1,4 @@
-"""The reference of queue disciplines: an overview, and a page for each family."""
+"""The reference pages of queue disciplines: an overview, and a page for each family."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from aqmlab.scenario.catalog import Entry
 FAMILIES: Mapping[str, tuple[str, str]] = {
     "": (
         "Drop Tail and single queues",
-        "Queues outside the families.",
+        "Queues that belong to no other family.",
     ),
     "red": (
         "RED and its descendants",
-        "The drop probability rises with the average queue. The variants differ in the average, in the drop "
-        "function, and in the packets that they protect.",
+        "The drop probability rises with the average queue length. The variants differ in the computation "
+        "of the average, in the drop function, and in the packets that they protect.",
     ),
     "codel": (
         "CoDel and COBALT",
-        "Packets are dropped as they leave if queueing delay stays above a target for an interval.",
+        "Packets are dropped when they leave the queue, if queueing delay stays above a target for an "
+        "interval.",
     ),
     "pi": (
         "PI controllers of queue length",
@@ -28,49 +29,66 @@ FAMILIES: Mapping[str, tuple[str, str]] = {
     ),
     "pie": (
         "PIE",
-        "A PI controller of queueing delay computes the drop probability, with a burst allowance.",
+        "A PI controller computes the drop probability from queueing delay. Short bursts are not dropped.",
     ),
     "blue": (
         "BLUE and SFB",
-        "Losses raise a drop probability and an idle link lowers the probability; queue length has no part.",
+        "Losses raise a drop probability, and an idle link lowers the probability. Queue length has no "
+        "influence.",
     ),
     "flow_queues": (
         "Flow queues of Linux",
-        "A hash puts packets into queues, which take turns. Each queue may have an AQM.",
+        "A hash function assigns packets to queues, which are served in turn. Each queue may have an AQM.",
     ),
     "fair": (
         "Fair queues",
-        "Each flow has a queue, and a scheduler shares the link among the flows, by weight if weights are "
-        "given.",
+        "Each flow has a queue, and a scheduler shares the link among the flows, in proportion to weights "
+        "if weights are configured.",
     ),
-    "cake": ("CAKE", "Shaper, priorities, fairness of hosts and flows, AQM and ACK filter in one queue."),
-    "dualpi2": ("DualPI2", "Two coupled queues, one for L4S senders and one for all others (RFC 9332)."),
-    "htb": ("HTB", "Classes with guaranteed rates that lend unused rate to each other."),
-    "wrappers": ("Wrappers", "A step before or after a queue, which may be any other discipline."),
+    "cake": (
+        "CAKE",
+        "A queue that combines a shaper, priorities, fairness among hosts and flows, an AQM and an ACK "
+        "filter.",
+    ),
+    "dualpi2": (
+        "DualPI2",
+        "Two coupled queues: one for L4S senders and one for all other senders (RFC 9332).",
+    ),
+    "htb": (
+        "HTB",
+        "Classes with guaranteed rates. A class may borrow the rate that other classes do not use.",
+    ),
+    "wrappers": (
+        "Wrappers",
+        "Disciplines that process packets before or after another queue, which may be of any kind.",
+    ),
     "instruments": (
         "Instruments",
-        "FIFO queues that drop chosen packets, to test a transport or a model of a transport.",
+        "FIFO queues that drop selected packets, to test a transport protocol or a model of a transport "
+        "protocol.",
     ),
 }
-"""By folder of `crates/aqm-queue/src`: the title of the family, and what its members share."""
+"""The title of each family and a description of its members. The key is the folder in
+`crates/aqm-queue/src`."""
 
 
 def folder(one: Entry) -> str:
-    """The folder of `crates/aqm-queue/src` that has the discipline; empty if it is a file at the root."""
+    """Returns the folder of `crates/aqm-queue/src` that contains the discipline, or an empty string if the
+    discipline's file is directly in `crates/aqm-queue/src`."""
     path = one.module.split("::")[1:]
     return path[0] if len(path) > 1 or path[0] in FAMILIES else ""
 
 
 def page_of(one: Entry) -> str:
-    """The page of a discipline, in the folder of the reference."""
+    """Returns the path of a discipline's page, relative to the folder of the reference."""
     return f"queues/{(folder(one) or 'single').replace('_', '-')}.md"
 
 
 def pages(
     members: Sequence[Entry], introduction: str, described: Callable[[Entry], Sequence[str]], root: Path
 ) -> dict[str, str]:
-    """The pages by file name; `described` gives the section of a discipline, without its heading. `root` is
-    the checkout, which has the costs on record and the values of report cards."""
+    """Returns the pages by file name. `described` returns the section of a discipline without its heading.
+    `root` is the checkout, which contains the recorded costs and the values of report cards."""
     costs = _costs(root)
     found = {"queues.md": "\n".join([*_overview(members, introduction, costs, root)]) + "\n"}
     for family, (title, shared) in FAMILIES.items():
@@ -86,8 +104,8 @@ def _overview(
     members: Sequence[Entry], introduction: str, costs: Mapping[str, float], root: Path
 ) -> Iterator[str]:
     yield from ("# Queue disciplines", "", introduction, "")
-    yield "*tc* is the kind in Linux, if Linux has the queue. *Packet* is the number of instructions for a"
-    yield "packet of a single flow ([Cost and speed](../background/performance.md))."
+    yield "*tc* is the queue's name in Linux, if Linux has the queue. *Packet* is the number of instructions"
+    yield "for a packet of a single flow ([Cost and speed](../background/performance.md))."
     for family, (title, shared) in FAMILIES.items():
         several = [one for one in members if folder(one) == family]
         page = page_of(several[0])
@@ -101,7 +119,7 @@ def _table(
 ) -> Iterator[str]:
     yield from ("| Kind | Description | tc | Packet | Report card |", "| --- | --- | --- | --- | --- |")
     for one in several:
-        # The build of the site writes the page of each card from these values.
+        # When the documentation is built, the page of each card is written from these values.
         has_card = (root / "docs" / "report-cards" / "values" / f"{one.name}.parquet").exists()
         cells = (
             f"[`{one.name}`]({link.format(one.name)})",
@@ -114,7 +132,8 @@ def _table(
 
 
 def _costs(root: Path) -> dict[str, float]:
-    """Instructions for a packet of one flow, by kind, as `make bench-check` has them on record."""
+    """Returns the number of instructions for a packet of one flow, by kind. `make bench-check` maintains the
+    file with these numbers."""
     record = root / "benches" / "instruction_counts.json"
     if not record.exists():
         return {}

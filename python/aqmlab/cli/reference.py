@@ -1,4 +1,4 @@
-"""Descriptions of names as text, for `aqmlab show` and for the reference pages of the documentation."""
+"""Textual descriptions of names, for `aqmlab show` and for the reference pages of the documentation."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from aqmlab.scenario import flat
 from aqmlab.scenario.catalog import Entry, base_profile, entries, families, members
 
 WIDTH = 80
-"""Line width of `describe` in characters."""
+"""Line width of the output of `describe`, in characters."""
 
 LINE = 116
-"""Line width of reference pages in characters."""
+"""Line width of reference pages, in characters."""
 
 _BLANK = "\N{NO-BREAK SPACE}"
 
 
 def listed(family: str) -> list[str]:
-    """The members of a family, one line each, with their descriptions."""
+    """Returns the members of a family, with one line for each member and its description."""
     return aligned({one.name: one.summary for one in members(family)})
 
 
 def aligned(sentences: Mapping[str, str]) -> list[str]:
-    """Names and their sentences in two columns. Long sentences are wrapped on a terminal, but not in a
-    pipe."""
+    """Returns names and their descriptions in two columns. Long descriptions are wrapped if standard output
+    is a terminal, but not if it is a pipe."""
     column = max(map(len, sentences)) + 2
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
     return [
@@ -50,20 +50,20 @@ def aligned(sentences: Mapping[str, str]) -> list[str]:
 
 
 def tcp_lists() -> Iterator[str]:
-    """The families of TCP components, each with the setting that selects a member."""
+    """Returns the families of TCP components. The heading of each family shows how to select a member."""
     for title, family in (
         ('Congestion controls: kind = "NAME" in [tcp.congestion_control]', "congestion-controls"),
-        ('Recoveries: kind = "NAME" in [tcp.recovery]', "recoveries"),
-        ("Aliases of a pair: aqmlab compare --tcp NAME, or CONTROL/RECOVERY", "aliases"),
-        ('Profiles, all parameters of an implementation: profile = "NAME" in [tcp]', "profiles"),
+        ('Loss recoveries: kind = "NAME" in [tcp.recovery]', "recoveries"),
+        ("Aliases for CONTROL/RECOVERY: aqmlab compare --tcp NAME", "aliases"),
+        ('Profiles (all parameters of an implementation): profile = "NAME" in [tcp]', "profiles"),
     ):
         yield from (title, *(f"  {line}" for line in listed(family)), "")
-    yield "`aqmlab show NAME` describes a member, `aqmlab show tcp` all settings of [tcp]."
+    yield "`aqmlab show NAME` describes a member. `aqmlab show tcp` describes all settings of [tcp]."
 
 
 def describe(name: str) -> str:
-    """The entries of this name as text for a terminal: descriptions, and parameters with units, defaults and
-    sources.
+    """Returns the entries with this name as text for a terminal. An entry consists of a description, and of
+    parameters with units, defaults and sources.
 
     Raises `LookupError`, which suggests similar names, if no entry has this name.
     """
@@ -106,7 +106,7 @@ def _described(one: Entry) -> Iterator[str]:
 
 
 def allowed(row: dict[str, Any]) -> str:
-    """The allowed values of a parameter, in words."""
+    """Returns a text that describes the allowed values of a parameter."""
     one = row["type"]
     if "choices" in row:
         one = "one of the following"
@@ -131,8 +131,9 @@ _SEVERAL = {
 
 
 def pages(root: Path) -> dict[str, str]:
-    """The reference as MyST pages, by file name: a page for each kind of entry, and for queues a page for
-    each family. `root` is the checkout, which has the report cards and the costs of queues."""
+    """Returns the reference as MyST pages, by file name. There is a page for each kind of entry, and a page
+    for each family of queues. `root` is the checkout, which contains the report cards and the costs of
+    queues."""
     written = queue_pages.pages(members("queues"), _INTRODUCTIONS["queues"], _section, root)
     for file, family in families().items():
         if file == "queues":
@@ -145,7 +146,7 @@ def pages(root: Path) -> dict[str, str]:
 
 
 def _section(one: Entry) -> list[str]:
-    """The lines of an entry on a page, without the heading."""
+    """Returns the lines of an entry on a page, without the heading."""
     prose, title, items = _about(one)
     parts = _flowed(prose)
     if items:
@@ -157,8 +158,8 @@ def _section(one: Entry) -> list[str]:
 def _about(one: Entry) -> tuple[str, str, list[str]]:
     """Splits the text of an entry into the description, the title of its final list, and the list's items.
 
-    The final list contains the differences from the sources; the paragraph before the list is the title.
-    Title and items are empty for a text without a list.
+    The final list contains the differences from the sources. The paragraph before the list is the title. If
+    the text has no list, the title and the items are empty.
     """
     paragraphs = re.split(r"\n\s*\n", one.about.strip())
     if not paragraphs[-1].lstrip().startswith("- "):
@@ -183,7 +184,7 @@ def main() -> None:
 
 _INTRODUCTIONS = {
     "queues": "The `kind` of a `[bottleneck.queue]`, `[links.NAME.queue]` or `[queues.NAME]` table.",
-    "tcp": "The `[tcp]` table. Its parameters belong to subtables: `rto.min` is the key `min` of "
+    "tcp": "The `[tcp]` table. The parameters belong to subtables: `rto.min` is the key `min` of "
     "`[tcp.rto]`, which can also be written as `rto.min` in `[tcp]`.",
     "congestion-controls": 'The congestion control, which sets the congestion window: `kind = "NAME"` in '
     "the `[tcp.congestion_control]` table.",
@@ -192,8 +193,8 @@ _INTRODUCTIONS = {
     "--tcp NAME,NAME`, which also accepts `CONTROL/RECOVERY`. An alias overrides values of the scenario's "
     "`[tcp]` table.",
     "profiles": 'Named sets of TCP parameters: `profile = "NAME"` in the `[tcp]` table, which may then '
-    "override single parameters. The first profile is the default; the other profiles are listed with their "
-    "differences from the first.",
+    "override individual parameters. The first profile is the default; the other profiles are listed with "
+    "their differences from the first.",
     "traffic": "The `kind` of a `[traffic.NAME]` table. Every kind also accepts `access` (the access links "
     "of its hosts), `extra_delay` (an additional one-way delay in each direction: a time, or a range of two "
     "times from which each flow draws its delay) and `tcp` (differences from the scenario's `[tcp]` for the "
@@ -202,26 +203,26 @@ _INTRODUCTIONS = {
     "send as short or long before the first queue (the nodes of a dumbbell are `left` and `right`). If a "
     "queue needs classified packets, such as `rio` and `rio-ps`, and the scenario has no edge, "
     "`short-flows` with these defaults is added at every node with hosts.",
-    "sections": "The other tables of a scenario.",
+    "sections": "The tables of a scenario that are not described on other pages.",
     "flow-level": "The tables of a scenario for `aqmlab flow-level`, which also has `duration`, `warm_up` "
-    "and `seed`. `flow-level.link` is written `[link]`; the other tables correspond.",
+    "and `seed`. In a scenario, `flow-level.link` is written `[link]`, and so on for the other tables.",
     "distributions": "The `kind` of every parameter that is a distribution: of sizes, such as `sizes`, of "
     "times, such as `think_time` and `gaps`, or of numbers, such as `objects`. The quantity determines the "
     "unit of the distribution's parameters: a size in bytes (B, kB, MB or GB) or, at packet level, in full "
     "packets (p); a time (ns, us, ms, s or min); or a number. If the mean follows from another parameter, "
-    "as the mean of `gaps` follows from the load, only the shape of the distribution is used, and its "
+    "for example the mean of `gaps` from the load, only the shape of the distribution is used, and its "
     "parameters are plain numbers. Sizes in bytes, times and numbers are rounded to the nearest value, "
     "sizes in packets are rounded up.",
     "trace": "A scenario for `aqmlab trace active-flows`, with its parameters at the top level of the file.",
     "trace-sources": "The `kind` of the `[source]` table of a trace, which is the source of packets.",
     "tables": 'The result tables of a run: `run.tables["NAME"]`, or `NAME.parquet` of `aqmlab run --out`. '
-    "Tables named `flow-level.NAME` belong to `aqmlab flow-level`, tables named `trace.NAME` to `aqmlab "
-    "trace`; in a run of these levels their names are `NAME`.",
+    "Tables named `flow-level.NAME` are results of `aqmlab flow-level`, and tables named `trace.NAME` of "
+    "`aqmlab trace`; in a run of these levels their names are `NAME`.",
 }
 
 
 def _parameters(one: Entry) -> Iterator[str]:
-    """The contents of an entry: a list of parameters or columns, or a table of values."""
+    """Returns the contents of an entry: either a list of parameters or columns, or a table of values."""
     if one.sources:
         base = base_profile()
         yield from ("", f"| parameter | value | in `{base.name}` | source |", "| --- | --- | --- | --- |")
@@ -242,7 +243,8 @@ def _parameters(one: Entry) -> Iterator[str]:
 
 
 def _parameter(path: str, row: dict[str, Any]) -> Iterator[str]:
-    """A parameter with its default, description, type and source, and its allowed words."""
+    """Returns a list item for a parameter, with default, description, type and source, and with the allowed
+    words."""
     default = "" if row["default"] is None else f" = `{json.dumps(row['default'])}`"
     source = f"; source: {row['source']}" if row["source"] else ""
     yield from _flowed(f"`{path}`{default}: {row['doc'].strip()} *({allowed(row)}{source})*", "- ")
@@ -251,15 +253,15 @@ def _parameter(path: str, row: dict[str, Any]) -> Iterator[str]:
 
 
 def _differences(profile: Entry) -> Iterator[tuple[str, Any, str, str]]:
-    """The differences of a profile from the first profile: path, value, value in the first profile,
-    source."""
+    """Returns the differences between a profile and the first profile. Each difference consists of path,
+    value, value in the first profile, and source."""
     ours, basic = flat(profile.values), flat(base_profile().values)
     for path, source in sorted(profile.sources.items()):
         yield path, ours[path], _written(basic[path]) if path in basic else "-", source
 
 
 def _written(value: Any) -> str:
-    """A value in the syntax of scenario files."""
+    """Returns a value in the syntax of scenario files."""
     return "(left out)" if value is None else json.dumps(value)
 
 
@@ -268,9 +270,9 @@ def _cell(value: Any) -> str:
 
 
 def _flowed(text: str, first: str = "") -> list[str]:
-    """A paragraph of a page, or a list item that begins with `first`, wrapped to `LINE` characters.
+    """Returns a paragraph of a page, or a list item that begins with `first`, wrapped to `LINE` characters.
 
-    No line begins with a list marker of Markdown, and short code is not broken.
+    No line begins with a Markdown list marker, and short code is not broken across lines.
     """
     text = re.sub(
         r"`[^`]{1,80}`| (?=(?:[-+*#>]|\d+[.)]) )", lambda one: one[0].replace(" ", _BLANK), _one_line(text)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from aqmlab.study.publication import StudyResult
 
 EVERY = "all"
-"""Name for all kinds that have a card, with their defaults."""
+"""Name that stands for all kinds of queue that have a card, with their default parameters."""
 
 
 def report_card(
@@ -25,8 +25,8 @@ def report_card(
         typer.Argument(
             metavar="QUEUE[,QUEUE...]",
             autocompletion=completion.several_of("queues"),
-            help="Kinds of queue (`aqmlab list queues`), or names in [queues] of the scenario of --of; "
-            f"`{EVERY}` for every kind that has a card.",
+            help="Kinds of queue (`aqmlab list queues`), or names in [queues] of the scenario that --of "
+            f"names; `{EVERY}` for every kind that has a card.",
         ),
     ],
     of: Annotated[
@@ -34,7 +34,7 @@ def report_card(
         typer.Option("--of", metavar="SCENARIO.toml", help="Scenario with named queues in [queues]."),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Use fewer replications and fewer round-trip times.")
+        bool, typer.Option("--quick", help="Quick form, with fewer replications and fewer round-trip times.")
     ] = False,
     replications: Annotated[
         int | None,
@@ -47,7 +47,7 @@ def report_card(
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Folder of the reports, with a subfolder for each queue, and the subfolder store for the "
+            help="Folder for the reports, with a subfolder for each queue, and the subfolder store for the "
             "runs; by default out/report-card, with --quick out/report-card-quick.",
         ),
     ] = None,
@@ -62,16 +62,16 @@ def report_card(
         list[str] | None,
         typer.Option(
             metavar="ID",
-            help="Property to judge, such as `goodput`; only its runs are executed. Repeat the option for "
-            "further properties.",
+            help="Property to judge, such as `goodput`. Only runs for this property are executed. Repeat "
+            "the option for further properties.",
         ),
     ] = None,
     figure: Annotated[
         list[str] | None,
         typer.Option(
             metavar="ID",
-            help="Figure or table to create: `ellipses`, `summary` or the table of a property; repeat the "
-            "option for more.",
+            help="Figure or table to create: `ellipses`, `summary` or the table of a property. Repeat the "
+            "option for further figures and tables.",
         ),
     ] = None,
     dask: Dask = None,
@@ -81,9 +81,9 @@ def report_card(
 ) -> None:
     """Measure queues in the scenarios of RFC 7928 and compare them with Drop Tail.
 
-    Each queue runs with the buffer of Drop Tail and with its default buffer. The card of each queue is a
-    study."""
-    # The runs and figures use all cores; further threads of Polars would only compete with them.
+    Each queue is measured twice: with Drop Tail's buffer size, and with its own default buffer size. The card
+    of each queue is a study."""
+    # The runs and figures use all cores, so additional Polars threads would only compete with them.
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
     from aqmlab import report_card
     from aqmlab.cli import study_text
@@ -94,7 +94,7 @@ def report_card(
     from aqmlab.study import values as study_values
 
     if pages is not None and (claim or figure):
-        raise typer.BadParameter("--pages: needs a complete card: remove --claim and --figure")
+        raise typer.BadParameter("--pages: needs complete cards: remove --claim and --figure")
     tables = _tables(names, of)
     cards = [report_card.Card(name, table, replications or SEEDS) for name, table in tables.items()]
     studies = [report_card.of_card(card) for card in cards]
@@ -142,8 +142,8 @@ def report_card(
 
 
 def _print(measured: "Measured", result: "StudyResult") -> None:
-    """Prints a card: a line for each property, and for each buffer size the sign of the verdict and the
-    comparison with Drop Tail in words."""
+    """Prints a card with a line for each property. A line contains, for each buffer size, the sign of the
+    verdict and the words that compare the queue with Drop Tail."""
     from aqmlab.report_card.study import CLAIMED, suffix
     from aqmlab.report_card.tables import TITLES
     from aqmlab.stats import SIGNS

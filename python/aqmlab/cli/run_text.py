@@ -1,4 +1,4 @@
-"""Output of runs: summaries for the terminal, and files."""
+"""Output of runs: summaries for the terminal, and files in a folder."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _REPAIRS = (
     ("timeouts", "time-outs"),
     ("fast_retransmits", "fast retransmits"),
 )
-"""Columns of retransmission counts, with their names in the summary."""
+"""Columns that count retransmissions, with their names in the summary."""
 
 
 def packet_lines(result: Run, name: str) -> Iterator[str]:
-    """Yields a summary of a packet-level run: links with their classes, flows, transfers, and computing
-    cost."""
+    """Yields a summary of a packet-level run: links with their traffic classes, flows, transfers, and CPU
+    time."""
     manifest = result.manifest
     scenario = manifest["scenario"]
     yield f"{name}: {scenario['duration']} of which {scenario['warm_up']} warm-up, seed {manifest['seed']}"
@@ -51,7 +51,7 @@ def found_lines(result: Run) -> Iterator[str]:
     manifest = result.manifest
     if manifest["edges_added"]:
         nodes = ", ".join(manifest["scenario"]["edges"])
-        reason = "added because a queue needs packets classified as short or long"
+        reason = "added because a queue needs packets that are classified as short or long"
         yield f"  edges at {nodes}: short-flows, {reason}"
     directions = result.summary.get("directions", {})
     ways = _WAYS if "directions" in result.summary else {}
@@ -76,8 +76,8 @@ def found_lines(result: Run) -> Iterator[str]:
             yield f"    to the client: {_direction(directions[traffic]['to_client'])}"
             yield f"    from the client: {_direction(directions[traffic]['from_client'])}"
             continue
-        # Jain's index says nothing about flows with one transfer each, because their rates differ with their
-        # sizes.
+        # Jain's index is meaningless for flows with one transfer each, because the rates of such flows depend
+        # on their sizes.
         known = row["mean_delay_s"] is not None
         delay = f"mean delay {_number(row['mean_delay_s'], 1e3)} ms, " if known else ""
         fairness = "" if traffic in result.summary["transfers"] else f"Jain's index {_number(row['jain'])}, "
@@ -98,11 +98,11 @@ def found_lines(result: Run) -> Iterator[str]:
 
 
 _WAYS = {"bottleneck": " (to the client)", "bottleneck-back": " (from the client)"}
-"""Directions of the links of a dumbbell, for scenarios with programs at its ends."""
+"""Directions of a dumbbell's links, for scenarios with programs at the dumbbell's ends."""
 
 
 def _direction(way: Mapping[str, Any]) -> str:
-    """Traffic of the programs of a workload in one direction."""
+    """Returns text that describes the traffic of a workload's programs in one direction."""
     known = way["mean_delay_s"] is not None
     delay = f", mean delay of datagrams {_number(way['mean_delay_s'], 1e3)} ms" if known else ""
     retransmitted = "" if way["retransmitted"] is None else f", {way['retransmitted']} segments retransmitted"
@@ -113,13 +113,14 @@ def _direction(way: Mapping[str, Any]) -> str:
 
 
 def _tied_percent(result: Run, link: str) -> float:
-    """Percentage of a link's arrivals that coincide with another event, so that a rule decides their
-    order."""
+    """Returns the percentage of arrivals at a link that occur at the same time as another event, so that a
+    rule determines the order of the two events."""
     return 100 * float(result.links.filter(result.links["link"].cast(str) == link)["tied_fraction"][0])
 
 
 def write(result: Run, out: Path) -> None:
-    """Writes all tables as Parquet files, and `run.json` with the summary and the manifest, into `out`."""
+    """Writes all tables as Parquet files into the folder `out`, and `run.json` with the summary and the
+    manifest."""
     out.mkdir(parents=True, exist_ok=True)
     for name, table in result.tables.items():
         write_parquet(out / f"{name}.parquet", table)

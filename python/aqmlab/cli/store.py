@@ -31,7 +31,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 @app.command("ls")
 def store_ls(store: StoreFolder = STORE, as_json: AsJson = False) -> None:
-    """List the sweeps in a store, and print the number of runs and the size of the store."""
+    """List the sweeps in a store and print the number of runs and the size of the store."""
     from aqmlab.cli import store_text
     from aqmlab.store import care as store_care
     from aqmlab.store import tables as store_tables
@@ -64,8 +64,8 @@ def store_show(
         str,
         typer.Argument(
             metavar="DIGEST[:SEED]",
-            help="Digest of a scenario, or the beginning of a digest, optionally "
-            "with one of the scenario's seeds.",
+            help="Digest of a scenario, or the first digits of a digest, optionally followed by a colon and "
+            "one of the scenario's seeds.",
         ),
     ],
     store: StoreFolder = STORE,
@@ -81,7 +81,7 @@ def store_show(
         typer.Option("--file", metavar="NAME", help="Print the contents of a file that the scenario uses."),
     ] = None,
 ) -> None:
-    """Print the stored runs of a scenario, or one run, with their values."""
+    """Print the stored runs of a scenario, or a single run, with the values of measures."""
     from aqmlab.cli import store_text
 
     if sum([as_json, as_toml, manifest, file is not None]) > 1:
@@ -98,7 +98,9 @@ def store_show(
         print(json.dumps({"scenario": record, "runs": [_table(run) for run in runs]}, indent=2))
     elif as_toml or manifest or file is not None:
         if record is None:
-            raise LookupError(f"{name}: the store contains runs of this scenario, but not the scenario")
+            raise LookupError(
+                f"{name}: the store contains runs of this scenario, but not the scenario's definition"
+            )
         _print_scenario(record, seed, name, as_toml=as_toml, file=file)
     else:
         if record is not None:
@@ -147,11 +149,12 @@ def store_verify(
     repair: Annotated[
         bool,
         typer.Option(
-            "--repair", help="Remove damaged records and tables, so that their runs are repeated when needed."
+            "--repair",
+            help="Remove damaged records and tables, so that the damaged runs are repeated when needed.",
         ),
     ] = False,
 ) -> None:
-    """Compare all records and tables with their checksums; exit with status 1 if anything is damaged."""
+    """Check all records and tables against their checksums, and exit with status 1 if any is damaged."""
     from aqmlab.cli import store_text
     from aqmlab.store import care as store_care
 
@@ -184,9 +187,12 @@ def store_verify(
             print(f"{scenario[:12]}:{seed}: damaged tables {', '.join(keys)}")
         if found.damaged:
             if repair:
-                print("Damaged data was removed; its runs will be repeated when they are needed.")
+                print("Damaged data was removed. The affected runs will be repeated when they are needed.")
             else:
-                print("`aqmlab store verify --repair` removes damaged data, so that its runs are repeated.")
+                print(
+                    "`aqmlab store verify --repair` removes damaged data, so that the affected runs are "
+                    "repeated."
+                )
     _print_skipped(left)
     if found.damaged and (left or not repair):
         raise typer.Exit(1)
@@ -203,14 +209,14 @@ def store_gc(
         bool, typer.Option("--dry-run", help="Print what would be removed, and remove nothing.")
     ] = False,
 ) -> None:
-    """Remove runs with other results versions than this program's, and tables that belong to no run."""
+    """Remove runs whose results version differs from this program's, and tables that belong to no run."""
     from aqmlab.cli import store_text
     from aqmlab.store import care as store_care
 
     with _existing(store) as opened:
         plan = store_care.removal(opened, orphans=orphans, failed=failed)
         verb = "would be removed" if dry_run else "removed"
-        reasons = {"old": "of other results versions", "orphan": "in no sweep", "failed": "failed"}
+        reasons = {"old": "with other results versions", "orphan": "in no sweep", "failed": "failed"}
         for reason, words in reasons.items():
             if reason in plan.runs:
                 print(f"{store_text.amount(plan.runs[reason], 'run', 'runs')} {words}: {verb}")
@@ -229,7 +235,7 @@ def store_export(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="Output file; its extension selects the format: .csv, "
+            help="Output file. The file's extension selects the format: .csv, "
             ".parquet, .json or .jsonl (one object per line).",
         ),
     ],
@@ -238,11 +244,11 @@ def store_export(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Name or id of a sweep to export, with its labels; by default all runs are exported.",
+            help="Name or ID of a sweep to export with its labels; by default all runs are exported.",
         ),
     ] = None,
 ) -> None:
-    """Export runs as a table with labels, the seed, and a column for each measure."""
+    """Export runs as a table with columns for labels, the seed and each measure."""
     from aqmlab._support import files
     from aqmlab.cli import store_text
     from aqmlab.store import tables as store_tables
@@ -272,9 +278,9 @@ def store_sql(
     as_csv: Annotated[bool, typer.Option("--csv", help="Print the result as CSV.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a list of JSON objects.")] = False,
 ) -> None:
-    """Run a query in DuckDB's SQL over the tables runs, values, scenarios, sweeps and points.
+    """Run an SQL query (DuckDB's dialect) on the tables runs, values, scenarios, sweeps and points.
 
-    Each sweep is a further table of the same name, with its labels, the seed, and a column for each
+    Each sweep is an additional table, named after the sweep, with columns for its labels, the seed and each
     measure."""
     from aqmlab.cli import store_text
     from aqmlab.store import sql as queries
@@ -299,8 +305,8 @@ def store_sql(
 
 @contextmanager
 def _ended_by_ctrl_c() -> Iterator[None]:
-    """Lets Ctrl-C end the process at once: DuckDB checks for interrupts only rarely, and no data can be
-    lost."""
+    """Makes Ctrl-C end the process immediately. DuckDB checks for interrupts only rarely, and the query only
+    reads, so no data can be lost."""
     before = signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         yield
@@ -313,12 +319,15 @@ def _existing(folder: Path, *, read_only: bool = False) -> "Store":
     from aqmlab.store import Store
 
     if not folder.is_dir():
-        raise LookupError(f"{folder}: no such store: name a store with --store FOLDER or AQMLAB_STORE")
+        raise LookupError(
+            f"{folder}: the store does not exist: select a store with --store FOLDER or AQMLAB_STORE"
+        )
     return Store(folder, read_only=read_only)
 
 
 def _resolved(store: "Store", name: str) -> tuple[str, int | None]:
-    """The digest of the scenario whose digest begins with `name`, and the seed after the colon."""
+    """Returns the complete digest of the scenario whose digest begins with `name`, and the seed that follows
+    the colon."""
     import polars as pl
 
     text, _, seed = name.partition(":")
@@ -338,12 +347,15 @@ def _resolved(store: "Store", name: str) -> tuple[str, int | None]:
         return text, int(seed) if seed else None
     if len(found) != 1 or not text:
         matches = f"{len(found)} scenarios match: {', '.join(digest[:16] for digest in found[:5])}"
-        raise LookupError(f"{name}: " + (matches if len(found) else "the store has no such scenario"))
+        raise LookupError(
+            f"{name}: " + (matches if len(found) else "the store does not contain this scenario")
+        )
     return str(found[0]), int(seed) if seed else None
 
 
 def _measures(record: dict[str, Any]) -> "dict[str, Measure]":
-    """The measures of a scenario by key; empty if this version of aqmlab rejects the scenario."""
+    """Returns the measures of a scenario by key, or no measures if this version of aqmlab rejects the
+    scenario."""
     from aqmlab import measures
     from aqmlab.scenario import Scenario
 
@@ -366,6 +378,6 @@ def _print_skipped(left: int) -> None:
     if left:
         logs = store_text.amount(left, "log was", "logs were")
         print(
-            f"aqmlab: {logs} left unchanged, because processes that write to them may still run",
+            f"aqmlab: {logs} left unchanged, because the processes that write to them may still be running",
             file=sys.stderr,
         )

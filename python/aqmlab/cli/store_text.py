@@ -1,4 +1,4 @@
-"""Output of stores."""
+"""Output of the commands `aqmlab store`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NUMBERS = (int, float, type(None))
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Iterator[str]:
-    """Yields the lines of a table with a header; numbers are right-aligned."""
+    """Yields the lines of a table with a header. Numbers are right-aligned."""
     texts = [[_cell(value) for value in row] for row in rows]
     indices = range(len(columns))
     numeric = [bool(rows) and all(type(row[index]) in _NUMBERS for row in rows) for index in indices]
@@ -39,12 +39,12 @@ def _cell(value: Any) -> str:
 
 
 def amount(count: int, one: str, many: str) -> str:
-    """A count with its noun, in the singular or the plural."""
+    """Returns a count followed by the noun in the singular or plural."""
     return f"{count} {one if count == 1 else many}"
 
 
 def octets(count: int) -> str:
-    """A number of bytes with a suitable decimal unit."""
+    """Returns a number of bytes as text with a suitable decimal unit."""
     size = float(count)
     for unit in ("B", "kB", "MB", "GB"):
         if size < 999.5:
@@ -60,7 +60,8 @@ def sweeps(found: pl.DataFrame) -> Iterator[str]:
 
 
 def run(record: RunRecord, measures: Mapping[str, Measure]) -> Iterator[str]:
-    """Yields a run with its values. `measures`, by key, supply units and digits."""
+    """Yields lines that describe a run and its values. `measures`, by key, supply the units and the number of
+    digits."""
     cost = "" if record.cpu_s is None else f", {record.cpu_s:.3g} CPU s"
     version = f", aqmlab {record.version}" if record.version else ""
     yield f"seed {record.seed}: {record.status}{cost}{version}"
@@ -75,7 +76,7 @@ def run(record: RunRecord, measures: Mapping[str, Measure]) -> Iterator[str]:
 
 def _value(value: Any, measure: Measure | None) -> str:
     if not isinstance(value, int | float | str | None):
-        return "structured value: see --json"
+        return "structured value, which --json prints"
     if measure is None or value is None:
         return _cell(value)
     shown = f"{value:.{measure.digits}g}" if isinstance(value, float) else _cell(value)
@@ -83,5 +84,5 @@ def _value(value: Any, measure: Measure | None) -> str:
 
 
 def finite(value: Any) -> Any:
-    """The value for JSON: `None` in place of NaN and infinity."""
+    """Returns the value for JSON, with `None` instead of NaN and infinity."""
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -25,7 +25,7 @@ Name = Annotated[
     typer.Argument(
         metavar="NAME",
         autocompletion=completion.one_of("studies"),
-        help="Name of a study (`aqmlab study list`), or file with a study (.toml, .py).",
+        help="Name of a study (`aqmlab study list`), or file that contains a study (.toml, .py).",
     ),
 ]
 
@@ -44,7 +44,9 @@ def list_() -> None:
 @app.command("run")
 def run(
     name: Name,
-    quick: Annotated[bool, typer.Option("--quick", help="Use fewer replications and fewer points.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Quick form, with fewer replications and fewer points.")
+    ] = False,
     jobs: Annotated[
         int | None,
         typer.Option(
@@ -55,41 +57,45 @@ def run(
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Folder of the report; its subfolder store contains the runs. The default is out/NAME with "
+            help="Folder for the report, with the subfolder store for the runs. The default is out/NAME with "
             "a suffix for the form of the study, such as -quick.",
         ),
     ] = None,
     live: Annotated[
-        bool, typer.Option("--live", help="Use the live form of the study: real TCP, in real time, on Linux.")
+        bool,
+        typer.Option("--live", help="Live form of the study: the TCP of the Linux kernel, in real time."),
     ] = False,
     queues: Annotated[
         str | None,
         typer.Option(
             metavar="LIST",
             help="Additional queues: `today`, or comma-separated kinds (codel,fq-codel). They appear in "
-            "figures and tables, and in claims if the study makes its claims about every queue.",
+            "figures and tables. Claims include the additional queues if the study's claims are about "
+            "every queue.",
         ),
     ] = None,
     tcp: Annotated[
         str | None,
         typer.Option(
             metavar="LIST",
-            help="Other TCPs for the senders, such as cubic/sack (`aqmlab list tcp`); each TCP has a folder "
-            "of its own.",
+            help="Other TCPs for the senders, such as cubic/sack (`aqmlab list tcp`). Each TCP has its own "
+            "folder.",
         ),
     ] = None,
     claim: Annotated[
         list[str] | None,
         typer.Option(
             metavar="ID",
-            help="Claim to judge; only its runs are executed. Repeat the option for further claims.",
+            help="Claim to judge. Only runs for this claim are executed. Repeat the option for further "
+            "claims.",
         ),
     ] = None,
     figure: Annotated[
         list[str] | None,
         typer.Option(
             metavar="ID",
-            help="Figure or table to create; only its runs are executed. Repeat the option for more.",
+            help="Figure or table to create. Only runs that it needs are executed. Repeat the option for "
+            "more.",
         ),
     ] = None,
     dask: Dask = None,
@@ -98,7 +104,7 @@ def run(
     dask_workers: DaskWorkers = None,
 ) -> None:
     """Run a study, judge its claims, and write its figures, tables and report."""
-    # The runs and figures use all cores; further threads of Polars would only compete with them.
+    # The runs and figures use all cores, so additional Polars threads would only compete with them.
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
     from aqmlab.cli import study_text
     from aqmlab.studies.docs import costs as study_costs
@@ -153,7 +159,7 @@ def run(
 
 
 def _loaded(name: str, live: bool, queues: str | None) -> "Study":
-    """Loads a study, its live form, or its form with additional queues."""
+    """Loads a study, the live form of a study, or a study with additional queues."""
     from aqmlab import studies
     from aqmlab.study import queues as study_queues
 
@@ -164,7 +170,7 @@ def _loaded(name: str, live: bool, queues: str | None) -> "Study":
 
 
 def _source(name: str, live: bool, queues: str | None, tcp: str | None) -> str:
-    """The command line, without options such as --jobs, that selects this form of a study."""
+    """Returns the command line that selects this form of a study, without options such as --jobs."""
     lists = [f"{option} {text}" for option, text in (("--queues", queues), ("--tcp", tcp)) if text]
     return " ".join(["study run", name, *(["--live"] if live else []), *lists])
 
@@ -175,15 +181,16 @@ def new(
     scenario: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Scenario to vary; by default a small scenario inside the study file."
+            metavar="FILE",
+            help="Scenario to vary; by default a small scenario that is contained in the study file.",
         ),
     ] = None,
 ) -> None:
-    """Create NAME.toml, a complete study to start from."""
+    """Create NAME.toml, a complete study to edit."""
     from aqmlab.study import new as new_study
 
     path = new_study.write(name, Path(), scenario)
-    print(f"{path}: a study of three queues, with a claim, a figure and a table: edit it")
+    print(f"{path}: contains a study of three queues, with a claim, a figure and a table; edit this file")
     print(f"Run it with `aqmlab study run {path} --quick`.")
 
 
@@ -194,17 +201,19 @@ def judge(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Values of the runs; by default docs/studies/results/NAME.parquet if this file exists, "
-            "otherwise out/NAME/values.parquet from the last run.",
+            help="File with the values of the runs; by default docs/studies/results/NAME.parquet if this "
+            "file exists, otherwise out/NAME/values.parquet from the last run.",
         ),
     ] = None,
     live: Annotated[bool, typer.Option("--live", help="Judge the live form of the study.")] = False,
     queues: Annotated[
         str | None,
-        typer.Option(metavar="LIST", help="Judge the form with these additional queues, such as `today`."),
+        typer.Option(
+            metavar="LIST", help="Judge the form of the study with these additional queues, such as `today`."
+        ),
     ] = None,
 ) -> None:
-    """Judge a study from published values, without any run."""
+    """Judge a study from published values, without executing runs."""
     from aqmlab.cli import study_text
     from aqmlab.study import run as study
     from aqmlab.study import values as study_values

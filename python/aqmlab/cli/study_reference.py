@@ -1,4 +1,4 @@
-"""The reference page of studies: the keys of a file, and the names that `aqmlab.study` exports."""
+"""The reference page of studies: the keys of study files, and the names that `aqmlab.study` exports."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         *("ratio", "difference", "mean_of", "unpaired_ratio", "single_run", "statistic", "per_seed"),
         *("compared", "every", "anywhere"),
     ),
-    "What estimates are made of": ("Variable", "Estimate", "Measure", "View"),
+    "Components of estimates": ("Variable", "Estimate", "Measure", "View"),
     "Queries": ("query", "joined", "stacked", "scaled", "formula", "of_runs", "recorded_in"),
     "Figures and tables": ("line", "boxes", "crossed", "listed", "overview", "paired"),
 }
-"""The names of `aqmlab.study`, and of the arguments and results of its functions, in the order of the
-page."""
+"""The exported names of `aqmlab.study`, and the classes of its functions' arguments and results, in the order
+of the page."""
 
 BESIDE: Mapping[str, Any] = {
     "Variable": Variable,
     "Estimate": Estimate,
     "View": measures.View,
 }
-"""Described classes that `aqmlab.study` does not export, because experiments and functions return their
-objects."""
+"""Classes that the page describes, but that `aqmlab.study` does not export, because experiments and functions
+create their objects."""
 
 
 def page() -> str:
-    """The page as MyST."""
+    """Returns the page as MyST."""
     parts = [
         "# Studies",
         "",
@@ -77,7 +77,7 @@ def _keys(keys: Mapping[str, str]) -> Iterator[str]:
 
 
 def _described(name: str, one: Any) -> Iterator[str]:
-    """The signature and docstring of a name, and the methods of a class."""
+    """Returns the signature and the docstring of a name and, for a class, of its methods."""
     if name not in ("Variable", "View"):  # Users do not construct these classes.
         yield f"`{name}{_parameters(one)}`"
         yield ""
@@ -96,7 +96,7 @@ def _described(name: str, one: Any) -> Iterator[str]:
 
 
 def _parameters(one: Any) -> str:
-    """The signature: names of parameters, with defaults that are plain values."""
+    """Returns the signature: the names of the parameters, with those defaults that are plain values."""
     found: list[str] = []
     for parameter in inspect.signature(one).parameters.values():
         if parameter.name in ("self", "_"):
@@ -115,5 +115,5 @@ def _parameters(one: Any) -> str:
 
 
 def _prose(one: Any) -> str:
-    """A docstring without its line breaks."""
+    """Returns a docstring without line breaks."""
     return re.sub(r"\s+", " ", inspect.getdoc(one) or "").strip()

@@ -1,4 +1,4 @@
-"""Output of a study's verdicts, figures and tables."""
+"""Prints the verdicts, figures and tables of a study."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _NUMBER = 8
 
 
 def print_verdicts(result: StudyResult) -> None:
-    """Prints a line for each claim, with a column for each reading if the study has several; the dependences
-    of verdicts on readings; and the number of claims that hold. Lines are cut at the width of a terminal, but
-    not in a pipe."""
+    """Prints a line for each claim, with a column for each reading if the study has several readings. Then
+    prints which verdicts depend on readings, and the number of claims that hold. Lines are truncated at the
+    width of a terminal, but not in a pipe."""
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     for line in lines(result, width):
         print(line)
 
 
 def print_drawn(result: StudyResult) -> None:
-    """Prints the file of each figure, and each table as text."""
+    """Prints the path of each figure, and each table as text."""
     for one in result.drawn:
         print(f"Figure {one.figure.id}: {one.problem or one.paths['png']}")
     for table, frame in result.tables:
@@ -39,7 +39,7 @@ def print_drawn(result: StudyResult) -> None:
 
 
 def lines(result: StudyResult, width: int | None = None) -> Iterator[str]:
-    """Yields the lines of `print_verdicts`, cut to `width` characters where possible."""
+    """Yields the lines of `print_verdicts`, truncated to `width` characters where possible."""
     matrix = VerdictMatrix(result)
     if not result.judged:
         return
@@ -65,7 +65,7 @@ def lines(result: StudyResult, width: int | None = None) -> Iterator[str]:
 
 
 def decides(found: Evidence) -> str:
-    """The number that decides a claim, with its description and the claimed range."""
+    """Returns text with the number that decides a claim, its description, and the claimed range."""
     if found.band is None:
         return found.measured
     where = f", {format_labels(found.where)}" if found.where else ""

@@ -48,8 +48,8 @@ Overrides = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[PATH=VALUE,...]...",
-        help="Values that replace the values of an axis of the file. For any other path, one value changes "
-        "the scenario, and several values create an axis.",
+        help="Path and values. If the path is an axis of the file, the values replace the axis's values. "
+        "For any other path, one value changes the scenario, and several values create an axis.",
     ),
 ]
 Replications = Annotated[
@@ -67,12 +67,15 @@ Keep = Annotated[
     typer.Option(
         "--keep",
         metavar="TABLE",
-        help="Table of each run to store as Parquet; `tables` stands for all tables.",
+        help="Table of each run to store as Parquet; `tables` selects all tables.",
     ),
 ]
 Baseline = Annotated[
     str | None,
-    typer.Option(metavar="AXIS=VALUE", help="Also print paired differences from the points with this value."),
+    typer.Option(
+        metavar="AXIS=VALUE",
+        help="Also print paired differences between all other points and the points with this value.",
+    ),
 ]
 Ratio = Annotated[bool, typer.Option("--ratio", help="With --baseline: print ratios instead of differences.")]
 
@@ -114,7 +117,10 @@ def run(
         ),
     ] = False,
     fail_fast: Annotated[
-        bool, typer.Option("--fail-fast/--keep-going", help="Stop at the first failed run, or continue.")
+        bool,
+        typer.Option(
+            "--fail-fast/--keep-going", help="Stop at the first failed run, or continue with the other runs."
+        ),
     ] = False,
     shard: Annotated[
         str,
@@ -131,7 +137,7 @@ def run(
     as_json: AsJson = False,
     store: StoreFolder = STORE,
 ) -> None:
-    """Run what is missing from the store, and print the results of all runs."""
+    """Execute the runs that are missing from the store, and print the results of all runs."""
     _need("--baseline AXIS=VALUE", baseline, {"--ratio": ratio})
     _run(
         _load(file, overrides, replications, measure, keep),
@@ -163,7 +169,7 @@ def retry(
     as_json: AsJson = False,
     store: StoreFolder = STORE,
 ) -> None:
-    """Repeat failed runs, and run what is missing."""
+    """Repeat failed runs and execute missing runs."""
     _run(
         _load(file, overrides, replications, measure, keep),
         store,
@@ -283,7 +289,8 @@ def _show(
 
 
 def _labels(sweep: "Sweep", text: str | None) -> dict[str, "Value"]:
-    """The labels in `axis=value,axis=value`, with values of the axes' types; empty without a baseline."""
+    """Returns the labels in `axis=value,axis=value`, with values converted to the axes' types. Without a
+    baseline there are no labels."""
     if text is None:
         return {}
     known = {axis.label: axis for axis in sweep.all_axes}
@@ -347,7 +354,9 @@ def show(
     ] = None,
     x: Annotated[
         str | None,
-        typer.Option(metavar="AXIS", help="With --plot: axis of the sweep on the horizontal axis."),
+        typer.Option(
+            metavar="AXIS", help="With --plot: axis of the sweep that is plotted as the horizontal axis."
+        ),
     ] = None,
     by: Annotated[
         str | None,
@@ -363,7 +372,7 @@ def show(
     table: TableForm = Form.TEXT,
     store: StoreFolder = STORE,
 ) -> None:
-    """Print and plot the stored results of a sweep, without any run."""
+    """Print and plot the stored results of a sweep, without executing runs."""
     from aqmlab.store import Store
     from aqmlab.sweep import run as sweep_run
 
@@ -419,11 +428,12 @@ def explain(
     replications: Replications = None,
     measure: Measures = None,
     points: Annotated[
-        bool, typer.Option("--points", help="Print a line for each point instead of a line for each reason.")
+        bool,
+        typer.Option("--points", help="Print one line for each point instead of one line for each reason."),
     ] = False,
     store: StoreFolder = STORE,
 ) -> None:
-    """List the runs that `aqmlab sweep run` would execute, with the reasons: new points, changed settings, or
+    """List the runs that `aqmlab sweep run` would execute, and the reasons: new points, changed settings or
     missing measures."""
     from aqmlab.cli import sweep_text
     from aqmlab.store import Store
@@ -445,7 +455,7 @@ def explain(
 
 @app.command()
 def measures(file: File, overrides: Overrides = None) -> None:
-    """List the measures of a scenario, or of the scenario of a sweep or study, with their units."""
+    """List the measures of a scenario, or of the scenario that a sweep or study uses, with their units."""
     from aqmlab.measures import of_scenario
     from aqmlab.study import file as study_file
 

@@ -1,4 +1,4 @@
-"""Output of sweeps."""
+"""Output of the commands `aqmlab sweep`."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def print_intervals(
     quantile: float | None = None,
     form: Form = Form.TEXT,
 ) -> None:
-    """Prints a row for each point and a column for each measure: the mean with the half-width of its
-    interval, or a quantile over replications with the ends of its interval."""
+    """Prints a row for each point and a column for each measure. A cell contains either the mean and the
+    half-width of its interval, or a quantile over replications and the ends of its interval."""
     wanted = [result.measure(name) for name in measures] if measures else list(result.measured)
     what = "Mean" if quantile is None else f"Quantile {quantile:g}"
     title = f"{what} and 95 % interval over {_counts(result)}"
@@ -45,7 +45,8 @@ def print_estimates(
     title: str,
     form: Form = Form.TEXT,
 ) -> None:
-    """Prints a row for each point and a column for each measure; ratios have no unit."""
+    """Prints differences or ratios, with a row for each point and a column for each measure. Ratios have no
+    unit."""
     cells: dict[tuple[Any, ...], dict[str, str]] = {}
     units: dict[str, str] = {}
     for row in estimates.iter_rows(named=True):
@@ -62,7 +63,8 @@ def print_estimates(
 
 
 def print_judged(judged: Iterable[Judged]) -> None:
-    """Prints a line for each claim, followed by a line for each of its parts in the format of studies."""
+    """Prints a line for each claim, followed by a line for each part of the claim, in the format of
+    studies."""
     from aqmlab.cli.study_text import decides
 
     for one in judged:
@@ -72,7 +74,7 @@ def print_judged(judged: Iterable[Judged]) -> None:
 
 
 def print_failures(result: Results, most: int = 5) -> None:
-    """Prints the first failed runs on standard error."""
+    """Prints messages about the first failed runs on standard error."""
     for failure in result.failures[:most]:
         print(f"aqmlab: {failure}", file=sys.stderr)
     if len(result.failures) > most:
@@ -80,7 +82,7 @@ def print_failures(result: Results, most: int = 5) -> None:
 
 
 def table(result: Results, id: str, judged: Iterable[Judged] = (), differences: Any = None) -> dict[str, Any]:
-    """The JSON object of a sweep with this id."""
+    """Returns the JSON object of a sweep with this ID."""
     found = {
         "sweep": result.name,
         "id": id,
@@ -119,7 +121,7 @@ def _part(part: Evidence) -> dict[str, Any]:
 
 
 def estimate(found: Estimate) -> Iterator[str]:
-    """Yields the estimate in words."""
+    """Yields text that describes the estimate."""
     runs = f"{found.runs} runs" if found.most == found.runs else f"{found.runs} to {found.most} runs"
     yield f"{found.points} points, {runs}: {found.existing} exist, {found.missing} are missing"
     if not found.run_s:
@@ -133,7 +135,7 @@ def estimate(found: Estimate) -> Iterator[str]:
 
 
 def seconds(time_s: float) -> str:
-    """A time in seconds as text, in s, min or h."""
+    """Returns a time in seconds as text in s, min or h."""
     if time_s < 90:
         return f"{time_s:.2g} s" if time_s < 10 else f"{time_s:.0f} s"
     if time_s < 5400:
@@ -158,7 +160,7 @@ def _cell(row: Mapping[str, Any], digits: int) -> str:
         return "-"
     if low is None or math.isnan(low) or high == low:
         return f"{mean:.{digits}g}"
-    # An end of the interval is infinite if the sample is too small for it.
+    # An end of the interval is infinite if the sample is too small to determine this end.
     if math.isinf(high - low) or abs((high + low) / 2 - mean) > 1e-9 * (high - low):
         places = stats.decimals((high - low) / 2)
         return f"{mean:.{places}f} [{low:.{places}f}, {high:.{places}f}]"
@@ -170,6 +172,7 @@ def _label(value: Any) -> str:
 
 
 def reasons(lines: Iterable[tuple[str, int]]) -> Iterator[str]:
-    """Yields the lines of `sweep explain`: each reason with the number of its runs."""
+    """Yields the lines that `sweep explain` prints: each reason with the number of runs that have this
+    reason."""
     for reason, count in lines:
         yield f"{count:>7} {'run ' if count == 1 else 'runs'}  {reason}"

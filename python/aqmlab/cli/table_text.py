@@ -1,4 +1,4 @@
-"""Tables of estimates as text for a terminal, as Markdown and as LaTeX."""
+"""Tables of estimates, as text for a terminal, as Markdown or as LaTeX."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Form(StrEnum):
     """The format of a table."""
 
     TEXT = "text"
-    """With ruled cells, split at the width of the terminal."""
+    """Text with lines between cells. Tables wider than the terminal are split."""
     MARKDOWN = "markdown"
     """GitHub-flavoured Markdown, for pages and issues."""
     LATEX = "latex"
@@ -40,8 +40,8 @@ def print_table(
     form: Form = Form.TEXT,
     more: str | None = None,
 ) -> None:
-    """Prints a table whose first `left` columns contain words and whose other columns contain numbers. With
-    `more`, a hint where to find all rows, a text table has at most `ROWS` rows."""
+    """Prints a table whose first `left` columns contain words and whose other columns contain numbers. If
+    `more` is given, a text table has at most `ROWS` rows, and `more` says where to find all rows."""
     if form is Form.MARKDOWN:
         print("\n".join(markdown(title, heads, rows, left=left)))
     elif form is Form.LATEX:
@@ -63,8 +63,8 @@ def markdown(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], *,
 
 
 def latex(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], *, left: int) -> Iterator[str]:
-    """Yields the lines of a LaTeX table. The title is a comment, because the author of a paper writes the
-    caption."""
+    """Yields the lines of a LaTeX table. The title is written as a comment, because authors of papers write
+    their own captions."""
     yield f"% {title}"
     yield rf"\begin{{tabular}}{{{'l' * left}{'r' * (len(heads) - left)}}}"
     yield r"\hline"
@@ -76,20 +76,20 @@ def latex(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], *, le
 
 
 def room() -> int | None:
-    """The width of the terminal in characters; `None` if standard output is not a terminal."""
+    """Returns the width of the terminal in characters, or `None` if standard output is not a terminal."""
     from rich.console import Console
 
     return Console().width if sys.stdout.isatty() else None
 
 
 def width_of(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
-    """The width of a framed table in characters."""
+    """Returns the width of a framed table in characters."""
     return sum(_widths(heads, rows)) + 1
 
 
 def _print_framed(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], *, left: int) -> None:
-    """Prints a framed table. A table wider than the terminal is split into several, each with all columns of
-    words; a pipe gets one table."""
+    """Prints a framed table. A table wider than the terminal is split into several tables, each of which
+    contains all columns of words. In a pipe the table is not split."""
     from rich.console import Console
     from rich.table import Table
 
@@ -97,7 +97,7 @@ def _print_framed(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]
     console = Console(width=room() or sum(widths) + 1, highlight=False)
     for number, part in enumerate(_fitting(widths, left, console.width)):
         width = sum(widths[column] for column in part) + 1
-        # A centred title would wrap above a narrow table, and a reader would miss it above a very wide table.
+        # A centred title would wrap above a narrow table, and would be overlooked above a very wide table.
         above = number == 0 and len(title) <= width <= WIDE
         if number == 0 and not above:
             print(title)
@@ -110,14 +110,14 @@ def _print_framed(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]
 
 
 def _widths(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
-    """The width of each column in characters, with its frame."""
+    """Returns the width of each column in characters, including the frame."""
     columns = zip(heads, *rows, strict=True)
     return [max(len(line) for text in column for line in text.split("\n")) + 3 for column in columns]
 
 
 def _fitting(widths: Sequence[int], left: int, room: int) -> Iterator[list[int]]:
-    """Yields for each of the split tables the indices of its columns, always with the first `left`, so that
-    the table fits into `room` characters."""
+    """Yields the column indices of each of the split tables. Each split table contains the first `left`
+    columns and fits into `room` characters."""
     words = list(range(left))
     free = room - 1 - sum(widths[:left])
     part: list[int] = []

@@ -24,8 +24,9 @@ def trace_active_flows(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="Capture (pcap, pcapng), or list of flows (CSV with start_s, bytes, and optionally rate "
-            "and packet_bytes), both optionally compressed with gzip; or trace scenario (TOML).",
+            help="Trace to replay: a capture (pcap, pcapng), or a list of flows (CSV with the columns "
+            "start_s, bytes, and optionally rate and packet_bytes), either of which may be compressed with "
+            "gzip; or a trace scenario (TOML).",
         ),
     ],
     rate: Annotated[str | None, typer.Option(help="Link rate, such as 2.5Gbps.")] = None,
@@ -37,8 +38,8 @@ def trace_active_flows(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     out: Annotated[Path | None, typer.Option(help="Folder for plots and their data.")] = None,
 ) -> None:
-    """Replay a trace and print the number of active flows (with a packet in the queue) and of flows in
-    progress."""
+    """Replay a trace and print the numbers of flows in progress and of active flows, which have packets in
+    the queue."""
     from aqmlab import _core
     from aqmlab import traces as trace
     from aqmlab._support.parallel import watched
@@ -52,7 +53,8 @@ def trace_active_flows(
                 file, {key: one for key, one in given.items() if one is not None} | changes
             )
         except ScenarioFileError:
-            # Trace options are unknown keys of a network scenario; the wrong level is the error to report.
+            # The options of traces would be reported as unknown keys of a network scenario, although the
+            # error is the wrong level.
             with suppress(ScenarioFileError):
                 _check_level(file, Scenario.load(file))
             raise
@@ -76,11 +78,11 @@ def trace_generate(
     out: Annotated[
         Path, typer.Option(help="Output file: .pcap or .csv, optionally followed by .gz for compression.")
     ],
-    duration: Annotated[str | None, typer.Option(help="Length of the trace, such as 60s.")] = None,
+    duration: Annotated[str | None, typer.Option(help="Duration of the trace, such as 60s.")] = None,
     rate: Annotated[
         str | None, typer.Option(help="Rate of the simulated link on which the trace is captured.")
     ] = None,
-    utilisation: Annotated[float | None, typer.Option(help="Utilisation of that link.")] = None,
+    utilisation: Annotated[float | None, typer.Option(help="Utilisation of the simulated link.")] = None,
     flows: Annotated[float | None, typer.Option(help="Mean number of flows in progress.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of the random streams.")] = None,
     settings: Settings = None,

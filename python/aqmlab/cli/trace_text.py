@@ -1,4 +1,4 @@
-"""Output of `aqmlab trace`."""
+"""Output of the commands `aqmlab trace`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from aqmlab.traces import PUBLISHED_MOST_ACTIVE, charts
 
 
 def lines(found: Run, name: str) -> Iterator[str]:
-    """Yields a summary of a replay."""
+    """Yields a summary of a replayed trace."""
     scenario, row, trace = found.manifest["scenario"], found.summary, found.manifest["facts"]["trace"]
     kind = {"generated": "synthetic"}.get(trace["kind"], trace["kind"])
     yield (
@@ -35,8 +35,8 @@ def lines(found: Run, name: str) -> Iterator[str]:
     if row["mean_sojourn_s"] is not None:
         yield (
             f"  packets: mean backlog {row['mean_backlog_packets']:.4g}; sojourn time including "
-            "transmission: "
-            f"mean {1e6 * row['mean_sojourn_s']:.4g} us, 99 % {1e6 * row['p99_sojourn_s']:.4g} us"
+            f"transmission: mean {1e6 * row['mean_sojourn_s']:.4g} us, 99 % "
+            f"{1e6 * row['p99_sojourn_s']:.4g} us"
         )
     cost = found.performance
     yield (
@@ -45,7 +45,8 @@ def lines(found: Run, name: str) -> Iterator[str]:
 
 
 def write(found: Run, out: Path) -> list[Path]:
-    """Writes the charts with their data, the summary table (one row), and the distribution."""
+    """Writes the charts with their data, the summary table (one row), and the distribution of the number of
+    flows."""
     written = plot.save_all(charts(found), out)
     out.mkdir(parents=True, exist_ok=True)
     for name in ("summary", "distribution"):

@@ -1,5 +1,5 @@
-"""The commands `aqmlab sensitivity` and `aqmlab tune`, which measure the influence of parameters and search
-for their best values."""
+"""The commands `aqmlab sensitivity`, which measures the influence of parameters, and `aqmlab tune`, which
+searches for the best values of parameters."""
 
 import json
 import sys
@@ -45,7 +45,7 @@ File = Annotated[
     Path,
     typer.Argument(
         metavar="SCENARIO.toml|SWEEP.toml",
-        help="Scenario file, or sweep file, which supplies its scenario and measures.",
+        help="Scenario file, or a sweep file whose scenario and measures are used.",
     ),
 ]
 Vary = Annotated[
@@ -53,7 +53,7 @@ Vary = Annotated[
     typer.Option(
         "--vary",
         metavar="PATH=LOW..HIGH[:log]",
-        help="Parameter and its range, such as bottleneck.queue.max_p=0.01..0.5:log; repeat the option for "
+        help="Parameter and its range, such as bottleneck.queue.max_p=0.01..0.5:log. Repeat the option for "
         "further parameters.",
     ),
 ]
@@ -81,21 +81,24 @@ def sensitivity(
     method: Annotated[
         Method,
         typer.Option(
-            help="Method: sobol (shares of the variance) or morris (mean effects, with far fewer runs)."
+            help="Method: sobol (shares of the variance) or morris (mean effects, which need far fewer runs)."
         ),
     ] = Method.SOBOL,
     samples: Annotated[
         int | None,
         typer.Option(
             min=2,
-            help="For sobol: number of base samples, a power of 2 (default 64); k parameters need k + 2 "
-            "samples for each. For morris: number of trajectories (default 10) of k + 1 samples each.",
+            help="For sobol: number of base samples, a power of 2 (default 64). With k parameters, each "
+            "base sample needs k + 2 samples. For morris: number of trajectories (default 10), each of "
+            "which has k + 1 samples.",
         ),
     ] = None,
     replications: Annotated[
         int,
         typer.Option(
-            min=1, help="Number of runs of each sample, with common seeds; the mean of the runs is analysed."
+            min=1,
+            help="Number of runs of each sample, with the same seeds for all samples. The mean of the runs "
+            "is analysed.",
         ),
     ] = 3,
     seed: Seed = None,
@@ -115,7 +118,7 @@ def sensitivity(
 ) -> None:
     """Measure the influence of parameters on measures (global sensitivity analysis).
 
-    All parameters vary at once; the variation of each measure is attributed to them."""
+    All parameters are varied together, and the variation of each measure is attributed to the parameters."""
     from aqmlab.cli import tuning_text
     from aqmlab.store import Store
     from aqmlab.tuning import sensitivity_run
@@ -163,41 +166,43 @@ def tune(
         list[str] | None,
         typer.Option(
             metavar="LIMIT",
-            help='Limit for a measure, in the unit of the measure, such as "bottleneck.drops<1" (in %); '
-            "repeat the option for further limits.",
+            help='Limit for a measure, in the measure\'s unit, such as "bottleneck.drops<1" (in %). '
+            "Repeat the option for further limits.",
         ),
     ] = None,
     trials: Annotated[int, typer.Option(min=1, help="Number of trials.")] = 40,
     replications: Annotated[
         int,
         typer.Option(
-            min=1, help="Number of runs of each trial, with common seeds; the mean of the runs is optimised."
+            min=1,
+            help="Number of runs of each trial, with the same seeds for all trials. The mean of the runs "
+            "is optimised.",
         ),
     ] = 5,
     fresh: Annotated[
-        int, typer.Option(min=2, help="Number of further seeds for validation of the best values.")
+        int, typer.Option(min=2, help="Number of additional seeds for the validation of the best values.")
     ] = 10,
     at_once: Annotated[
         int,
         typer.Option(
             min=1,
-            help="Number of trials in parallel. More trials use more cores, but each trial can use "
-            "fewer results of earlier trials.",
+            help="Number of trials that run in parallel. More parallel trials use more cores, but each "
+            "trial can use the results of fewer earlier trials.",
         ),
     ] = 4,
     measure: Annotated[
         list[str] | None,
         typer.Option(
-            "--measure", metavar="NAME", help="Additional measure to report on the validation seeds."
+            "--measure", metavar="NAME", help="Additional measure to report for the validation seeds."
         ),
     ] = None,
     against: Annotated[
         str,
         typer.Option(
             metavar="NAME,...",
-            help="Queues to compare with on the validation seeds, in addition to the original scenario: "
-            "kinds, or [queues.NAME] of the scenario. Each queue replaces the queues of all links that have "
-            "one, or only of the links in --at.",
+            help="Queues to compare with the best values on the validation seeds, in addition to the "
+            "original scenario: kinds, or names in [queues] of the scenario. Each queue replaces the "
+            "queues of all links that have one, or only of the links in --at.",
         ),
     ] = "",
     at: At = None,
@@ -213,9 +218,9 @@ def tune(
     dask_workers: DaskWorkers = None,
     store: StoreFolder = STORE,
 ) -> None:
-    """Search for parameter values that minimise or maximise a measure within limits.
+    """Search for the parameter values that minimise or maximise a measure, within limits on other measures.
 
-    The best values are then validated with fresh seeds."""
+    The best values are then validated with seeds that the search did not use."""
     from aqmlab.cli import tuning_text
     from aqmlab.scenario.queues import replacement
     from aqmlab.store import Store
@@ -261,8 +266,8 @@ def tune(
 def _source(
     file: Path, settings: list[str] | None
 ) -> "tuple[Scenario, Mapping[str, Measure], Sequence[str | Measure]]":
-    """The scenario of a file. For a sweep file also the measures that the file defines, and its measures that
-    are numbers."""
+    """Returns the scenario of a file. For a sweep file, also returns the measures that the file defines, and
+    the numeric measures that the file names."""
     from aqmlab.scenario import settings_of
     from aqmlab.sweep import file as sweep_file
 
@@ -297,7 +302,7 @@ def _limits(texts: Sequence[str]) -> "dict[str, Band]":
 
 @contextmanager
 def _resumable(store: Path) -> Iterator[None]:
-    """Prints after Ctrl-C how to continue."""
+    """After Ctrl-C, prints how to continue."""
     try:
         yield
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""Output of sensitivity analysis and of tuning."""
+"""Output of `aqmlab sensitivity` and `aqmlab tune`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 WIDE = 0.3
-"""Half-width of the interval of a variance share above which a warning recommends more samples."""
+"""If the interval of a variance share has a larger half-width than this, a warning recommends more
+samples."""
 
 METHODS: Mapping[str, str] = {
     "sobol": "Sobol indices (shares of the variance)",
@@ -76,7 +77,7 @@ def print_sensitivity(found: Sensitivity) -> None:
 
 
 def _widest(indices: pl.DataFrame) -> float:
-    """The largest half-width of the intervals of the Sobol indices."""
+    """Returns the largest half-width of the Sobol indices' intervals."""
     return float(max(*indices["S1_conf"], *indices["ST_conf"]))
 
 
@@ -113,7 +114,7 @@ def sensitivity_table(found: Sensitivity) -> dict[str, Any]:
 
 
 def write_sensitivity(found: Sensitivity, out: Path) -> list[Path]:
-    """Writes the samples, the indices and a chart for each measure; returns the paths to report to the
+    """Writes the samples, the indices and a chart for each measure. Returns the paths to report to the
     user."""
     out.mkdir(parents=True, exist_ok=True)
     tables = {"samples": found.samples(), "indices": found.table()}
@@ -170,7 +171,7 @@ def _searched(found: TuningResult) -> Iterator[str]:
         number, why = next(iter(found.problems.items()))
         yield f"{_count(refused, 'trial')} failed; trial {number + 1}: {why}"
     if found.best is None:
-        yield "No result: no trial meets all limits. Widen the ranges of --vary, or relax the limits."
+        yield "No result: no trial meets all limits. Use wider ranges in --vary, or relax the limits."
         if found.nearest is not None:
             missed = ", ".join(
                 f"{name} = {found.nearest.measured[name]:.4g} (limit {band})"
@@ -274,7 +275,7 @@ def tuning_table(found: TuningResult) -> dict[str, Any]:
 
 
 def write_tuning(found: TuningResult, out: Path) -> list[Path]:
-    """Writes the trials and a chart of the trials; returns the paths to report to the user."""
+    """Writes the trials and a chart of the trials. Returns the paths to report to the user."""
     out.mkdir(parents=True, exist_ok=True)
     write_csv(out / "trials.csv", found.trials())
     return [out / "trials.csv", plot.save(found.chart(), out, "tuning")["png"]]

@@ -23,18 +23,18 @@ HISTORY = 36
 """Number of samples in a sparkline."""
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
-"""Bars of 0 to 8 eighths of the height of a text line."""
+"""Characters for bars whose height is 0 to 8 eighths of a text line."""
 
 
 def sparkline(values: Iterable[float], top: float) -> str:
-    """A line of bars; the highest bar represents `top`."""
+    """Returns a line of bars, in which the highest possible bar represents `top`."""
     scale = (len(BLOCKS) - 1) / top if top > 0 else 0.0
     return "".join(BLOCKS[min(len(BLOCKS) - 1, max(0, round(value * scale)))] for value in values)
 
 
 @dataclass
 class _Link:
-    """The recent samples of a link."""
+    """The most recent samples of a link."""
 
     queue: deque[float] = field(default_factory=lambda: deque(maxlen=HISTORY))
     rate: deque[float] = field(default_factory=lambda: deque(maxlen=HISTORY))
@@ -43,14 +43,14 @@ class _Link:
 
 
 class Watching:
-    """The successive views of a run."""
+    """The views of a run that have arrived so far."""
 
     def __init__(self) -> None:
         self._links: dict[str, _Link] = {}
         self._view: Mapping[str, Any] = {"links": [], "lateness_us": [], "time_s": 0.0}
 
     def see(self, view: Mapping[str, Any]) -> None:
-        """Adds a view in the format of `Watch.view`."""
+        """Adds a view, which has the format of `Watch.view`."""
         self._view = view
         for link in view["links"]:
             seen = self._links.setdefault(link["name"], _Link())
@@ -62,7 +62,7 @@ class Watching:
             seen.last, seen.time_s = link, view["time_s"]
 
     def drawn(self, progress: str) -> RenderableType:
-        """The views as an object to print; `progress` is the text about the progress of the run."""
+        """Returns the views as an object to print. `progress` is a text about the progress of the run."""
         from rich.console import Group
         from rich.text import Text
 
@@ -99,7 +99,8 @@ class Watching:
 
 
 def _screen() -> Live:
-    """The terminal area for views; on standard error, so that standard output can be piped."""
+    """Returns the terminal area for views, which is on standard error so that standard output can be
+    piped."""
     from rich.console import Console
     from rich.live import Live
 
@@ -107,8 +108,8 @@ def _screen() -> Live:
 
 
 def run(work: Callable[[_core.Watch], R], label: str, speed: float | None) -> R:
-    """Returns the result of `work`. With `speed`, in simulated seconds per second, the queues are shown
-    meanwhile; without, a progress bar."""
+    """Calls `work` and returns its result. During the work, the queues are shown if `speed` (in simulated
+    seconds per second) is given; otherwise a progress bar is shown."""
     watch = _core.Watch()
     if speed is None:
         return watched(work, watch, label)
@@ -127,7 +128,7 @@ def run(work: Callable[[_core.Watch], R], label: str, speed: float | None) -> R:
 
 
 def follow(views: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
-    """Shows each view with its progress text when it arrives."""
+    """Shows each view with its progress text when the view arrives."""
     watching = Watching()
     with _screen() as live:
         for progress, view in views:

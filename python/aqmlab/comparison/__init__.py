@@ -1,1 +1,1 @@
-"""Comparisons of queues and TCPs, and the calibration of the connection rate for a given load."""
+"""Compares queues and TCPs, and calibrates the connection rate for a given load."""

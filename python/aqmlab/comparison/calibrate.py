@@ -1,11 +1,11 @@
-"""Finds the connection rate that offers a given load.
+"""Finds the connection rate that causes a given offered load.
 
 No formula relates the load to the connection rate, because headers, handshakes, acknowledgements of the
-reverse direction and the absence of retransmissions all matter. The load is therefore measured on the same
-network with a link so fast that no queue forms, and expressed as a share of the real link's rate. A straight
-line through the origin is fitted to the loads of several rates and inverted. The method is that of
-M. C. Weigle, K. Jeffay, F. D. Smith, "Quantifying the Effects of Recent Protocol Improvements to
-Standards-Track TCP", MASCOTS 2003.
+reverse direction and the absence of retransmissions all influence the load. The load is therefore measured on
+the same network with a link that is so fast that no queue forms, and expressed as a share of the real link's
+rate. A straight line through the origin is fitted to the loads that are measured at several connection rates.
+The line is then inverted. The method is described in M. C. Weigle, K. Jeffay, F. D. Smith, "Quantifying the
+Effects of Recent Protocol Improvements to Standards-Track TCP", MASCOTS 2003.
 """
 
 from __future__ import annotations
@@ -27,36 +27,36 @@ from aqmlab.sweep import Changes, Sweep
 from aqmlab.sweep import run as sweep_run
 
 UNCONGESTED = 20
-"""Ratio of the link's rate during the calibration to its real rate."""
+"""Ratio of the link's rate during the calibration to the link's real rate."""
 
 ROOM = "100000p"
-"""Buffer of the fast link, large enough to avoid drops."""
+"""Buffer of the fast link, which is large enough to avoid drops."""
 
 AROUND = (0.8, 1.0, 1.2)
-"""Measured rates, relative to a first guess."""
+"""Connection rates at which the load is measured, relative to a first estimate of the rate."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
-    """The connection rate for a load, and the measured loads."""
+    """The connection rate that causes a load, and the measured loads."""
 
     load: float
-    """Given load, as a share of the link's rate."""
+    """Requested load, as a share of the link's rate."""
     paths: Sequence[str]
-    """Parameters that were varied together."""
+    """Paths of the parameters that were varied together."""
     links: Sequence[str]
     """Links over which the load is averaged."""
     rate: float
-    """Connections per second that offer `load`, for each of `paths`."""
+    """Connections per second that cause `load`. Each parameter in `paths` gets this value."""
     low: float
     high: float
-    """Ends of the 95 % interval of the rate over replications; the upper end may be infinite."""
+    """Ends of the 95 % interval of `rate` over replications. The upper end may be infinite."""
     points: Sequence[tuple[float, float]]
-    """Pairs of a measured rate and the mean load that it offered."""
+    """Pairs of a connection rate and the mean load that was measured at this rate."""
 
     @property
     def settings(self) -> dict[str, float]:
-        """The changes that set this load in a scenario, for `Scenario.with_`."""
+        """Returns the changes that set this load in a scenario, as arguments of `Scenario.with_`."""
         return {path: round(self.rate, 2) for path in self.paths}
 
 
@@ -71,18 +71,19 @@ def calibrate(
     label: str | None = None,
     store: Store | None = None,
 ) -> Calibration:
-    """The connection rate with which `scenario` offers `load` (share of the link's rate, above 0, at most 2).
+    """Returns the connection rate at which the offered load of `scenario` is `load` (as a share of the link's
+    rate, above 0 and at most 2).
 
-    All parameters at `paths` get the same rate; by default these are the connection rates of all workloads
-    that have one. The load is the average over `links`, by default over all managed links. Each of three
-    rates is measured `replications` times (at least 2) over the scenario's duration without its warm-up. Runs
-    in the `store` are not repeated. A `label` enables a progress bar.
+    All parameters at `paths` get the same rate. By default `paths` are the connection rates of all workloads
+    that have a connection rate. The load is averaged over `links`, by default over all managed links. The
+    load at each of three rates is measured `replications` times (at least 2) over the scenario's duration
+    without the warm-up. Runs in the `store` are not repeated. A `label` enables a progress bar.
 
-    Raises `ValueError` if there is no rate to vary, no such link or no load to measure, or if a rate is
-    invalid.
+    Raises `ValueError` if there is no rate to vary, if a link does not exist, if no load was measured, or if
+    a rate is invalid.
     """
     if not 0 < load <= 2:
-        raise ValueError(f"load: must be above 0 and at most 2 (got {load:g})")
+        raise ValueError(f"load: must be greater than 0 and at most 2 (got {load:g})")
     if replications < 2:
         raise ValueError(f"replications: must be at least 2 (got {replications})")
     paths = tuple(paths) or _rates_of(scenario)
@@ -96,7 +97,7 @@ def calibrate(
     kept = store or Store.in_memory()
 
     def measured(rates: Sequence[float], seeds: Sequence[int]) -> list[list[float]]:
-        """The offered loads, a list for each seed."""
+        """Returns a list of the offered loads for each seed."""
         sweep = Sweep(
             fast,
             axes={paths[0]: Changes({rate: dict.fromkeys(paths, rate) for rate in rates})},
@@ -155,7 +156,7 @@ def _rates_of(scenario: Scenario) -> tuple[str, ...]:
 
 
 def _link_tables(scenario: Scenario) -> dict[str, tuple[str, Mapping[str, Any]]]:
-    """The paths and tables of the managed links of a scenario, by name."""
+    """Returns the paths and tables of a scenario's managed links, by name."""
     return {name: link for name, link in scenario.links.items() if "queue" in link[1]}
 
 
@@ -164,7 +165,7 @@ def _managed(scenario: Scenario) -> tuple[str, ...]:
 
 
 def _uncongested(scenario: Scenario, links: Sequence[str]) -> Scenario:
-    """The network with links so fast that no queue forms."""
+    """Returns the scenario with links that are so fast that no queue forms."""
     tables = _link_tables(scenario)
     unknown = [link for link in links if link not in tables]
     if unknown:
@@ -177,13 +178,15 @@ def _uncongested(scenario: Scenario, links: Sequence[str]) -> Scenario:
 
 
 def _first_guess(scenario: Scenario, paths: Sequence[str]) -> float:
-    """The scenario's rate at the first of `paths`."""
+    """Returns the rate that the scenario has at the first of `paths`."""
     values = flat(scenario.effective)
     for path in paths:
         if path.endswith(".load"):
-            raise ValueError(f"{path}: is already a share of the link's rate, so needs no calibration")
+            raise ValueError(
+                f"{path}: needs no calibration, because the value is already a share of the link's rate"
+            )
         value = values.get(path)
         if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
             given = json.dumps(value) if path in values else "nothing"
-            raise ValueError(f"{path}: must be a number above zero in the scenario (got {given})")
+            raise ValueError(f"{path}: must be a number greater than zero in the scenario (got {given})")
     return float(values[paths[0]])

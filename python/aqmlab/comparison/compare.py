@@ -1,4 +1,4 @@
-"""Comparison of several queues or TCPs under the same traffic, seed by seed."""
+"""Compares several queues or TCPs under the same traffic, seed by seed."""
 
 from __future__ import annotations
 
@@ -43,18 +43,19 @@ def compare(
     """Runs `scenario` with each of `queues`, each of `tcps` or each combination of both, `replications` times
     with common random numbers.
 
-    A queue is a name in `[queues.NAME]` of the scenario, or a kind with its defaults. The queue replaces that
-    of each managed link in `at`; without `at`, that of every managed link. `Comparison.at` contains these
-    links, and `Comparison.notes` warnings. A TCP is a congestion control with a recovery, `CONTROL/RECOVERY`,
-    or an alias (`aqmlab list tcp`). Its parameters are applied to the scenario's `tcp` table. The other
-    parameters of this table, including its `profile`, stay unchanged, and so does the `tcp` table of a
-    workload. Seeds are consecutive, beginning with `first_seed`, by default the scenario's seed. With
-    `Metric.RESPONSE_TIME`, the quantities are quantiles of response times, and the charts show where their
-    distributions cross. A `label` enables a progress bar. A failed run is reported in `failures`, and the
-    others continue. Ctrl-C keeps the finished runs (`interrupted`). Runs in the `store` are not repeated;
-    `executor` executes the others, by default on this machine.
+    A queue is a name in `[queues.NAME]` of the scenario, or a kind with its defaults. The queue replaces the
+    queues of all managed links in `at` or, without `at`, of all managed links. `Comparison.at` contains the
+    links whose queues are replaced, and `Comparison.notes` contains warnings. A TCP is either a congestion
+    control with a loss recovery, `CONTROL/RECOVERY`, or an alias (`aqmlab list tcp`). The TCP's parameters
+    are applied to the scenario's `tcp` table. The table's other parameters, including `profile`, remain
+    unchanged, and so does the `tcp` table of a workload. Seeds are consecutive, beginning with `first_seed`,
+    by default the scenario's seed. With `Metric.RESPONSE_TIME`, the quantities are quantiles of response
+    times, and the charts show where the distributions of response times cross. A `label` enables a progress
+    bar. If a run fails, the failure is reported in `failures`, and the other runs continue. After Ctrl-C, the
+    result contains the finished runs, and `interrupted` is true. Runs in the `store` are not repeated.
+    `executor` executes the missing runs, by default on this machine.
 
-    Raises `ValueError` with the argument before any run.
+    Raises `ValueError`, which names the argument, before any run.
     """
     from aqmlab import campaign
     from aqmlab.metrics import TIMED
@@ -131,12 +132,12 @@ def _sweep(
     replications: int,
     first_seed: int | None,
 ) -> Sweep:
-    """The comparison as a sweep."""
+    """Returns the comparison as a sweep."""
     of_metric = [RESPONSE_TIMES] if metric is Metric.RESPONSE_TIME else _compared_measures(scenario)
     return Sweep(
         scenario,
         axes=axes,
-        # Batch means of single runs are not needed.
+        # Batch means of individual runs are not needed.
         measures=[replace(one, series=None) for one in (*of_metric, TIMES)],
         name="compare-" + re.sub(r"[^A-Za-z0-9._-]", "-", scenario.name),
         replications=replications,
@@ -149,7 +150,7 @@ def _without(results: Results, measure: Measure) -> Results:
 
 
 def _by_quantile(results: Results) -> Results:
-    """A measure for each quantile of response times that a run has."""
+    """Returns a measure for each quantile of the response times in a run."""
     found: dict[str, str] = {}
     for rows in results.column(RESPONSE_TIMES.name):
         found |= {quantity: unit for quantity, unit, value in rows if value is not None}
@@ -163,12 +164,13 @@ def _by_quantile(results: Results) -> Results:
 
 
 def _times_of(results: Results, store: Store) -> pl.DataFrame:
-    """The times of completed transfers: `queue` or `tcp` or both, `seed`, `traffic`, `time_s`."""
+    """Returns the times of completed transfers, with the columns `queue` or `tcp` or both, `seed`, `traffic`
+    and `time_s`."""
     import polars as pl
 
     kept = store.runs_of(results.frame["scenario"].unique().to_list())
     columns = [*results.axes, "seed", "scenario"]
-    # Sorted by seed, not by variant.
+    # The rows are sorted by seed, not by variant.
     runs = results.frame.select(columns).sort("seed", maintain_order=True)
     times = [
         _labelled(
@@ -190,7 +192,7 @@ def _queue_of(scenario: Scenario, link: str) -> dict[str, Any]:
 
 
 def quantities(scenario: Scenario, metric: Metric = Metric.SUMMARY) -> list[str]:
-    """The quantities that a comparison of a scenario can have."""
+    """Returns the quantities that a comparison of this scenario can contain."""
     if metric is Metric.RESPONSE_TIME:
         from aqmlab.metrics.response_times import QUANTILES
 
@@ -199,8 +201,8 @@ def quantities(scenario: Scenario, metric: Metric = Metric.SUMMARY) -> list[str]
 
 
 def _compared_measures(scenario: Scenario) -> list[Measure]:
-    """The measures of a comparison. Fairness is included for workloads without transfers only, and pages for
-    workloads whose objects share connections."""
+    """Returns the measures of a comparison. Measures of fairness are only included for workloads without
+    transfers, and measures of pages only for workloads whose objects share connections."""
     from aqmlab import measures
 
     known = measures.of_scenario(scenario)
@@ -229,7 +231,7 @@ def _response_times(view: View) -> list[list[Any]]:
 
 
 def _times(view: View) -> pl.DataFrame:
-    """The times of completed transfers."""
+    """Returns the times of completed transfers."""
     import polars as pl
 
     from aqmlab import metrics
@@ -239,7 +241,7 @@ def _times(view: View) -> pl.DataFrame:
 
 
 def _labelled(times: pl.DataFrame, run: Mapping[str, Any]) -> pl.DataFrame:
-    """The times with columns that identify the `run` in front."""
+    """Returns the times, preceded by columns that identify the run."""
     import polars as pl
 
     return times.select(
@@ -252,7 +254,7 @@ def _labelled(times: pl.DataFrame, run: Mapping[str, Any]) -> pl.DataFrame:
 
 
 RESPONSE_TIMES = Measure(name="response-times", compute=_response_times)
-"""Quantiles of response times: rows of quantity, unit and value."""
+"""Quantiles of response times, in rows of quantity, unit and value."""
 
 TIMES = Measure(name="times", compute=_times)
 """The time of each completed transfer."""

@@ -1,4 +1,4 @@
-"""Results of a comparison of queues and TCPs: estimates, differences, distributions of times."""
+"""Results of a comparison of queues and TCPs: estimates, differences, and distributions of transfer times."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Variant = tuple[str, ...]
 
 
 class Metric(StrEnum):
-    """The compared quantities."""
+    """The set of quantities to compare."""
 
     SUMMARY = "summary"
     """Measures of links, flows and transfers."""
@@ -36,10 +36,10 @@ class Metric(StrEnum):
 class Comparison:
     """The results of a comparison.
 
-    `queues` and `tcps` contain the complete parameters of each queue and TCP, by name. Both are factors; a
-    variant has a name for each compared factor. `results` is the table of the runs, whose axes are the
-    factors. `times` has a row for each completed transfer (`queue` or `tcp` or both, `seed`, `traffic`,
-    `time_s`).
+    `queues` and `tcps` contain the complete parameters of each queue and TCP, by name. Queues and TCPs are
+    the two possible factors of a comparison. A variant consists of a name for each compared factor. `results`
+    is the table of the runs, whose axes are the factors. `times` has a row for each completed transfer, with
+    the columns `queue` or `tcp` or both, `seed`, `traffic` and `time_s`.
     """
 
     queues: Mapping[str, Any]
@@ -51,25 +51,26 @@ class Comparison:
     at: Sequence[str] = ()
     """Links whose queues were replaced."""
     replaced: str | None = None
-    """Sentence that names the replaced links, if the scenario has several managed links."""
+    """Sentence that names the links whose queues were replaced, if the scenario has several managed links."""
     notes: Sequence[str] = ()
-    """Warnings: a sentence if the links of `at` have different rates."""
+    """Warnings. There is a warning if the links in `at` have different rates."""
     edges: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """By variant, the nodes that got an edge because the queue needs packets classified as short or long."""
+    """For each variant, the nodes to which an edge was added, because the queue needs packets that are
+    classified as short or long."""
 
     @property
     def factors(self) -> tuple[str, ...]:
-        """The compared factors: `queue`, `tcp` or both, which are also the names of columns."""
+        """The compared factors: `queue`, `tcp` or both. The factors are also column names."""
         return tuple(name for name, compared in (("queue", self.queues), ("tcp", self.tcps)) if compared)
 
     @property
     def variants(self) -> list[Variant]:
-        """Every variant in the given order: its names, one for each of `factors`."""
+        """All variants, in the given order. A variant is a tuple with a name for each of `factors`."""
         return list(product(*(names for names in (self.queues, self.tcps) if names)))
 
     @property
     def failures(self) -> tuple[str, ...]:
-        """A sentence for each run that failed."""
+        """A sentence about each failed run."""
         return tuple(map(str, self.results.failures))
 
     @property
@@ -79,8 +80,8 @@ class Comparison:
 
     @cached_property
     def values(self) -> pl.DataFrame:
-        """A row for each replication, variant and quantity, in this order: `queue` or `tcp` or both, `seed`,
-        `quantity`, `unit`, `value`."""
+        """A table with a row for each replication, variant and quantity, in this order. The columns are
+        `queue` or `tcp` or both, `seed`, `quantity`, `unit` and `value`."""
 
         measured = self.results.measured
         runs = self.results.frame.sort("seed", maintain_order=True).with_row_index("run")
@@ -96,7 +97,7 @@ class Comparison:
 
     @property
     def _quantities(self) -> pl.DataFrame:
-        """The name of each measure: `measure`, `quantity`, and its position, `order`."""
+        """A table with the name of each measure (`measure`), its `quantity`, and its position (`order`)."""
         import polars as pl
 
         rows = [(one.name, one.title or one.name, one.unit) for one in self.results.measured]
@@ -104,15 +105,16 @@ class Comparison:
         return pl.DataFrame(rows, schema=schema, orient="row").with_row_index("order")
 
     def intervals(self) -> pl.DataFrame:
-        """Mean and 95 % interval of every quantity and variant, over replications (Student's t): `quantity`,
-        `unit`, `queue` or `tcp` or both, `mean`, `low`, `high`, `replications`."""
+        """Returns the mean over replications of every quantity and variant, with its 95 % interval (Student's
+        t). The columns are `quantity`, `unit`, `queue` or `tcp` or both, `mean`, `low`, `high` and
+        `replications`."""
         from aqmlab import stats
 
         return self._with_names(self.results.intervals(stats.LEVEL))
 
     def differences(self) -> pl.DataFrame:
-        """Mean and 95 % interval of the difference of each variant from the first one, paired by seed, with
-        the columns of `intervals`."""
+        """Returns the mean difference between each variant and the first variant, paired by seed, with its 95
+        % interval. The columns are those of `intervals`."""
         from aqmlab import stats
 
         first = dict(zip(self.factors, self.variants[0], strict=True))
@@ -120,7 +122,8 @@ class Comparison:
         return found.sort("order", "at").drop("order", "at")
 
     def _with_names(self, estimates: pl.DataFrame, *also: str) -> pl.DataFrame:
-        """Estimates with the names of quantities, without quantities that no run has."""
+        """Returns the estimates with the names of quantities, without quantities that have no value in any
+        run."""
         found = estimates.filter(estimates["replications"] > 0).drop("unit")
         columns = ["quantity", "unit", *self.factors, "mean", "low", "high", "replications"]
         with_names = found.join(self._quantities, on="measure", maintain_order="left")
@@ -128,8 +131,8 @@ class Comparison:
 
     @property
     def title(self) -> str:
-        """The title of the estimates, with the number of runs of each variant, and with the intended number
-        if some are missing."""
+        """The title of the estimates, which contains the number of runs of each variant. If runs are missing,
+        the title also contains the intended number of runs."""
         if self.replications == 1:
             return "One run of each"
         counts = self.values.select("seed", *self.factors).unique().group_by(self.factors).len()["len"]
@@ -139,13 +142,13 @@ class Comparison:
 
     @property
     def workloads(self) -> list[str]:
-        """The workloads with completed transfers."""
+        """The workloads that have completed transfers."""
         return sorted(self.times["traffic"].unique().to_list())
 
     @cached_property
     def crossings(self) -> Mapping[str, Mapping[Variant, list[Crossing]]]:
-        """The points at which the distribution of a workload's times crosses that of the first variant, by
-        workload and variant."""
+        """The points at which the distribution of a workload's times crosses the distribution of the first
+        variant, by workload and variant."""
         return {traffic: self._crossings(traffic) for traffic in self.workloads}
 
     def _crossings(self, traffic: str) -> dict[Variant, list[Crossing]]:
@@ -163,9 +166,10 @@ class Comparison:
         return found
 
     def charts(self, traffic: str) -> dict[str, Chart]:
-        """The distribution of transfer times of one workload, by name of the chart: a curve for each variant
-        and, if both queues and TCPs were compared, a panel for each queue. For response times there are two
-        charts, of the body and of the tail, with the crossings marked. Empty if no transfer was completed."""
+        """Returns charts of the distribution of one workload's transfer times, by chart name. A chart has a
+        curve for each variant and, if both queues and TCPs were compared, a panel for each queue. For
+        response times there are two charts, which show the body and the tail of the distribution and mark the
+        crossings. There are no charts if no transfer was completed."""
         from aqmlab.charts.chart import Chart
         from aqmlab.metrics import response_times
 
@@ -199,8 +203,8 @@ class Comparison:
         return {f"cdf-{traffic}": whole}
 
     def chart(self, quantity: str) -> Chart:
-        """Mean and 95 % interval of a quantity: a bar for each variant. Raises `ValueError` with the nearest
-        names if the comparison has no such quantity."""
+        """Returns a chart of the mean and the 95 % interval of a quantity, with a bar for each variant. If
+        the comparison does not have this quantity, raises `ValueError`, which suggests similar names."""
         import polars as pl
 
         from aqmlab._support.names import hint
@@ -225,7 +229,8 @@ class Comparison:
 
     @cached_property
     def parameters(self) -> dict[str, dict[Variant, Any]]:
-        """The parameters in which the variants differ, each by variant; `None` if a variant lacks it."""
+        """The parameters whose values differ between the variants, with the value in each variant, or `None`
+        if a variant lacks the parameter."""
         found: dict[str, dict[Variant, Any]] = {}
         for tables, position, prefix in ((self.queues, 0, ""), (self.tcps, -1, "tcp.")):
             flattened = {name: flat(table, prefix) for name, table in tables.items()}
@@ -236,8 +241,8 @@ class Comparison:
         return found
 
     def estimate_rows(self, estimates: pl.DataFrame, variants: Sequence[Variant]) -> Iterator[list[str]]:
-        """A row for each quantity of `intervals` or `differences`: its name and unit, and its estimate for
-        each variant."""
+        """Returns a row for each quantity of `intervals` or `differences`. A row contains the quantity's name
+        and unit, and an estimate for each variant."""
         from aqmlab import stats
 
         for (quantity, unit), group in estimates.group_by("quantity", "unit", maintain_order=True):
@@ -251,8 +256,9 @@ class Comparison:
             yield [label, *(cells.get(names, "-") for names in variants)]
 
     def parameter_rows(self) -> Iterator[list[str]]:
-        """A row for each parameter in which the variants differ: its path and its value in each variant, in
-        the notation of scenario files; a dash if a variant lacks it."""
+        """Returns a row for each parameter whose values differ between the variants. A row contains the
+        parameter's path and its value in each variant, in the syntax of scenario files, or a dash if a
+        variant lacks the parameter."""
         for name, values in self.parameters.items():
             yield [
                 name,
@@ -278,7 +284,7 @@ class Comparison:
             self.title,
             notebook.table(["quantity", *columns], means, estimates=True),
             notebook.folded(f"Difference from {first}", differences) if others else "",
-            notebook.folded("Parameters that differ", differing) if self.parameters else "",
+            notebook.folded("Parameters with different values", differing) if self.parameters else "",
         )
 
     def _times_of(self, traffic: str) -> pl.DataFrame:
@@ -292,7 +298,8 @@ class Comparison:
         return {seed: group["time_s"].to_numpy() for (seed,), group in groups}
 
     def _curves(self, traffic: str) -> pl.DataFrame:
-        """The distribution function of each variant, over all its replications together."""
+        """Returns the distribution function of each variant, over all replications of the variant
+        together."""
         import polars as pl
 
         from aqmlab import metrics

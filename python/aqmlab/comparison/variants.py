@@ -1,4 +1,4 @@
-"""Named queues and TCPs as axes of a sweep, for comparisons and other studies of variants."""
+"""Creates axes of a sweep from names of queues and TCPs, for comparisons and other studies of variants."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from aqmlab.sweep import Changes
 def axes(
     scenario: Scenario, queues: Sequence[str] = (), tcps: Sequence[str] = (), at: Sequence[str] = ()
 ) -> dict[str, Changes]:
-    """The axes `queue` and `tcp`; an axis without names is left out.
+    """Returns the axes `queue` and `tcp`. An axis for which no names are given is omitted.
 
-    A queue is a name in `[queues.NAME]` of the scenario, or a kind with its defaults. The queue replaces that
-    of each managed link in `at`; without `at`, that of every managed link. A TCP is a congestion control with
-    a recovery, `CONTROL/RECOVERY`, or an alias; its parameters are applied to the scenario's `tcp` table.
+    A queue is a name in `[queues.NAME]` of the scenario, or a kind with its defaults. The queue replaces the
+    queues of all managed links in `at` or, without `at`, of all managed links. A TCP is either a congestion
+    control with a loss recovery, `CONTROL/RECOVERY`, or an alias. The TCP's parameters are applied to the
+    scenario's `tcp` table.
 
-    Raises `ValueError` with the argument if the scenario has no packets, a name is unknown or occurs twice,
-    or `at` is given without queues.
+    Raises `ValueError`, which names the argument, if the scenario is not at packet level, if a name is
+    unknown or occurs twice, or if `at` is given without queues.
     """
     queues, tcps, at = (
         arguments.names(name, given) for name, given in (("queues", queues), ("tcps", tcps), ("at", at))
@@ -31,7 +32,7 @@ def axes(
     if scenario.level != "packet":
         raise ValueError(f"{scenario.name} has the level `{scenario.level}`; queues and TCPs need `packet`")
     if at and not queues:
-        raise ValueError("at: names links whose queues are replaced, but no queue is named")
+        raise ValueError("at: selects the links whose queues are replaced, but no replacement queue is given")
     for name, listed in (("queues", queues), ("tcps", tcps), ("at", at)):
         arguments.unique(name, listed)
     links = links_for(scenario, at) if queues else []

@@ -1,4 +1,4 @@
-"""The data of a store's sweeps for the explorer page."""
+"""Reads the data of a store's sweeps for the explorer page."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from aqmlab.sweep import Sweep
 
 SHORT = 12
-"""Number of characters of a digest that identify a scenario."""
+"""Number of leading characters of a digest that are used to identify a scenario."""
 
 
 def of_sweep(sweep: Sweep, store: Store) -> Exploration:
-    """A sweep with its runs in the store.
+    """Returns a sweep with its runs in the store.
 
     Raises `ValueError` if the store has no run of the sweep, or if the core rejects a point.
     """
@@ -39,9 +39,9 @@ def of_sweep(sweep: Sweep, store: Store) -> Exploration:
 
 
 def of_store(store: Store, name: str | None = None) -> list[Exploration]:
-    """All sweeps with runs in a store, or those with this name or id.
+    """Returns all sweeps that have runs in a store, or the sweeps with this name or ID.
 
-    Raises `ValueError` if there is no such sweep.
+    Raises `ValueError` if there is no sweep to return.
     """
     records = store.records("sweep")
     chosen = [one for one in records if name in (None, one["name"], one["sweep"])]
@@ -56,12 +56,15 @@ def of_store(store: Store, name: str | None = None) -> list[Exploration]:
         if selection.runs and _runs(store, selection).height:
             found.append(_exploration(title, one["sweep"], selection, store))
     if not found:
-        raise ValueError(f"{store.folder}: contains no run of a sweep: run `aqmlab sweep run` first")
+        raise ValueError(
+            f"{store.folder}: the store contains no runs of sweeps: run `aqmlab sweep run` first"
+        )
     return found
 
 
 def _selection(store: Store, sweep: Mapping[str, Any]) -> Selection:
-    """The recorded points of a sweep, with all runs that may belong to it, beginning with its first seed."""
+    """Returns the recorded points of a sweep, with all runs that may belong to the sweep, beginning with its
+    first seed."""
     by_number = {one["number"]: one for one in store.records("point", sweep=sweep["sweep"])}
     points = [one for _, one in sorted(by_number.items())]
     axes = _axes(sweep["definition"].get("axes", {}), [one["labels"] for one in points])
@@ -81,10 +84,11 @@ def _selection(store: Store, sweep: Mapping[str, Any]) -> Selection:
 
 
 def _axes(written: Mapping[str, Sequence[Any]], points: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """The labels and values of axes, in the order of the sweep's definition, or otherwise in the order of the
-    points.
+    """Returns the labels and values of the axes, in the order of the sweep's definition. Without a definition
+    the order is that of the points.
 
-    The definition contains paths; the label of an axis is the last word of its path if that is unique.
+    The definition contains paths. The label of an axis is the last word of the axis's path, if this word is
+    unique.
     """
     defined = {path.rsplit(".", 1)[-1]: values for path, values in written.items()} | dict(written)
     return {
@@ -96,8 +100,8 @@ def _axes(written: Mapping[str, Sequence[Any]], points: Sequence[Mapping[str, An
 
 
 def _measures(store: Store, selection: Selection) -> dict[str, Quantity]:
-    """The measures of these points in their newest versions, with titles if the scenario defines the
-    measures."""
+    """Returns the newest versions of the measures of these points. A measure has a title if the scenario
+    defines the measure."""
     known = _known_measures(store, selection)
     newest: dict[str, int] = {}
     values = store.values().drop_nulls("value").join(_scenarios(selection), on="scenario", how="semi")
@@ -121,7 +125,8 @@ def _known_measures(store: Store, selection: Selection) -> dict[str, Measure]:
     for record in store.records("scenario", scenario=selection.runs[0].scenario):
         try:
             scenario = Scenario.from_dict(record["given"], files=record["files"], name=record["name"])
-        except _core.ScenarioError:  # The runs of a scenario from another version can still be shown.
+        # Runs of a scenario that another version of aqmlab created can still be shown.
+        except _core.ScenarioError:
             continue
         return measures.of_scenario(scenario)
     return {}
@@ -139,7 +144,8 @@ def _scenarios(selection: Selection) -> pl.DataFrame:
 
 
 _COLUMN = "measure "
-"""Prefix of the columns of measures, because the name of an old measure may equal another column's name."""
+"""Prefix of the columns that contain measures. The prefix is needed because an old measure may have the name
+of another column."""
 
 
 def _exploration(title: str, identity: str, selection: Selection, store: Store) -> Exploration:
@@ -147,10 +153,10 @@ def _exploration(title: str, identity: str, selection: Selection, store: Store) 
     results = store.results(replace(selection, measures=columns))
     if results.frame.height == 0:
         raise ValueError(
-            f"{title}: {store.folder} contains no run of this sweep: run `aqmlab sweep run` first"
+            f"{title}: {store.folder} contains no runs of this sweep: run `aqmlab sweep run` first"
         )
     counts = results.frame.select(one.name for one in columns.values()).count().row(0)
-    # If all runs failed, no measure has a number, but the page must show the failures.
+    # If all runs failed, no measure has a value, but the page must show the failures.
     shown = [
         one
         for one, count in zip(selection.measures.values(), counts, strict=True)
@@ -208,7 +214,7 @@ def _point(
 
 
 def command(scenario: str, seed: int, store: Store) -> str:
-    """The shell commands that repeat a run of a scenario in the store."""
+    """Returns the shell commands that repeat a run of a scenario in the store."""
     name = scenario[:SHORT]
     folder = shlex.quote(str(store.folder))
     return (

@@ -1,12 +1,12 @@
-"""An interactive web page about sweeps that works offline. The reader selects axes, measures and a baseline,
-and clicks a point to see its runs.
+"""An interactive web page that shows the results of sweeps and works offline. The reader selects axes,
+measures and a baseline, and clicks a point to see the point's runs.
 
-The page draws SVG with three script files in the folder of the template, without a library. Plotly was
-rejected because its script adds 5 MB to each page, which is too large for e-mail, and because its points are
-not accessible with the keyboard.
+The page draws SVG with three script files, which are in the same folder as the page's template. The page uses
+no library. Plotly was rejected because its script adds 5 MB to each page, which makes pages too large for
+e-mail, and because Plotly's points are not accessible with the keyboard.
 
-The page computes intervals for any selection with the formulas of `aqmlab.stats`, which also supplies the
-quantiles of Student's t.
+For any selection, the page computes intervals with the formulas of `aqmlab.stats`. The quantiles of Student's
+t in the page are also computed by `aqmlab.stats`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from aqmlab.measures import Quantity
 TEMPLATE = "explore.html.jinja"
 STYLE = "explore.css"
 SCRIPTS = ("explore_data.js", "explore_figure.js", "explore.js")
-"""The scripts in the order of execution."""
+"""The script files, in the order of their execution."""
 
 Label = str | int | float | bool
 
@@ -35,8 +35,9 @@ Label = str | int | float | bool
 class Axis:
     """An axis of a sweep.
 
-    `values` are the labels of points in order. `numbers` are these values as numbers, in the unit that
-    `label` contains, so that the axis can be drawn to scale. `log` selects a logarithmic axis initially.
+    `values` are the labels of points, in order. `numbers` are these values as numbers, in the unit that
+    `label` contains, so that the axis can be drawn to scale. `log` states whether the axis is initially
+    logarithmic.
     """
 
     name: str
@@ -48,18 +49,18 @@ class Axis:
     def __post_init__(self) -> None:
         if not self.values or len(set(map(_text, self.values))) < len(self.values):
             raise ValueError(
-                f"axis {self.name}: values: must be different values, at least one (got {list(self.values)})"
+                f"axis {self.name}: values: must be one or more different values (got {list(self.values)})"
             )
         if self.numbers is not None and len(self.numbers) != len(self.values):
             raise ValueError(
-                f"axis {self.name}: numbers: must be one for each of {len(self.values)} values "
+                f"axis {self.name}: numbers: must be one number for each of {len(self.values)} values "
                 f"(got {len(self.numbers)})"
             )
 
     @classmethod
     def of(cls, name: str, values: Sequence[Label], *, title: str | None = None) -> Axis:
-        """The axis with these labels, drawn to scale if all labels are numbers, or quantities with a common
-        unit (`10Mbps`).
+        """Returns the axis with these labels. The axis is drawn to scale if all labels are numbers, or
+        quantities with a common unit (`10Mbps`).
 
         The axis is initially logarithmic if the numbers are positive and span at least a factor of 10.
         """
@@ -82,8 +83,8 @@ class PointData:
 
     `seeds` are the seeds of all runs in the order of replications. `values` maps each measure to its values
     for these seeds, with `None` for missing values. `failures` maps seeds to error messages. `scenario` is
-    the digest of the scenario, `given` the table that its author wrote, and `command` the shell commands that
-    repeat a run.
+    the digest of the scenario, `given` is the scenario table as its author wrote it, and `command` contains
+    the shell commands that repeat a run.
     """
 
     labels: Mapping[str, Label]
@@ -97,8 +98,9 @@ class PointData:
 
 @dataclass(frozen=True, kw_only=True)
 class Exploration:
-    """A sweep with its runs. `provenance` contains facts such as the version and the store. `level` is the
-    level of the intervals, which is above 95 % if precision decided the number of runs."""
+    """A sweep with its runs. `provenance` describes the origin of the data, such as the version and the
+    store. `level` is the confidence level of the intervals. The level is above 95 % if the number of runs was
+    determined by `precision`."""
 
     title: str
     axes: tuple[Axis, ...]
@@ -148,10 +150,10 @@ class Exploration:
 
 
 def page(*explorations: Exploration) -> str:
-    """The page as HTML text, with a selector if there are several sweeps. The page needs no other file and no
-    network.
+    """Returns the page as HTML text. If there are several sweeps, the page has a selector. The page needs no
+    other files and no network.
 
-    Raises `ValueError` without sweeps, or if two sweeps have the same title.
+    Raises `ValueError` if there are no sweeps, or if two sweeps have the same title.
     """
     from importlib.resources import files
 
@@ -159,7 +161,7 @@ def page(*explorations: Exploration) -> str:
 
     titles = [one.title for one in explorations]
     if not titles or len(set(titles)) < len(titles):
-        raise ValueError(f"sweeps: must be at least one, with different titles (got {titles})")
+        raise ValueError(f"sweeps: must be one or more sweeps with different titles (got {titles})")
     environment = Environment(
         loader=PackageLoader("aqmlab", "templates"),
         autoescape=True,
@@ -178,15 +180,16 @@ def page(*explorations: Exploration) -> str:
 
 
 def packed(explorations: Sequence[Exploration]) -> str:
-    """The data of the page: JSON, compressed with gzip, in base64. Equal runs produce equal data."""
+    """Returns the page's data as JSON that is compressed with gzip and encoded in base64. Equal runs produce
+    equal data."""
     data = {"sweeps": [_columns(one) for one in explorations]}
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return base64.b64encode(gzip.compress(text.encode(), compresslevel=6, mtime=0)).decode("ascii")
 
 
 def _columns(one: Exploration) -> dict[str, Any]:
-    """A sweep as columns with one element for each point; repeated lists of seeds are stored once and
-    referenced by number."""
+    """Returns a sweep as columns with one element for each point. A list of seeds that occurs repeatedly is
+    stored once and referenced by its index."""
     seeds: dict[tuple[int, ...], int] = {}
     most = max(len(point.seeds) for point in one.points)
     return {
@@ -235,7 +238,7 @@ def _axis(axis: Axis, points: Sequence[PointData]) -> dict[str, Any]:
 
 
 def _values(point: PointData, measure: str) -> list[float | None] | None:
-    """The values of a point; `None` if no run has a value."""
+    """Returns the values of a point, or `None` if no run has a value."""
     values = [
         None if value is None or not math.isfinite(value) else value
         for value in point.values.get(measure, ())
@@ -244,5 +247,5 @@ def _values(point: PointData, measure: str) -> list[float | None] | None:
 
 
 def _text(label: Label) -> str:
-    """A label as text."""
+    """Returns a label as text."""
     return label if isinstance(label, str) else json.dumps(label)

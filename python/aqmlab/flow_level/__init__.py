@@ -1,4 +1,5 @@
-"""The flow level: flows without packets that share a link, and theoretical formulas for them."""
+"""The flow level: simulations without packets of flows that share a link, and theoretical formulas for such
+flows."""
 
 from aqmlab.flow_level.laws import (
     Regime,

@@ -1,11 +1,11 @@
-"""Theory of the flow level: a link shared by flows that arrive and depart, without packets.
+"""Theory of the flow level: a link is shared by flows that arrive and depart, and packets are not modelled.
 
 With processor sharing and Poisson arrivals of sessions, the number of flows in progress has a geometric
 distribution, `P(N = n) = (1 - load) load^n`, and the throughput of a flow is the capacity times `1 - load`,
 for any distribution of sizes (Bonald and Roberts, "Congestion at Flow Level and the Impact of User
-Behaviour", 2003). With equal peak rates the distribution is that of M/G/R processor sharing (Lindberger
-1999). Three regimes follow: Kortebi, Oueslati and Roberts, "Cross-protect: Implicit Service Differentiation
-and Admission Control", 2004.
+Behaviour", 2003). If all flows have the same peak rate, the distribution is that of M/G/R processor sharing
+(Lindberger 1999). From this theory Kortebi, Oueslati and Roberts derive three regimes ("Cross-protect:
+Implicit Service Differentiation and Admission Control", 2004).
 """
 
 from __future__ import annotations
@@ -26,16 +26,18 @@ Regime = Literal["transparent", "elastic", "overload"]
 
 
 def relative_load(load: float, streaming_load: float) -> float:
-    """The elastic load, as a share of the capacity that streaming leaves."""
+    """Returns the elastic load as a share of the capacity that streaming traffic does not use."""
     return (load - streaming_load) / (1 - streaming_load) if streaming_load < 1 else math.inf
 
 
 def number_law(load: float, count: int, peak_share: float = math.inf) -> list[float]:
-    """P(N = 0), ..., P(N = count - 1) with processor sharing: the geometric distribution, or that of flows
-    with equal peak rates of `peak_share` of the capacity. All NaN for a load of one or more."""
+    """Returns P(N = 0), ..., P(N = count - 1) with processor sharing. The distribution is geometric, or, if
+    all flows have a peak rate of `peak_share` of the capacity, the distribution for equal peak rates. All
+    values are NaN for a load of 1 or more."""
     if not load < 1:
         return [math.nan] * count
-    # From this number on, the flows fill the link, and each step is a factor of the load.
+    # This number of flows or more fills the link. From here on, each probability is `load` times the previous
+    # one.
     full = max(1, math.ceil(1 / peak_share))
     steps = max(full, count)
     terms = [1.0]
@@ -46,7 +48,8 @@ def number_law(load: float, count: int, peak_share: float = math.inf) -> list[fl
 
 
 def throughput_law(load: float, peak_share: float = math.inf) -> float:
-    """A flow's throughput as a share of the capacity: `1 - load` without peak rates, 0 in overload."""
+    """Returns a flow's throughput as a share of the capacity. Without peak rates the throughput is `1 -
+    load`, and 0 in overload."""
     if not load < 1:
         return 0.0
     full = max(1, math.ceil(1 / peak_share))
@@ -60,7 +63,8 @@ def throughput_law(load: float, peak_share: float = math.inf) -> float:
 
 
 def peak_share(scenario: Scenario) -> float:
-    """The peak rate of elastic flows divided by the capacity; infinite without a common peak rate."""
+    """Returns the peak rate of elastic flows divided by the capacity, or infinity if the flows have no common
+    peak rate."""
     from aqmlab.metrics import bits_per_second
 
     tables = scenario.effective["traffic"].values()
@@ -72,10 +76,11 @@ def peak_share(scenario: Scenario) -> float:
 
 
 def at_load(scenario: Scenario, load: float) -> Scenario:
-    """The scenario with another total load, of which each traffic has the same proportion as before."""
+    """Returns the scenario with another total load. The share of each traffic class in the total load does
+    not change."""
     given = {name: one["load"] for name, one in scenario.effective["traffic"].items()}
     if None in given.values():
-        raise ValueError("load: every traffic of the scenario must have a `load`")
+        raise ValueError("load: every traffic class of the scenario must have a `load`")
     total = math.fsum(given.values())
     return scenario.with_({f"traffic.{name}.load": load * part / total for name, part in given.items()})
 
@@ -84,7 +89,8 @@ def at_load(scenario: Scenario, load: float) -> Scenario:
 
 
 def regime(load: float, saturated: float) -> Regime:
-    """The regime of a link, of which `saturated` is the share of the time in which peak rates fill it.
+    """Returns the regime of a link. `saturated` is the share of time during which the flows' peak rates fill
+    the link.
 
     *Transparent*: less than 1 % of the time (aqmlab's choice), so that flows do not affect each other.
     *Elastic*: flows share the capacity. *Overload*: the offered load exceeds the capacity.
@@ -95,7 +101,8 @@ def regime(load: float, saturated: float) -> Regime:
 
 
 def demand_chart(runs: Mapping[str, Run]) -> Chart:
-    """The demand of flows in progress, a panel for each run: `{"transparent": run, ...}`."""
+    """Returns a chart of the demand of the flows in progress, with a panel for each run of `{"transparent":
+    run, ...}`."""
     import polars as pl
 
     from aqmlab.charts.chart import Chart

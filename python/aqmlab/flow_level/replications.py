@@ -1,4 +1,4 @@
-"""Replications of flow-level runs, compared with the formulas of [aqmlab.flow_level]."""
+"""Replications of flow-level runs, and their comparison with the formulas of `aqmlab.flow_level`."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from aqmlab.store import Store
 
 LOADS = (0.3, 0.5, 0.7, 0.8, 0.85, 0.9, 0.95, 1.05, 1.2)
-"""Loads that show the three regimes."""
+"""Loads that demonstrate the three regimes."""
 
 DRAWN = 600
-"""Maximum number of samples in a chart of a sample path, which would otherwise be illegible."""
+"""Maximum number of samples in a chart of a sample path. A chart with more samples would be illegible."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Replications:
-    """Runs that differ in the seed only. Only the samples of the first run are kept."""
+    """Runs that only differ in their seeds. Samples over time are only kept for the first run."""
 
     scenario: Scenario
     results: Results
@@ -42,22 +42,24 @@ class Replications:
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """The seeds, ascending."""
+        """The seeds in ascending order."""
         return self.results.seeds
 
     @property
     def _rows(self) -> Sequence[Mapping[str, Any]]:
-        """The value of `ROWS` of each run, by ascending seed."""
+        """The value of the measure `ROWS` of each run, in ascending order of seeds."""
         return self.results.column(ROWS.name)
 
     @cached_property
     def link(self) -> pl.DataFrame:
-        """The link, with a row for each run: the table `links` of the run, and `seed`."""
+        """Table of the link with a row for each run. The columns are those of the run's table `links`, and
+        `seed`."""
         return self._together("links")
 
     @cached_property
     def classes(self) -> pl.DataFrame:
-        """The classes of flows, several rows for each run: the table `classes` of the run, and `seed`."""
+        """Table of the flow classes with several rows for each run. The columns are those of the run's table
+        `classes`, and `seed`."""
         return self._together("classes")
 
     def _together(self, name: str) -> pl.DataFrame:
@@ -70,22 +72,22 @@ class Replications:
 
     @property
     def shares(self) -> Mapping[int, list[float]]:
-        """By seed, the share of the time at each number of elastic flows."""
+        """For each seed, the share of time spent at each number of elastic flows."""
         return {seed: one["shares"] for seed, one in zip(self.seeds, self._rows, strict=True)}
 
     @property
     def throughputs_bps(self) -> tuple[float, ...]:
-        """The throughput of an elastic flow (bit/s) in each run; NaN for a run without elastic flows."""
+        """The throughput of an elastic flow (bit/s) in each run, or NaN for a run without elastic flows."""
         return tuple(number(one["throughput_bps"]) for one in self._rows)
 
     @property
     def events(self) -> int:
-        """The number of events of all runs."""
+        """The total number of events in all runs."""
         return sum(one["events"] for one in self._rows)
 
     @property
     def relative_load(self) -> float:
-        """The elastic load, as a share of the capacity that streaming leaves."""
+        """The elastic load, as a share of the capacity that streaming traffic does not use."""
         return flow_level.relative_load(float(self.link["load"][0]), float(self.link["streaming_load"][0]))
 
     @property
@@ -95,7 +97,8 @@ class Replications:
 
     @property
     def peak_share(self) -> float:
-        """The common peak rate of elastic flows, as a share of the capacity that streaming leaves."""
+        """The common peak rate of elastic flows, as a share of the capacity that streaming traffic does not
+        use."""
         streaming = min(float(self.link["streaming_load"][0]), 1.0 - 1e-12)
         return flow_level.peak_share(self.scenario) / (1 - streaming)
 
@@ -105,27 +108,29 @@ class Replications:
         return self.peak_share < 1
 
     def throughput_law(self, *, peaked: bool = False) -> float:
-        """The theoretical throughput of an elastic flow, in bits per second: the capacity that streaming
-        leaves, times `1 - load`, or times the value for flows with equal peak rates."""
+        """Returns the theoretical throughput of an elastic flow, in bits per second. The throughput is the
+        capacity that streaming traffic does not use, multiplied by `1 - load`, or by the factor for flows
+        with equal peak rates."""
         left = 1 - min(float(self.link["streaming_load"][0]), 1.0)
         share = self.peak_share if peaked else math.inf
         return left * self.capacity_bps * flow_level.throughput_law(self.relative_load, share)
 
     def mean_in_progress(self) -> Interval:
-        """The time average of the number of elastic flows in progress."""
+        """Returns the time average of the number of elastic flows in progress, with its interval."""
         from aqmlab import stats
 
         return stats.mean_interval(self.link["mean_in_progress"].to_list())
 
     def throughput_bps(self) -> Interval:
-        """The throughput of an elastic flow."""
+        """Returns the throughput of an elastic flow, with its interval."""
         from aqmlab import stats
 
         return stats.mean_interval(self.throughputs_bps)
 
     def distribution(self, count: int | None = None) -> pl.DataFrame:
-        """The share of the time at each number of flows with its interval, the geometric distribution, and
-        that of flows with equal peak rates (equal to the geometric one if there are no peak rates)."""
+        """Returns the share of time spent at each number of flows with its interval, the geometric
+        distribution, and the distribution for flows with equal peak rates, which equals the geometric
+        distribution if there are no peak rates."""
         import polars as pl
 
         from aqmlab import stats
@@ -150,7 +155,8 @@ class Replications:
         return pl.DataFrame(rows)
 
     def charts(self) -> dict[str, Chart]:
-        """The sample path of the number of flows, and its distribution compared with theory, by name."""
+        """Returns charts by name: the sample path of the number of flows, and the measured and theoretical
+        distributions of the number of flows."""
         import polars as pl
 
         from aqmlab.charts.chart import Chart
@@ -200,8 +206,8 @@ def replicate(
     label: str | None = None,
     store: Store | None = None,
 ) -> Replications:
-    """Runs a scenario of the flow level with consecutive seeds in parallel. A `label` enables a progress bar.
-    Rows of flows are not kept. Runs in the `store` are not repeated."""
+    """Runs a flow-level scenario in parallel with consecutive seeds. A `label` enables a progress bar. Tables
+    of individual flows are not kept. Runs in the `store` are not repeated."""
 
     from aqmlab import campaign
     from aqmlab.store import Store
@@ -265,10 +271,10 @@ def _rows(view: View) -> dict[str, Any]:
 
 
 ROWS = Measure(name="flow-level.rows", compute=_rows)
-"""The small tables of a run, and numbers computed from its large tables."""
+"""The small tables of a run, and numbers that are computed from the run's large tables."""
 
 IN_PROGRESS = Measure(name="flow-level.in-progress", compute=lambda view: view.run.tables["in_progress"])
-"""The samples of a run."""
+"""The samples of a run over time."""
 
 
 def regimes(
@@ -279,8 +285,9 @@ def regimes(
     jobs: int | None = None,
     store: Store | None = None,
 ) -> pl.DataFrame:
-    """The scenario at several loads: regime, throughput of a flow divided by its peak rate (or by the
-    capacity) with its interval and its theoretical value, share of the time saturated, and utilisation."""
+    """Runs the scenario at several loads. For each load, returns the regime, the throughput of a flow divided
+    by its peak rate (or by the capacity) with its interval and its theoretical value, the share of time in
+    saturation, and the utilisation."""
     import polars as pl
 
     share = min(flow_level.peak_share(scenario), 1.0)
@@ -306,7 +313,8 @@ def regimes(
 
 
 def regimes_chart(table: pl.DataFrame) -> Chart:
-    """The throughput of a flow against the load, as computed by [`regimes`], with the ends of the regimes."""
+    """Returns a chart of a flow's throughput against the load, as computed by `regimes`, with the boundaries
+    between the regimes."""
     import polars as pl
 
     from aqmlab.charts.chart import Chart

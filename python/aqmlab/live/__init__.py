@@ -1,4 +1,4 @@
-"""Live runs on Linux: the scenario's network between real hosts."""
+"""Live runs on Linux, in which real hosts are connected by the scenario's network."""
 
 from aqmlab.live.runs import LONGEST, SHELL, NotLive, check, privileges, run, status, with_command
 

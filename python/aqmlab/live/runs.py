@@ -1,5 +1,5 @@
-"""Live runs on Linux, in which a scenario's queues carry the traffic of the kernel's TCP and of real
-programs."""
+"""Live runs on Linux, in which traffic of the kernel's TCP and of real programs passes through a scenario's
+queues."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from aqmlab.scenario import Scenario
 from aqmlab.scenario.run import Run
 
 SHELL = "shell"
-"""Name of the workload that is a user's command."""
+"""Name of the workload that represents the user's command."""
 
 LONGEST = "1440min"
-"""Maximum duration of a command."""
+"""Maximum duration of a user's command."""
 
 
 class NotLive(RuntimeError):
@@ -36,14 +36,14 @@ def run(
 ) -> Run:
     """Runs a scenario live, in real time. The tables have the format of a simulation's tables.
 
-    `manifest["live"]` contains the validity of the run and the effective settings. If the kernel's TCP does
-    not support a setting in `[tcp]`, the scenario is rejected; with `nearest_tcp` the nearest supported
-    behaviour is used. With `until_done` the run ends early when all client programs have exited or, without
-    programs, when all transfers are complete and acknowledged. `pcap` is a pcapng file for the packets,
-    including dropped packets with the reasons.
+    `manifest["live"]` states whether the run is valid, and contains the effective settings. If the kernel's
+    TCP does not support a setting in `[tcp]`, the scenario is rejected; with `nearest_tcp`, the nearest
+    supported setting is used instead. With `until_done` the run ends early: when all client programs have
+    exited or, without programs, when all transfers are complete and acknowledged. `pcap` is the path of a
+    pcapng file for the packets, which includes dropped packets with the reasons for the drops.
 
-    `congestion_control` is a congestion control of the kernel, such as `bbr`, which replaces the one in
-    `[tcp]` for all connections; programs may select another one for their sockets.
+    `congestion_control` is a congestion control of the kernel, such as `bbr`. It replaces the congestion
+    control in `[tcp]` for all connections. Programs may select another congestion control for their sockets.
 
     Raises `ScenarioError` if the scenario cannot be run live or the kernel lacks the congestion control,
     `LiveError` if the system denies an operation, and `OSError` if `pcap` cannot be written.
@@ -69,7 +69,7 @@ def run(
 
 
 def check(scenario: Scenario, *, nearest_tcp: bool = False) -> None:
-    """Raises the errors that `run` raises before the run starts. Takes at most 0.2 s."""
+    """Raises the errors that `run` raises before the run starts. The check takes at most 0.2 s."""
     from aqmlab._support.parallel import attempted
 
     _need_linux()
@@ -82,9 +82,9 @@ def with_command(
     server: Sequence[str] = (),
     changes: Mapping[str, Any] | None = None,
 ) -> Scenario:
-    """A scenario with a command as the client, and a `server` command, in addition to the workloads of
-    `scenario`. Without `scenario` the network is a single link with a queue in each direction and the
-    kernel's TCP settings."""
+    """Returns a scenario with a client command and a `server` command, in addition to the workloads of
+    `scenario`. Without `scenario`, the network is a single link with a queue in each direction, and TCP has
+    the kernel's settings."""
     table: dict[str, Any] = (
         dict(scenario.given)
         if scenario
@@ -98,21 +98,21 @@ def with_command(
     if SHELL in traffic:
         raise ValueError(f"traffic.{SHELL}: the name is reserved for the command: rename the workload")
     traffic[SHELL] = {"kind": "program", "client": list(command), "server": list(server)}
-    # The measurement covers the whole run of the command.
+    # There is no warm-up, so the measurement covers the whole run of the command.
     whole = {**table, "traffic": traffic, "duration": LONGEST, "warm_up": "0s"}
     created = Scenario.from_dict(whole, files=scenario.files if scenario else None, name=SHELL)
     return created.with_(changes) if changes else created
 
 
 def status(run: Run) -> int:
-    """The exit status of the user's command; 1 if unknown."""
+    """Returns the exit status of the user's command, or 1 if the status is unknown."""
     found = run.manifest["live"]["statuses"].get(SHELL)
     return 1 if found is None else int(found)
 
 
 def privileges() -> dict[str, str | None]:
-    """The privileges of live runs on this machine by feature: `None` if granted, otherwise the reason for the
-    denial."""
+    """Returns the privileges of live runs on this machine, by feature. The value is `None` if the privilege
+    is granted, and otherwise the reason for the denial."""
     _need_linux()
     found = json.loads(_core.live_privileges())
     return {name: None if grant["granted"] == "yes" else grant["why"] for name, grant in found.items()}

@@ -1,4 +1,4 @@
-"""Observation of live runs from another terminal: a live run sends views of its queues to all clients of a
+"""Lets users watch live runs from another terminal. A live run sends views of its queues to all clients of a
 socket."""
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from aqmlab import _core
 from aqmlab._support.progress import progress_text
 
 PREFIX = "aqmlab-live-"
-"""Prefix of the socket's name, before the process ID. The sockets are abstract (unix(7)): they have no file
-and disappear with their process."""
+"""Prefix of the socket's name, which is followed by the process ID. The sockets are abstract (unix(7)): a
+socket has no file and disappears when its process ends."""
 
 EVERY_S = 0.1
 """Interval between views."""
@@ -25,11 +25,11 @@ EVERY_S = 0.1
 
 @contextmanager
 def shown(watch: _core.Watch) -> Iterator[None]:
-    """Offers views of the run of this watch on a socket during the context."""
+    """During the context, offers views of this watch's run on a socket."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         listener.bind(f"\0{PREFIX}{os.getpid()}")
-    except OSError:  # The process already offers another run.
+    except OSError:  # The process already offers views of another run.
         listener.close()
         yield
         return
@@ -71,14 +71,14 @@ def _sent(watcher: socket.socket, line: bytes) -> bool:
 
 
 def running() -> list[int]:
-    """The IDs of the processes on this machine whose live runs can be observed."""
+    """Returns the IDs of the processes on this machine whose live runs can be watched."""
     names = (line.split()[-1] for line in Path("/proc/net/unix").read_text().splitlines()[1:])
     found = {name.removeprefix(f"@{PREFIX}") for name in names if name.startswith(f"@{PREFIX}")}
     return sorted(int(number) for number in found)
 
 
 def views(process: int) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields the progress (text) and the view of a process's live run until the run ends."""
+    """Yields the progress (as text) and the view of a process's live run, until the run ends."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.connect(f"\0{PREFIX}{process}")
         with connection.makefile("r") as lines:

@@ -1,1 +1,1 @@
-"""How far live runs and simulated runs of the same scenario differ."""
+"""Measures how much live runs and simulated runs of the same scenario differ."""

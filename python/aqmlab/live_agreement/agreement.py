@@ -1,4 +1,5 @@
-"""A scenario simulated and live: a study of the differences between both, measure by measure."""
+"""Runs a scenario in simulation and live, as a study that compares the two kinds of runs measure by
+measure."""
 
 from __future__ import annotations
 
@@ -28,35 +29,39 @@ from aqmlab.sweep import Changes
 NAME = "live-agreement"
 
 SCENARIO = "live-agreement"
-"""The packaged scenario of this study: a queue of every family, one long transfer."""
+"""The packaged scenario for this study. It has one long transfer and a queue of every family."""
 
 NAMED = {"queue": "--queues", "tcp": "--tcp"}
-"""Axes of names, whose values are given by options, with the option of each."""
+"""Axes whose values are names. The value is the option that specifies the names."""
 
 LINK_MEASURES = ("drops", "mean-queue")
 DATAGRAM_MEASURES = ("goodput", "delay")
 ENDLESS_MEASURES = ("goodput",)
 TRANSFER_MEASURES = ("mean-time",)
 PAGE_MEASURES = ("mean-time", "mean-page")
-"""Compared measures by the last part of their names: of each link with a queue, of datagram workloads, of
-workloads with endless transfers, of other workloads, and of workloads whose objects share connections."""
+"""Last parts of the names of the compared measures. The groups are measures of each link with a queue, of
+datagram workloads, of workloads with endless transfers, of other workloads, and of workloads whose objects
+share connections."""
 
 GOODPUT_TOLERANCE, TOLERANCE = 0.05, 0.1
-"""Maximum distance of the ratio live/simulated from 1, for goodput and for all other measures.
+"""Maximum deviation of the ratio live/simulated from 1: the first value is for goodput, the second value is
+for all other measures.
 
 Goodput hardly varies from run to run, so that a narrow band can be verified. The other measures depend on
-single losses, of which a run of 30 s has some tens, so that few runs can verify a band of 10 %. For the cases
-on the page `docs/background/live-agreement.md`, six runs verified this band for 110 of 130 measures.
+individual losses, and a run of 30 s has only some tens of losses. A small number of runs can therefore only
+verify a band of 10 %. For the cases on the page `docs/background/live-agreement.md`, six runs verified
+this band for 110 of 130 measures.
 """
 
 AT_ONCE_ON_A_CORE = 2
-"""Concurrent live runs per core; a live run at 10 Mbit/s uses a sixth of a core."""
+"""Number of concurrent live runs per core. A live run at 10 Mbit/s uses a sixth of a core."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Compared:
-    """A measure at a point: both means, the ratio live/simulated with its 95 % interval, and the agreement
-    (`stats.agreement`) of this interval with a band from 1 - tolerance to 1 + tolerance."""
+    """A measure at a point: the simulated mean, the live mean, the ratio live/simulated with its 95 %
+    interval, and the agreement (`stats.agreement`) of this interval with the band from 1 - tolerance to 1 +
+    tolerance."""
 
     at: Labels
     measure: str
@@ -72,12 +77,12 @@ class Compared:
 
     @property
     def label(self) -> str:
-        """The title of the measure, with its unit."""
+        """The title of the measure, including the unit."""
         return with_unit(self.title, self.unit)
 
 
 def measured(scenario: Scenario) -> tuple[Measure, ...]:
-    """The measures of the scenario that are compared."""
+    """Returns the measures of the scenario that are compared."""
     known = measures.of_scenario(scenario)
     wanted = {f"{link}.{what}" for link in scenario.managed_links for what in LINK_MEASURES}
     for name, workload in scenario.workloads.items():
@@ -103,16 +108,18 @@ def study(
     simulated: Mapping[str, Any] | None = None,
     replications: int = 5,
 ) -> Study:
-    """A scenario simulated and live, for each of the given queues, TCPs and values, with a claim for each
-    measure: the ratio live/simulated is 1, within the tolerance.
+    """Returns a study that runs a scenario in simulation and live, for each of the given queues, TCPs and
+    values. For each measure, the study claims that the ratio live/simulated is 1 within the tolerance.
 
-    `queues`, `tcps` and `at` are those of `aqmlab.compare`; without any, the scenario is run unchanged.
-    `vary` contains values by dotted path of the scenario. `simulated` changes values, by dotted path, of the
-    simulated runs only, in order to find the cause of a difference. Both kinds of runs have the same seeds:
-    `replications` seeds (at least 2), beginning with the scenario's seed.
+    `queues`, `tcps` and `at` have the same meaning as in `aqmlab.compare`. Without these arguments the
+    scenario is run unchanged. `vary` contains lists of values by dotted path of the scenario. `simulated`
+    contains values by dotted path that only apply to the simulated runs, in order to find the cause of a
+    difference. Simulated and live runs have the same seeds: `replications` seeds (at least 2), beginning with
+    the scenario's seed.
 
-    Raises `ValueError` with the argument, the field or the point if a name or a value is wrong, or if the
-    scenario cannot be simulated. `run_study` checks before any run that the scenario can be run live.
+    Raises `ValueError`, which names the argument, the field or the point, if a name or a value is wrong, or
+    if the scenario cannot be simulated. `run_study` checks, before any run, that the scenario can be run
+    live.
     """
     arguments.instance("scenario", scenario, Scenario, "aqmlab.Scenario.load reads a file")
     arguments.count("replications", replications, 2)
@@ -150,16 +157,18 @@ def study(
             "Simulated and live",
             lambda results: tabulated(list(_compared(claims, results))),
             f"Means, simulated | live. {legend()}. Each sign follows from the 95 % interval of its point. "
-            "A claim is about all points and fails by an interval whose level allows for their number.",
+            "A claim is about all points. It fails by an interval whose level is corrected for the number "
+            "of points.",
         ),
-        question="How close are live runs, on the kernel's TCP, to simulated runs of the same scenario?",
+        question="How closely do live runs with the kernel's TCP agree with simulated runs of the same "
+        "scenario?",
     )
 
 
 def _varied(vary: Mapping[str, Sequence[Value]]) -> dict[str, Sequence[Value]]:
     for path in vary:
         if path in NAMED:
-            raise ValueError(f"vary: {path}: is not a path of the scenario; use {NAMED[path]} with names")
+            raise ValueError(f"vary: {path}: is not a path of the scenario; use {NAMED[path]} and give names")
     return dict(vary)
 
 
@@ -193,8 +202,8 @@ def _claim(ours: Experiment, theirs: Experiment, measure: Measure) -> Claim:
 
 
 def compared(result: StudyResult) -> list[Compared]:
-    """The results of the study by measure and point. A measure is left out at points where the simulated runs
-    have no value of it."""
+    """Returns the results of the study by measure and point. A measure is omitted at points where the
+    simulated runs have no value of the measure."""
     return list(_compared(result.study.claims, result.results))
 
 
@@ -225,7 +234,8 @@ def _compared(claims: Sequence[Claim], results: ExperimentResults) -> Iterator[C
 
 
 def tabulated(found: Sequence[Compared]) -> pl.DataFrame:
-    """A row for each point, and a column for each measure: simulated, live, and the sign of the verdict."""
+    """Returns a table with a row for each point and a column for each measure. A cell contains the simulated
+    value, the live value, and the sign of the verdict."""
     lines: dict[tuple[Value, ...], dict[str, Any]] = {}
     for one in found:
         lines.setdefault(tuple(one.at.values()), dict(one.at))[one.label] = _cell(one)
@@ -240,7 +250,8 @@ def _cell(one: Compared) -> str:
 
 
 def _number(value: float) -> str:
-    """The number with at least three significant digits, and with all digits before the decimal point."""
+    """Returns the number with at least three significant digits, and with all digits before the decimal
+    point."""
     if math.isnan(value):
         return "-"
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:#.3g}"
@@ -251,24 +262,24 @@ def _percent(share: float) -> str:
 
 
 def legend() -> str:
-    """The meaning of the signs."""
+    """Returns a legend of the signs."""
     signs = stats.AGREEMENT_SIGNS
     band = f"1 ± {_percent(TOLERANCE)} (goodput: 1 ± {_percent(GOODPUT_TOLERANCE)})"
     return (
-        f"The 95 % interval of live/simulated lies in {band}: {signs['equivalent']} all of it (equivalent), "
-        f"{signs['compatible']} a part (compatible), {signs['miss']} none (a miss)"
+        f"Position of the 95 % interval of live/simulated: {signs['equivalent']} entirely in {band} "
+        f"(equivalent), {signs['compatible']} partly (compatible), {signs['miss']} entirely outside (miss)"
     )
 
 
 def sentence(one: Compared) -> str:
-    """A comparison as one line of text."""
+    """Returns a comparison as one line of text."""
     sign = stats.AGREEMENT_SIGNS[one.verdict]
     found = "no interval" if math.isnan(one.low) else f"{one.ratio:.3f} [{one.low:.3f}, {one.high:.3f}]"
     return f"{sign} {format_labels(one.at)}: {one.title}, live/simulated {found}"
 
 
 def record(result: StudyResult) -> dict[str, Any]:
-    """The results as printed by `--json`."""
+    """Returns the results in the form that `--json` prints."""
     rows = [
         {
             "at": dict(one.at),

@@ -1,4 +1,4 @@
-"""Measures: numbers computed from runs, each with a name, a unit and a version."""
+"""Measures: numbers that are computed from runs. Each measure has a name, a unit and a version."""
 
 from aqmlab._support.run import Run
 from aqmlab.measures.lookup import CORRELATION, STANDARD_ERROR, batched, named, of_scenario, of_sql, tables

@@ -1,6 +1,6 @@
-"""The available measures of scenarios, and user-defined measures.
+"""Looks up the available measures of scenarios, and creates user-defined measures.
 
-The name of a measure consists of its object and its quantity: `bottleneck.utilisation` for a link,
+The name of a measure consists of an object and a quantity: `bottleneck.utilisation` for a link,
 `web.p90-time` for a workload. `of_scenario` lists the measures of a scenario, so that unknown names are
 rejected before any run.
 """
@@ -70,20 +70,21 @@ def _trace_level(scenario: Scenario) -> list[Measure]:
 
 
 _UNITS = {"_bps": ("Mbps", 1e-6), "_packets": ("packets", 1.0), "_bytes": ("B", 1.0), "_s": ("ms", 1e3)}
-"""Suffixes of the columns of traces, with the unit and the factor of their measures."""
+"""Suffixes of the columns of trace results. The value is the unit of the column's measure and the factor that
+converts to this unit."""
 
 
 # Look-up by name
 
 
 def of_scenario(scenario: Scenario) -> dict[str, Measure]:
-    """The measures of a scenario by name, in the order of a summary."""
+    """Returns the measures of a scenario by name, in the order of the run's summary."""
     levels = {"packet": packet_level, "flow": _flow_level, "trace": _trace_level}
     return {one.name: one for one in levels[scenario.level](scenario)}
 
 
 def tables(names: Iterable[str]) -> list[Measure]:
-    """Measures that are whole tables of a run, stored as Parquet."""
+    """Returns measures that are complete tables of a run, which are stored as Parquet."""
 
     def whole(name: str) -> Callable[[View], pl.DataFrame]:
         return lambda view: view.run.tables[name]
@@ -92,12 +93,12 @@ def tables(names: Iterable[str]) -> list[Measure]:
 
 
 STANDARD_ERROR, CORRELATION = "/standard-error", "/correlation"
-"""Suffixes of the names of measures by batch means, for single long runs."""
+"""Suffixes of the names of batch-means measures, for single long runs."""
 
 
 def batched(measure: Measure) -> list[Measure]:
-    """Measures by batch means for one long run, if `measure` is a mean over time: the standard error of the
-    mean, and the correlation of neighbouring batches. Empty for other measures."""
+    """Returns batch-means measures for one long run, if `measure` is a mean over time: the standard error of
+    the mean, and the correlation of neighbouring batches. For other measures the result is empty."""
     series = measure.series
     if series is None:
         return []
@@ -133,11 +134,11 @@ def batched(measure: Measure) -> list[Measure]:
 
 
 def of_sql(name: str, sql: str, *, unit: str = "", title: str = "", digits: int = 4) -> Measure:
-    """A measure defined by a query in Polars' SQL that returns one number. The query can use all tables of
-    the run (`flows`, `transfers` and others), including the warm-up, and the table `run` with the columns
-    `warm_up_s` and `end_s`.
+    """Returns a measure that is defined by an SQL query (Polars' dialect), which must return one number. The
+    query can use all tables of the run (`flows`, `transfers` and others), which include the warm-up, and the
+    table `run` with the columns `warm_up_s` and `end_s`.
 
-    The version of the measure is a hash of the query, so that a changed query is a new measure.
+    The version of the measure is a hash of the query, so that changing the query creates a new measure.
     """
     query_digest = hashlib.sha256(" ".join(sql.split()).encode()).hexdigest()
 
@@ -150,7 +151,7 @@ def of_sql(name: str, sql: str, *, unit: str = "", title: str = "", digits: int 
         try:
             found = pl.SQLContext(frames).execute(sql, eager=True)
         except pl.exceptions.PolarsError as error:
-            # The following lines contain Polars' query plan.
+            # The lines after the first line contain Polars' query plan.
             problem = str(error).partition("\n")[0]
             raise ValueError(f"measure.{name}.sql: {problem}") from None
         if found.shape != (1, 1):
@@ -173,10 +174,10 @@ def of_sql(name: str, sql: str, *, unit: str = "", title: str = "", digits: int 
 def named(
     scenario: Scenario, names: Sequence[str], own: Mapping[str, Measure] | None = None
 ) -> tuple[Measure, ...]:
-    """The measures with these names; `*` at the end of a name matches any suffix.
+    """Returns the measures with these names. `*` at the end of a name matches any suffix.
 
-    Raises `ValueError`, which suggests the nearest names, if the scenario has no such measure, or does not
-    record the data that the measure needs.
+    Raises `ValueError` if the scenario does not have a measure, or does not record the data that a measure
+    needs. The message suggests similar names.
     """
     known = of_scenario(scenario) | dict(own or {})
     found: dict[str, Measure] = {}

@@ -1,7 +1,7 @@
-"""The class `Measure`: a quantity computed from a run, with its name, unit, digits and version.
+"""The class `Measure`: a quantity that is computed from a run, with name, unit, digits and version.
 
-Values are stored under the measure's key, `NAME@VERSION`. Authors raise the version when the computation
-changes. Stored runs are repeated only if the version of a measure changes.
+Values are stored under the measure's key, `NAME@VERSION`. The measure's author must increase the version when
+the computation changes. Stored runs are only repeated if the version of a measure changes.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ T = TypeVar("T")
 
 
 class View:
-    """A run after its warm-up, with access to links, flows and transfers by name. Look-ups are cached for all
-    measures."""
+    """The part of a run after the warm-up, with look-up of links, flows and transfers by name. The results of
+    look-ups are cached and shared by all measures."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -39,8 +39,9 @@ class View:
         """Whether an unknown workload is an error."""
 
     def once(self, of: Callable[[Run], T], name: Any = None) -> T:
-        """The cached result of a function of the run, so that several measures can share it. The cache key is
-        the function, or `name`, which is needed if each measure creates a function of its own."""
+        """Returns the result of a function of the run, and caches the result, so that several measures can
+        share it. The cache key is the function or, if given, `name`. `name` is needed if each measure creates
+        its own function object."""
         key = of if name is None else name
         if key not in self._once:
             self._once[key] = of(self.run)
@@ -49,13 +50,14 @@ class View:
 
     @cached_property
     def window(self) -> tuple[float, float]:
-        """Start and end of the measurement in seconds: the warm-up and the duration."""
+        """Start and end of the measured period in seconds, which are the warm-up and the duration of the
+        scenario."""
         from aqmlab import metrics
 
         return metrics.window(self.run.manifest)
 
     def link(self, name: str) -> Mapping[str, Any]:
-        """The row of a managed link."""
+        """Returns the row of a managed link."""
         if not self._links:
             self._links = {str(row["link"]): row for row in self.run.tables["links"].iter_rows(named=True)}
         if name not in self._links:
@@ -63,15 +65,15 @@ class View:
         return self._links[name]
 
     def _check(self, traffic: str) -> None:
-        """Raises `ValueError` with the nearest names if a user-defined measure requests an unknown workload.
-        For measures of the package an unknown workload is not an error, because an axis may have removed the
-        workload."""
+        """Raises `ValueError`, which suggests similar names, if a user-defined measure requests an unknown
+        workload. For measures of the package, an unknown workload is not an error, because an axis of a sweep
+        may have removed the workload."""
         known = self.run.manifest.get("scenario", {}).get("traffic", {})
         if self.is_strict and known and traffic not in known:
             raise ValueError(f"no workload is named `{traffic}`: {hint(traffic, known)}")
 
     def flows(self, traffic: str) -> pl.DataFrame:
-        """The flows of a workload that were open at any time after the warm-up."""
+        """Returns the flows of a workload that were open at any time after the warm-up."""
         from aqmlab import metrics
 
         if traffic not in self._flows:
@@ -80,7 +82,7 @@ class View:
         return self._flows[traffic]
 
     def transfers(self, traffic: str) -> pl.DataFrame:
-        """All transfers of a workload, including those during the warm-up."""
+        """Returns all transfers of a workload, including transfers during the warm-up."""
         import polars as pl
 
         if traffic not in self._transfers:
@@ -89,8 +91,8 @@ class View:
         return self._transfers[traffic]
 
     def times(self, traffic: str) -> npt.NDArray[Any]:
-        """Times (s) of the workload's completed transfers that started after the warm-up, in the order of
-        their start."""
+        """Returns the times (s) of the workload's completed transfers that started after the warm-up, in the
+        order of their start."""
         from aqmlab import metrics
 
         if traffic not in self._times:
@@ -99,7 +101,7 @@ class View:
         return self._times[traffic]
 
     def pages(self, traffic: str) -> npt.NDArray[Any]:
-        """Times (s) of the workload's completed pages that started after the warm-up."""
+        """Returns the times (s) of the workload's completed pages that started after the warm-up."""
         import polars as pl
 
         from aqmlab import metrics
@@ -111,18 +113,18 @@ class View:
 
 @dataclass(frozen=True, kw_only=True)
 class Quantity:
-    """The description of a column of numbers: name, title, unit and digits."""
+    """The name, title, unit and number of digits of a column of numbers."""
 
     name: str
     title: str = ""
     unit: str = ""
     digits: int = 4
-    """Significant digits of a printed number without an interval."""
+    """Number of significant digits of a number that is printed without an interval."""
     version: int = 1
 
     def __post_init__(self) -> None:
         if "@" in self.name or not self.name.strip():
-            raise ValueError(f"name: must be a text without @ that is not empty (got {self.name!r})")
+            raise ValueError(f"name: must be a non-empty string without @ (got {self.name!r})")
         if self.version < 1:
             raise ValueError(f"{self.name}: version: must be at least 1 (got {self.version})")
 
@@ -141,28 +143,29 @@ class Quantity:
 class Measure(Quantity):
     """A quantity that is computed from a run.
 
-    `compute` returns a number, or `None` (or NaN) if the run has no value, such as the mean time of no
-    transfers. A measure without a unit may also return a JSON value (a list, a table of numbers), or a Polars
-    frame, which is stored as Parquet. `columns` lists, by table, the columns that must be recorded for the
-    measure.
+    `compute` returns a number. `compute` returns `None` or NaN if the run has no value, for example if there
+    are no transfers whose mean time could be computed. A measure without a unit may also return a JSON value
+    (a list or a table of numbers), or a Polars frame, which is stored as Parquet. `columns` lists, by table,
+    the columns that the scenario must record for the measure.
     """
 
     compute: Callable[[View], Any]
     columns: Mapping[str, frozenset[str]] | None = None
     series: Callable[[View], Any] | None = None
-    """Function that returns the values over time whose mean is the measure, for batch means of one long
-    run."""
+    """Function that returns a series of values over time. The mean of this series is the measure. The series
+    is used for batch means of one long run."""
 
     @property
     def fingerprint(self) -> str:
-        """A digest of the unit and of the compiled code of `compute`; depends on the version of Python."""
+        """A digest of the unit and of the compiled code of `compute`. The digest depends on the version of
+        Python."""
         digest = hashlib.sha256(self.unit.encode())
         for part in _code_of(self.compute):
             digest.update(part)
         return digest.hexdigest()[:16]
 
     def of(self, view: View) -> Any:
-        """The value of the measure, with `None` in place of NaN and infinity, also within lists and
+        """Returns the value of the measure. NaN and infinity are replaced by `None`, also within lists and
         tables."""
         from aqmlab.metrics import finite
 
@@ -172,18 +175,19 @@ class Measure(Quantity):
 
 @dataclass(frozen=True, kw_only=True)
 class Reduction:
-    """A function that computes several measures of a run at once.
+    """A function that computes several measures of a run together.
 
-    All its measures have the version `version`, which authors raise when the results of `of` change.
+    All measures of the function have the version `version`. The author must increase the version when the
+    results of `of` change.
     """
 
     prefix: str
-    """Prefix of the names of its measures, before a dot."""
+    """Prefix of the measures' names, which is followed by a dot."""
     of: Callable[[Run], Mapping[str, Any]]
     version: int = 1
 
     def measure(self, key: str, title: str, unit: str = "", digits: int = 3) -> Measure:
-        """The measure for a key of the function's result."""
+        """Returns the measure for a key of the function's result."""
         return Measure(
             name=f"{self.prefix}.{key}",
             title=title,
@@ -195,7 +199,7 @@ class Reduction:
 
 
 def _code_of(function: Callable[..., Any]) -> Iterator[bytes]:
-    """The instructions and constants of a function and of its inner functions."""
+    """Returns the instructions and constants of a function and of its inner functions."""
     code = getattr(function, "__code__", None)
     pending = [code] if isinstance(code, CodeType) else []
     while pending:
@@ -207,16 +211,16 @@ def _code_of(function: Callable[..., Any]) -> Iterator[bytes]:
 
 
 def with_unit(title: str, unit: str) -> str:
-    """A title with its unit, if any: `mean object time (s)`."""
+    """Returns a title, followed by the unit if there is one: `mean object time (s)`."""
     return f"{title} ({unit})" if unit else title
 
 
 def name_of(key: str) -> tuple[str, int]:
-    """The name and the version in a key."""
+    """Returns the name and the version that a key contains."""
     name, _, version = key.rpartition("@")
     return name, int(version)
 
 
 def scaled(value: float | None, factor: float) -> float | None:
-    """A value multiplied by a factor; `None` for `None`."""
+    """Returns the value multiplied by a factor, or `None` if the value is `None`."""
     return None if value is None else value * factor

@@ -1,4 +1,4 @@
-"""The measures at packet level: of links, flows, transfers and pages."""
+"""The measures at packet level, which describe links, flows, transfers and pages."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def _samples(view: View, link: str, column: str) -> npt.NDArray[Any]:
 
 
 def _of_flows(traffic: str, *, datagrams: bool, is_link: bool) -> list[Measure]:
-    """Measures of a workload's flows. If a link has the same name (`is_link`), `NAME.drops` belongs to the
-    link, and the measure of the workload is `NAME.flow-drops`."""
+    """Returns measures of a workload's flows. If a link has the same name as the workload (`is_link`),
+    `NAME.drops` is the link's measure, and the workload's measure is named `NAME.flow-drops`."""
     from aqmlab import metrics
 
     def jain(view: View) -> float | None:
@@ -153,8 +153,8 @@ def _of_pages(traffic: str) -> list[Measure]:
 
 
 def _of_histories(traffic: str, call: Mapping[str, Any] | None) -> list[Measure]:
-    """Measures from single datagrams, for a workload in `record.histories`, including the voice quality of a
-    `call`."""
+    """Returns measures that are computed from individual datagrams, for a workload in `record.histories`. For
+    a `call`, voice quality is included."""
     from aqmlab.metrics import calls
 
     def delays(view: View) -> Any:
@@ -202,8 +202,8 @@ def _of_histories(traffic: str, call: Mapping[str, Any] | None) -> list[Measure]
 
 
 def unrecorded(scenario: Scenario, name: str) -> str | None:
-    """An error message if a measure with this name exists only with further recorded data; otherwise
-    `None`."""
+    """Returns an error message if a measure with this name only exists when more data is recorded, and
+    otherwise `None`."""
     traffic, _, what = name.rpartition(".")
     workload = scenario.workloads.get(traffic)
     if workload is None or not workload.sends_datagrams:
@@ -216,13 +216,14 @@ def unrecorded(scenario: Scenario, name: str) -> str | None:
 
 
 def _of_video(traffic: str, fields: Mapping[str, Any]) -> list[Measure]:
-    """Measures of the video quality for viewers, for a workload whose player has these fields."""
+    """Returns measures of the video quality that viewers experience, for a workload whose player has these
+    fields."""
     from aqmlab.metrics import video
 
     player = video.Player(**fields)
 
     def seen(view: View) -> Any:
-        # Computed once for all measures of the workload.
+        # The play-out is computed once for all measures of the workload.
         def of(run: Run) -> Any:
             return video.viewers(view.transfers(traffic), run.tables["flows"], player, view.window[1])
 
@@ -269,7 +270,8 @@ def _of_times(
     quantiles: Mapping[str, float],
     columns: Mapping[str, frozenset[str]],
 ) -> list[Measure]:
-    """The mean and some quantiles of times; `name` is the part for the time in the names of measures."""
+    """Returns measures for the mean and some quantiles of times. `name` is the part of the measures' names
+    that denotes the kind of time."""
 
     def mean(view: View) -> float | None:
         found = times(view)
@@ -301,7 +303,7 @@ def _of_times(
 
 
 _QUANTILES = {"median": "median", "p90": "90th percentile", "p99": "99th percentile"}
-"""Quantiles in names of measures, with their titles."""
+"""Quantiles that occur in the names of measures, with their titles."""
 
 
 def _quantile(times: npt.NDArray[Any], q: float) -> float | None:
@@ -311,7 +313,7 @@ def _quantile(times: npt.NDArray[Any], q: float) -> float | None:
 
 
 def packet_level(scenario: Scenario) -> list[Measure]:
-    """The measures of a packet-level scenario, in the order of a summary."""
+    """Returns the measures of a packet-level scenario, in the order of the run's summary."""
     links = scenario.managed_links
     found = [one for link in links for one in _of_link(link, several=len(links) > 1)]
     workloads = scenario.workloads

@@ -1,4 +1,4 @@
-"""Numbers computed from the tables of one run: times, rates, losses, fairness, waits."""
+"""Computes numbers from the tables of one run: times, rates, losses, fairness and waiting times."""
 
 from aqmlab.metrics.tables import (
     LEAST_TRANSFERS,

@@ -1,17 +1,18 @@
 """Voice quality of calls by the E-model, from the delay and the loss of each datagram.
 
-ITU-T G.107, 2015. All parameters that the network does not determine have their defaults (table 3). The
-rating R is 93.2 at best. The one-way delay reduces R by `Id`, and the codec with its loss by `Ie,eff`. The
-values of codecs are from ITU-T G.113, appendix I, 2007 (random loss; packets of 10 ms for G.711, of 20 ms for
-the others).
+The E-model is that of ITU-T G.107, 2015. All parameters that the network does not determine have their
+default values (table 3). The maximum of the rating R is 93.2. The one-way delay reduces R by `Id`, and the
+codec and the loss reduce R by `Ie,eff`. The values for codecs are from ITU-T G.113, appendix I, 2007 (random
+loss; packets of 10 ms for G.711, and of 20 ms for the other codecs).
 
 R. G. Cole and J. H. Rosenbluth, "Voice over IP Performance Monitoring", Computer Communication Review 31(2),
-2001, replace `Id` by two straight lines. They are accurate to 1 up to 300 ms, but too large beyond, where
-deep buffers are (61 instead of 44 at 600 ms). This module therefore computes `Id` exactly.
+2001, approximate `Id` by two straight lines. Up to 300 ms the error of the approximation is at most 1. For
+longer delays, which are typical of deep buffers, the approximation is too large (61 instead of 44 at 600 ms).
+This module therefore computes `Id` exactly.
 
-A receiver plays all datagrams at the same delay after they were sent; datagrams that arrive later count as
-lost. The receiver selects the delay with the best rating, weighing loss against delay: no fixed jitter buffer
-is better.
+A receiver plays each datagram at a fixed delay after the datagram was sent. Datagrams that arrive later than
+this play-out delay count as lost. The receiver uses the play-out delay with the best rating, which is the
+best compromise between loss and delay. No jitter buffer of fixed size achieves a better rating.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 CHOICES = 101
-"""Number of play-out delays, between the fastest and the slowest datagram, from which a receiver selects."""
+"""Number of candidate play-out delays, between the delays of the fastest and the slowest datagram, from which
+a receiver selects."""
 
 R_0, IMPAIRED_AT_ONCE = 94.769, 1.414
 """`Ro`, the basic signal-to-noise ratio, and `Is`, the simultaneous impairment (G.107, 7.2 and 7.3)."""
@@ -42,10 +44,10 @@ RECEIVE_DB, TALKER_ECHO_DB, LISTENER_ECHO_DB = 2.0, 65.0, 110.0
 
 @dataclass(frozen=True, kw_only=True)
 class Codec:
-    """The impairment of the rating by a codec."""
+    """The parameters of a codec that reduce the rating."""
 
     impairment: float
-    """`Ie`, without loss."""
+    """`Ie`, the impairment without loss."""
     robustness: float
     """`Bpl`, the random loss in per cent that halves the remaining rating."""
     look_ahead_s: float = 0.0
@@ -58,11 +60,12 @@ CODECS = {
     "g729a": Codec(impairment=11, robustness=19.0, look_ahead_s=0.005),
     "gsm-efr": Codec(impairment=5, robustness=10.0),
 }
-"""Codecs by their names in a workload `call`; G.113, tables I.1 and I.4."""
+"""Codecs by their names in a workload of the kind `call` (G.113, tables I.1 and I.4)."""
 
 
 def delay_impairment(delay_s: float) -> float:
-    """`Id` of a one-way delay from mouth to ear (G.107, section 7.4, for STMR between 9 and 20 dB)."""
+    """Returns `Id` for a one-way delay from mouth to ear (G.107, section 7.4, for STMR between 9 and 20
+    dB)."""
     t = delay_s * 1000
     echo_db = TALKER_ECHO_DB - 40 * math.log10((1 + t / 10) / (1 + t / 150)) + 6 * math.exp(-0.3 * t * t)
     heard = -1.5 * (NOISE_DB - RECEIVE_DB) - (80 + 2.5 * (echo_db - 14))
@@ -77,14 +80,15 @@ def delay_impairment(delay_s: float) -> float:
 
 
 def loss_impairment(loss: float, codec: Codec, burst_ratio: float = 1.0) -> float:
-    """`Ie,eff` for a share of lost datagrams (G.107, section 7.5)."""
+    """Returns `Ie,eff` for a share of lost datagrams (G.107, section 7.5)."""
     percent = 100 * loss
     share = percent / (percent / burst_ratio + codec.robustness)
     return codec.impairment + (95 - codec.impairment) * share
 
 
 def burst_ratio(lost: npt.NDArray[np.bool_]) -> float:
-    """`BurstR`: the mean length of runs of losses divided by that of random loss; at least 1 (G.107, 7.5)."""
+    """Returns `BurstR`, the mean number of consecutive losses divided by the same mean for random loss. The
+    result is at least 1 (G.107, 7.5)."""
     count = int(np.count_nonzero(lost))
     if count in (0, lost.size):
         return 1.0
@@ -93,17 +97,17 @@ def burst_ratio(lost: npt.NDArray[np.bool_]) -> float:
 
 
 def impairment(delay_s: float, loss: float, codec: Codec, bursts: float = 1.0) -> float:
-    """The total impairment of a call, to be subtracted from `Ro`."""
+    """Returns the total impairment of a call, which is subtracted from `Ro`."""
     return IMPAIRED_AT_ONCE + delay_impairment(delay_s) + loss_impairment(loss, codec, bursts)
 
 
 def rating(delay_s: float, loss: float, codec: Codec, bursts: float = 1.0) -> float:
-    """`R` of a call, from 0 to 93.2."""
+    """Returns the rating `R` of a call, from 0 to 93.2."""
     return max(0.0, R_0 - impairment(delay_s, loss, codec, bursts))
 
 
 def mos(r: float) -> float:
-    """The mean opinion score of a rating, 1 to 4.5 (G.107, annex B)."""
+    """Returns the mean opinion score for a rating, from 1 to 4.5 (G.107, annex B)."""
     if r <= 0:
         return 1.0
     if r >= 100:
@@ -122,7 +126,7 @@ class Voice:
     late: float
     """Share of datagrams that arrived too late to be played."""
     bursts: float
-    """`BurstR` of the datagrams that were not played."""
+    """`BurstR` for the datagrams that were not played."""
     rating: float
 
     @property
@@ -134,11 +138,12 @@ class Voice:
 def voice(
     delays_s: Floats, codec: Codec, *, frame_s: float, jitter_buffer_s: float | None = None
 ) -> Voice | None:
-    """The voice quality for datagrams with these delays, in the order of sending; NaN for lost datagrams.
-    Each datagram contains `frame_s` of voice. `None` if no datagram arrived.
+    """Returns the voice quality for datagrams with these delays. The delays are in the order of sending, and
+    are NaN for lost datagrams. Each datagram contains `frame_s` seconds of voice. Returns `None` if no
+    datagram arrived.
 
-    With a `jitter_buffer_s`, all datagrams are played with this delay in addition to the smallest delay;
-    otherwise with the delay of the best rating."""
+    With `jitter_buffer_s`, the play-out delay is the smallest delay plus `jitter_buffer_s`. Otherwise the
+    play-out delay is the delay with the best rating."""
     lost = np.isnan(delays_s)
     if lost.all():
         return None
@@ -167,13 +172,13 @@ def voice(
     )
 
 
-# From the tables of a run
+# Functions of the tables of a run
 
 
 def delays_of(packets: pl.DataFrame, flows: pl.DataFrame, traffic: str, from_s: float) -> dict[int, Floats]:
-    """The delay (s) of each datagram of a workload that was sent at `from_s` or later, by flow and in the
-    order of sending; NaN for datagrams that a queue dropped. Datagrams in flight at the end of the run are
-    left out.
+    """Returns the delay (s) of each datagram of a workload that was sent at `from_s` or later, by flow and in
+    the order of sending. The delay is NaN for datagrams that a queue dropped. Datagrams in flight at the end
+    of the run are omitted.
 
     The workload must be in `record.histories`.
     """
@@ -196,20 +201,21 @@ def delays_of(packets: pl.DataFrame, flows: pl.DataFrame, traffic: str, from_s: 
 
 
 def voices(delays: dict[int, Floats], codec: Codec, frame_s: float) -> list[Voice]:
-    """The voice quality at each end of the calls of a workload, if any datagram arrived there."""
+    """Returns the voice quality at each end of a workload's calls. An end at which no datagram arrived is
+    omitted."""
     heard = (voice(one, codec, frame_s=frame_s) for one in delays.values())
     return [one for one in heard if one is not None]
 
 
 def delay_quantile_s(delays: dict[int, Floats], q: float) -> float:
-    """A quantile of the delay of all datagrams that arrived; NaN without any."""
+    """Returns a quantile of the delay of all datagrams that arrived, or NaN if no datagram arrived."""
     arrived = _arrived(list(delays.values()))
     return float(np.quantile(arrived, q)) if arrived.size else math.nan
 
 
 def delay_variation_s(delays: dict[int, Floats], q: float) -> float:
-    """A quantile of the packet delay variation: the delay of a datagram minus the smallest delay of its flow
-    (RFC 5481, section 4.2); NaN without any datagram."""
+    """Returns a quantile of the packet delay variation, which is a datagram's delay minus the smallest delay
+    of the datagram's flow (RFC 5481, section 4.2). Returns NaN if no datagram arrived."""
     arrived = _arrived([one - np.nanmin(one) for one in delays.values() if not np.isnan(one).all()])
     return float(np.quantile(arrived, q)) if arrived.size else math.nan
 

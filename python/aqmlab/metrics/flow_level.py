@@ -1,4 +1,4 @@
-"""Results of flow-level runs: the throughput of elastic flows, and the demand of flows."""
+"""Computes results of flow-level runs: the throughput of elastic flows, and the demand of flows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ ELASTIC = "elastic"
 
 
 def throughput_bps(run: Run) -> float:
-    """Bits carried by elastic flows, divided by the time that they were in progress; NaN without any."""
+    """Returns the number of bits that elastic flows carried, divided by the total time that the flows were in
+    progress. Returns NaN if there are no elastic flows."""
     services = run.manifest["scenario"]["traffic"]
     elastic = [name for name, one in services.items() if one["service"] == "elastic"]
     ours = run.tables["classes"].filter(pl.col("traffic").cast(pl.String).is_in(elastic))
@@ -24,8 +25,8 @@ def throughput_bps(run: Run) -> float:
 
 
 def demand(run: Run) -> pl.DataFrame:
-    """At each sample, the sum of the peak rates of the flows in progress divided by the capacity. The demand
-    of a flow without a peak rate is the whole capacity."""
+    """Returns, for each sample, the sum of the peak rates of the flows in progress divided by the capacity.
+    For a flow without a peak rate, the capacity is used instead of the peak rate."""
     scenario = run.manifest["scenario"]
     capacity = bits_per_second(scenario["link"]["capacity"])
     demand_of_flow = {

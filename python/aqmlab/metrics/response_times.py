@@ -1,11 +1,12 @@
-"""Comparison of distributions of response times: quantiles, and the points at which the curves cross.
+"""Compares distributions of response times by their quantiles, and by the points at which the distribution
+functions cross.
 
-If two distribution functions cross, neither system is better for all transfers: one is better for fast
-transfers, the other for slow ones. The crossing separates both groups. Web traffic is compared in this way in
-M. C. Weigle, K. Jeffay, F. D. Smith, "Quantifying the Effects of Recent Protocol
-Improvements to Standards-Track TCP: Impact on Web Performance", MASCOTS 2003.
+If the distribution functions of two systems cross, neither system is better for all transfers: one system is
+better for fast transfers, and the other system is better for slow transfers. The crossing separates fast and
+slow transfers. Web traffic is compared in this way in M. C. Weigle, K. Jeffay, F. D. Smith, "Quantifying the
+Effects of Recent Protocol Improvements to Standards-Track TCP: Impact on Web Performance", MASCOTS 2003.
 
-A response time is that of a completed transfer, from its first SYN to the last byte of the response.
+A response time is the time from the first SYN of a completed transfer to the last byte of the response.
 """
 
 from __future__ import annotations
@@ -42,50 +43,53 @@ QUANTILES: Mapping[str, float] = {
 """The compared quantiles, by name."""
 
 LEAST = 0.005
-"""Smallest difference of two shares that counts as an order, half a percentage point (aqmlab's choice)."""
+"""Smallest difference between two shares that counts as a difference: half a percentage point (aqmlab's
+choice)."""
 
 POINTS = 400
-"""Number of points of time at which curves are compared and plotted."""
+"""Number of times at which the distribution functions are compared and plotted."""
 
 BODY = 0.9
-"""Share of transfers that the linear axis shows; the chart of the tail shows the rest."""
+"""Share of transfers that the chart with a linear axis shows. The chart of the tail shows the other
+transfers."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Crossing:
     """A crossing of two distribution functions.
 
-    At `at_s`, the means of both functions are equal. Their order is certain up to `low_s`, and the opposite
-    order is certain from `high_s` on.
+    At `at_s`, the means of the two functions are equal. Up to `low_s` it is certain which function is larger.
+    From `high_s` on, it is certain that the other function is larger.
     """
 
     at_s: float
     low_s: float
     high_s: float
     first_is_quicker_before: bool
-    """Whether the first system has the larger share of completed transfers before the crossing."""
+    """Whether the share of completed transfers before the crossing is larger for the first system."""
 
 
 def grid_over(times: Floats) -> Floats:
-    """Points of time (s), evenly spaced on a logarithmic scale, over the range of `times`."""
+    """Returns times (s) that cover the range of `times` and are evenly spaced on a logarithmic scale."""
     return np.geomspace(max(float(times.min()) * 0.9, 1e-6), float(times.max()), POINTS)
 
 
 def shares(times: Sequence[Floats], grid: Floats) -> Floats:
-    """The distribution functions at `grid`, a row for each replication."""
+    """Returns the distribution functions at `grid`, with a row for each replication."""
     return np.array([metrics.cdf(one, grid) for one in times]).reshape(len(times), grid.size)
 
 
 def crossings(
     first: Floats, second: Floats, grid: Floats, *, least: float = LEAST, level: float = LEVEL
 ) -> list[Crossing]:
-    """The crossings of the distribution functions of two systems.
+    """Returns the crossings of two systems' distribution functions.
 
     `first` and `second` have a row for each replication (paired by seed) and a column for each value of
-    `grid` (s). The order at a point is certain if the means differ by `least` or more and the interval of the
-    difference, of this level, excludes zero (Student's t, paired; with one replication only the first
-    condition applies). A crossing is between two neighbouring ranges of certain and opposite order, so that
-    noise of nearly equal curves does not count as a crossing.
+    `grid` (s). At a point it is certain which function is larger if two conditions hold: the means differ by
+    `least` or more, and the interval of the difference with confidence `level` excludes zero (Student's t,
+    paired). With one replication, only the first condition applies. A crossing lies between two neighbouring
+    ranges in which it is certain that different functions are larger. Therefore noise in nearly equal curves
+    does not count as a crossing.
     """
     differences = first - second
     mean = differences.mean(axis=0)
@@ -110,7 +114,7 @@ def crossings(
 
 
 def quantities(transfers: pl.DataFrame, warm_up_s: float) -> list[tuple[str, str, float | None]]:
-    """Every quantile of every workload's response times after warm-up: name, unit, value."""
+    """Returns all quantiles of each workload's response times after the warm-up, as name, unit and value."""
     import polars as pl
 
     found: list[tuple[str, str, float | None]] = []
@@ -128,9 +132,10 @@ def quantities(transfers: pl.DataFrame, warm_up_s: float) -> list[tuple[str, str
 def chart_of_body(
     curves: pl.DataFrame, by: str, panel: str | None, what: str, guides: Mapping[str, float]
 ) -> Chart:
-    """Distribution functions on a linear time axis that ends at the 90th percentile of the slowest curve.
+    """Returns a chart of distribution functions with a linear time axis, which ends at the 90th percentile of
+    the slowest curve.
 
-    `curves` has the columns `time_s`, `share`, `by` and `panel`; `guides` are labelled times (s).
+    `curves` has the columns `time_s`, `share`, `by` and `panel`. `guides` contains labels and times (s).
     """
     import polars as pl
 
@@ -158,7 +163,8 @@ def chart_of_body(
 def chart_of_tail(
     curves: pl.DataFrame, by: str, panel: str | None, what: str, guides: Mapping[str, float]
 ) -> Chart:
-    """The share of transfers above each time on logarithmic axes. Arguments as for `chart_of_body`."""
+    """Returns a chart of the share of transfers that take longer than each time, on logarithmic axes. The
+    arguments are those of `chart_of_body`."""
     import polars as pl
 
     from aqmlab.charts.chart import Chart
@@ -180,21 +186,22 @@ def chart_of_tail(
 
 
 def sentence(crossing: Crossing, first: str, second: str) -> str:
-    """A crossing as a sentence."""
+    """Returns a sentence that describes a crossing."""
     quick, slow = (first, second) if crossing.first_is_quicker_before else (second, first)
     return (
-        f"{quick} serves the quick transfers better, {slow} the slow ones: their distributions cross at "
+        f"{quick} is better for fast transfers, {slow} for slow transfers: their distributions cross at "
         f"{time_text(crossing.at_s)} (between {time_text(crossing.low_s)} and {time_text(crossing.high_s)})"
     )
 
 
 def zero_between(x: Floats, y: Any) -> float:
-    """The first zero of a curve whose ends have opposite signs, interpolated in the logarithm of `x`."""
+    """Returns the first zero of a curve whose ends have opposite signs. The zero is interpolated in the
+    logarithm of `x`."""
     index = int(np.flatnonzero(np.sign(y[1:]) != np.sign(y[0]))[0])
     part = y[index] / (y[index] - y[index + 1])
     return float(x[index] * (x[index + 1] / x[index]) ** part)
 
 
 def time_text(seconds: float) -> str:
-    """A time in seconds or milliseconds, with three digits."""
+    """Returns a time as text in seconds or milliseconds, with three digits."""
     return f"{seconds:.3g} s" if seconds >= 1 else f"{1000 * seconds:.3g} ms"

@@ -1,4 +1,5 @@
-"""The summary of a packet-level run: the main numbers of links, classes, flows and transfers."""
+"""The summary of a packet-level run: the most important numbers about links, traffic classes, flows and
+transfers."""
 
 from __future__ import annotations
 
@@ -30,18 +31,20 @@ _OF_FLOWS = frozenset(
         *("fast_retransmits", "datagrams_received", "mean_delay_s"),
     }
 )
-"""Columns of flows that the summary needs."""
+"""Columns of the table of flows that the summary needs."""
 
 _OF_DIRECTIONS = _OF_FLOWS | {"packets_marked"}
-"""Columns that the summary needs of the flows of programs."""
+"""Columns of the table of flows that the summary needs for the flows of programs."""
 
 
 def of_tables(tables: Tables, manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """The `summary` of `aqmlab run --json`: links, classes, flows and transfers, after warm-up.
+    """Returns the `summary` of `aqmlab run --json`: numbers about links, traffic classes, flows and transfers
+    after the warm-up.
 
-    A live run of programs also has `directions`: by workload, the traffic to the client and from the client.
-    A number that does not exist, such as the mean time of no transfers, is `None`. Flows and transfers are
-    left out if the run did not keep their columns (`record.flow_columns`, `record.transfer_columns`).
+    A live run of programs also has `directions`, which contains, by workload, the traffic to the client and
+    from the client. A number that is undefined is `None`, for example the mean time if there are no
+    transfers. Flows and transfers are omitted if the run did not record the necessary columns
+    (`record.flow_columns`, `record.transfer_columns`).
     """
     warm_up_s, end_s = window(manifest)
     flows, of_flows = _with(_OF_FLOWS, tables["flows"])
@@ -63,7 +66,7 @@ def _link_summary(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _class_summary(classes: pl.DataFrame) -> dict[str, dict[str, dict[str, Any]]]:
-    """Summaries of classes, by link and class."""
+    """Returns summaries of traffic classes, by link and class."""
     keys = ("throughput_bps", "drop_fraction", "mean_queue_packets", "mean_queue_delay_s")
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for row in classes.iter_rows(named=True):
@@ -84,7 +87,8 @@ def _flow_summary(flows: pl.DataFrame) -> dict[str, Any]:
 
 
 def _directions(tables: Tables) -> dict[str, Any]:
-    """The traffic of each workload's programs to the client and from the client; empty without programs."""
+    """Returns the traffic of each workload's programs to the client and from the client. The result is empty
+    if there are no programs."""
     if "from_client" not in tables or not set(tables["flows"].columns) >= _OF_DIRECTIONS:
         return {}
     ways = {"to_client": tables["flows"], "from_client": tables["from_client"]}
@@ -94,7 +98,7 @@ def _directions(tables: Tables) -> dict[str, Any]:
 
 
 def _direction(flows: pl.DataFrame) -> dict[str, Any]:
-    """Summary of one direction of these flows."""
+    """Returns a summary of one direction of these flows."""
     connections = flows.filter(pl.col("datagrams_received").is_null())
     return {
         "packets": int(flows["packets_sent"].sum()),
@@ -107,8 +111,8 @@ def _direction(flows: pl.DataFrame) -> dict[str, Any]:
 
 
 def _repairs(connections: pl.DataFrame) -> dict[str, int | None]:
-    """Retransmitted segments, timeouts and fast retransmits of all connections; `None` without connections,
-    or if a kernel does not report a number."""
+    """Returns the numbers of retransmitted segments, timeouts and fast retransmits of all connections. A
+    number is `None` if there are no connections, or if the kernel does not report the number."""
     names = ("retransmitted", "timeouts", "fast_retransmits")
     known = {name: connections[name].drop_nulls() for name in names}
     return {name: int(found.sum()) if found.len() else None for name, found in known.items()}
@@ -130,7 +134,7 @@ def _transfer_summary(transfers: pl.DataFrame, warm_up_s: float, end_s: float) -
 
 
 def _with(columns: frozenset[str], table: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
-    """The table and its workloads; no workloads if the table lacks one of the columns."""
+    """Returns the table and its workloads. There are no workloads if the table lacks one of the columns."""
     if not columns <= set(table.columns):
         return table, []
     return table, sorted(table["traffic"].cast(pl.String).unique().to_list())

@@ -1,8 +1,9 @@
-"""Measures of a run: small pure functions from tables to a number or a small table.
+"""Small pure functions that compute measures of a run. Each function returns a number or a small table.
 
-Times are seconds since the beginning of the run, sizes are bytes, rates are bits per second. "After warm-up"
-means transfers that *started* after the warm-up, and counts of flows and links during the time after it.
-Definitions follow the study of Claypool, Kinicki and Hartling (SHRED, 2004) unless stated otherwise.
+Times are in seconds since the start of the run, sizes are in bytes, and rates are in bits per second. For
+transfers, "after warm-up" means that the transfer *started* after the warm-up. For flows and links, "after
+warm-up" means that only the time after the warm-up is counted. Unless stated otherwise, definitions are those
+of Claypool, Kinicki and Hartling (SHRED, 2004).
 """
 
 from __future__ import annotations
@@ -24,21 +25,22 @@ Floats: TypeAlias = "npt.NDArray[np.float64]"
 Tables = Mapping[str, pl.DataFrame]
 
 SHORT_BYTES = 10_000
-"""Maximum size of a short transfer in bytes: the mean Web object of the SHRED study."""
+"""Maximum size of a short transfer in bytes, which is the mean size of a Web object in the SHRED study."""
 
 
 def seconds(text: str | float | int) -> float:
-    """Seconds from a time in the notation of scenarios: `"160s"`, `"1.5ms"`."""
+    """Returns the seconds of a time in the syntax of scenarios: `"160s"`, `"1.5ms"`."""
     return float(text) if isinstance(text, int | float) else _in_unit("s", "time", text)
 
 
 def bits_per_second(text: str) -> float:
-    """Bits per second from a rate in the notation of scenarios: `"10Mbps"`, `"2.5 Gbps"`."""
+    """Returns the bits per second of a rate in the syntax of scenarios: `"10Mbps"`, `"2.5 Gbps"`."""
     return _in_unit("bps", "rate", text)
 
 
 def in_bytes(text: str) -> bool:
-    """Whether a length in the notation of scenarios is in bytes and not in packets: `"20kB"`."""
+    """Returns whether a length in the syntax of scenarios, such as `"20kB"`, is in bytes and not in
+    packets."""
     return _core.quantity(text)[1] == "B"
 
 
@@ -50,7 +52,7 @@ def _in_unit(wanted: str, name: str, text: str) -> float:
 
 
 def window(manifest: Mapping[str, Any]) -> tuple[float, float]:
-    """The measured part of a run, `(warm-up, end)` in seconds."""
+    """Returns the measured period of a run, `(warm-up, end)` in seconds."""
     scenario = manifest["scenario"]
     return seconds(scenario.get("warm_up", 0.0)), seconds(scenario["duration"])
 
@@ -59,38 +61,41 @@ def window(manifest: Mapping[str, Any]) -> tuple[float, float]:
 
 
 def measured(table: pl.DataFrame, warm_up_s: float) -> pl.DataFrame:
-    """The transfers or pages that started after warm-up."""
+    """Returns the transfers or pages that started after warm-up."""
     return table.filter(pl.col("start_s") >= warm_up_s)
 
 
 def completed_times(table: pl.DataFrame, warm_up_s: float) -> Floats:
-    """Times of the transfers (or pages) that started after warm-up and were completed, in seconds.
+    """Returns the times, in seconds, of the transfers (or pages) that started after warm-up and were
+    completed.
 
-    For transfers this is the object transmission time, from sending the SYN to the last payload
-    byte in order at the receiver; for pages the Web response time, from the first SYN to the last
-    object.
+    For a transfer, this is the object transmission time: from sending the SYN until the receiver has received
+    all payload bytes in order. For a page, this is the Web response time: from the first SYN to the end of
+    the last object.
     """
     done = measured(table, warm_up_s).filter(pl.col("complete"))
     return done["duration_s"].to_numpy().astype(np.float64)
 
 
 def normalised_time(mean_s: float, uncongested_mean_s: float) -> float:
-    """A mean time divided by the mean time of the same arrivals without queueing."""
+    """Returns a mean time divided by the mean time for the same arrivals without queueing."""
     return mean_s / uncongested_mean_s if uncongested_mean_s > 0 else math.nan
 
 
 def ideal_time(segments: pl.Expr, rtt_s: float, initial_window: int) -> pl.Expr:
-    """The time of a transfer that only slow start limits, in seconds.
+    """Returns the time, in seconds, of a transfer that is only limited by slow start.
 
-    One round trip for the handshake, one for each doubling of the window except the last, half a round
-    trip for the last data: `rtt * (0.5 + ceil(log2(segments / initial_window + 1)))`.
+    The time consists of one round trip for the handshake, one round trip for each doubling of the window
+    except the last, and half a round trip for the last data: `rtt * (0.5 + ceil(log2(segments /
+    initial_window + 1)))`.
     """
     rounds = (segments / initial_window + 1).log(2.0).ceil()
     return rtt_s * (rounds + 0.5)
 
 
 def slowdown(transfers: pl.DataFrame, rtt_s: float, initial_window: int) -> float:
-    """Mean over completed transfers of their time divided by [`ideal_time`]; objects have equal weights."""
+    """Returns the mean, over completed transfers, of a transfer's time divided by [`ideal_time`]. All
+    transfers have equal weights."""
     done = transfers.filter(pl.col("complete"))
     return _number(
         done.select((pl.col("duration_s") / ideal_time(pl.col("segments"), rtt_s, initial_window)).mean())
@@ -98,14 +103,15 @@ def slowdown(transfers: pl.DataFrame, rtt_s: float, initial_window: int) -> floa
 
 
 def mean_active(transfers: pl.DataFrame, warm_up_s: float, end_s: float) -> float:
-    """Time average after warm-up of the number of open transfers."""
+    """Returns the time average, after warm-up, of the number of open transfers."""
     start = pl.col("start_s").clip(warm_up_s, end_s)
     finish = (pl.col("start_s") + pl.col("duration_s")).fill_null(end_s).clip(warm_up_s, end_s)
     return _number(transfers.select((finish - start).sum())) / (end_s - warm_up_s)
 
 
 def active_series(transfers: pl.DataFrame, step_s: float, end_s: float) -> npt.NDArray[np.int64]:
-    """The number of open transfers at times 0, `step_s`, 2 `step_s` and so on before the end."""
+    """Returns the number of open transfers at the times 0, `step_s`, 2 `step_s` and so on, up to the end of
+    the run."""
     at = np.arange(0.0, end_s, step_s)
     starts = np.sort(transfers["start_s"].to_numpy())
     done = transfers.filter(pl.col("complete"))
@@ -116,12 +122,12 @@ def active_series(transfers: pl.DataFrame, step_s: float, end_s: float) -> npt.N
 
 
 def short_timeouts(transfers: pl.DataFrame, limit_bytes: int = SHORT_BYTES) -> float:
-    """Retransmission timeouts per short transfer."""
+    """Returns the number of retransmission timeouts per short transfer."""
     return _number(transfers.filter(pl.col("size_bytes") <= limit_bytes).select(pl.col("timeouts").mean()))
 
 
 def drop_percent_per_flow(transfers: pl.DataFrame) -> float:
-    """Mean over transfers of the percentage of their packets that were dropped."""
+    """Returns the mean, over transfers, of the percentage of a transfer's packets that were dropped."""
     share = 100.0 * pl.col("packets_dropped") / pl.col("packets_sent")
     return _number(transfers.filter(pl.col("packets_sent") > 0).select(share.mean()))
 
@@ -130,19 +136,20 @@ def drop_percent_per_flow(transfers: pl.DataFrame) -> float:
 
 
 def cdf(times: Floats, grid: Floats) -> Floats:
-    """The share of `times` that are at most each value of `grid`."""
+    """Returns, for each value of `grid`, the share of `times` that are at most this value."""
     if times.size == 0:
         return np.full(grid.shape, np.nan)
     return np.searchsorted(np.sort(times), grid, "right") / times.size
 
 
 def tail(times: Floats, grid: Floats) -> Floats:
-    """The share of `times` that are larger than each value of `grid`."""
+    """Returns, for each value of `grid`, the share of `times` that are larger than this value."""
     return 1.0 - cdf(times, grid)
 
 
 def histograms(transfers: pl.DataFrame, grid: Floats, end_s: float) -> tuple[list[int], list[int]]:
-    """Numbers of completed and of unfinished transfers by observed time between the values of `grid`.
+    """Returns histograms of the observed times of completed and of unfinished transfers, with `grid` as bin
+    edges.
 
     Entry `i` counts times in `(grid[i-1], grid[i]]`. The first entry begins at minus infinity, and an
     additional entry at the end counts times beyond the grid.
@@ -157,11 +164,12 @@ def histograms(transfers: pl.DataFrame, grid: Floats, end_s: float) -> tuple[lis
 
 
 def survival(ended: Sequence[int], censored: Sequence[int]) -> Floats:
-    """The share of transfers that take longer than each value of the grid of [`histograms`].
+    """Returns, for each value of the grid of [`histograms`], the share of transfers that take longer than
+    this value.
 
-    Transfers still open at the end of a run have taken at least their observed time; leaving them out would
-    favour queues that prolong long transfers. The actuarial form of Kaplan and Meier (1958)
-    uses the known part of their times.
+    Transfers that are still open at the end of a run take at least their observed time. Omitting these
+    transfers would favour queues that prolong long transfers. The actuarial estimator of Kaplan and Meier
+    (1958) uses the observed part of their times.
     """
     events = np.asarray(ended, dtype=np.float64)
     lost = np.asarray(censored, dtype=np.float64)
@@ -173,12 +181,13 @@ def survival(ended: Sequence[int], censored: Sequence[int]) -> Floats:
 
 
 def area_between(left: Floats, right: Floats, grid: Floats) -> float:
-    """The area between two distribution functions on `grid`, in the unit of the grid."""
+    """Returns the area between two distribution functions on `grid`, in the unit of the grid."""
     return float(np.trapezoid(np.abs(left - right), grid))
 
 
 def carried_by_largest(sizes: npt.NDArray[Any], shares: Sequence[float]) -> list[float]:
-    """The share of all bytes carried by the largest transfers, for each share of the number of transfers."""
+    """Returns, for each share of the number of transfers, the share of all bytes that the largest transfers
+    carry."""
     if sizes.size == 0:
         return [math.nan] * len(shares)
     carried = np.cumsum(np.sort(sizes.astype(np.float64))[::-1])
@@ -189,45 +198,47 @@ def carried_by_largest(sizes: npt.NDArray[Any], shares: Sequence[float]) -> list
 
 
 def jain(rate: pl.Expr) -> pl.Expr:
-    """Jain's fairness index of the rates of flows."""
+    """Returns Jain's fairness index of flow rates."""
     index: pl.Expr = jain_of(rate.sum(), (rate**2).sum(), rate.len())
     return index
 
 
 def jain_of(total: Any, squares: Any, count: Any) -> Any:
-    """Jain's fairness index of `count` rates from their sum and the sum of their squares: 1 if all rates are
-    equal, 1/n if one flow has the whole capacity (R. Jain, D. Chiu, W. Hawe 1984)."""
+    """Returns Jain's fairness index of `count` rates, computed from the sum of the rates and the sum of their
+    squares. The index is 1 if all rates are equal, and 1/n if one of n flows gets the whole capacity (R.
+    Jain, D. Chiu, W. Hawe 1984)."""
     return total**2 / (count * squares)
 
 
 def measured_flows(flows: pl.DataFrame, traffic: str, warm_up_s: float) -> pl.DataFrame:
-    """The flows of a workload that were open at some time after warm-up."""
+    """Returns the flows of a workload that were open at some time after warm-up."""
     return flows.filter(
         (pl.col("traffic") == traffic) & (pl.col("end_s").is_null() | (pl.col("end_s") >= warm_up_s))
     )
 
 
 def goodput_bps(flows: pl.DataFrame) -> float:
-    """Unique payload bits that reached receivers after warm-up, per second, of all flows together."""
+    """Returns the goodput of all flows together: the unique payload bits per second that reached receivers
+    after warm-up."""
     return float(flows["goodput_bps"].sum())
 
 
 def drop_fraction(flows: pl.DataFrame) -> float:
-    """Share of the packets sent by the flows after warm-up that were dropped."""
+    """Returns the share of dropped packets among the packets that the flows sent after warm-up."""
     return _share(float(flows["packets_dropped"].sum()), float(flows["packets_sent"].sum()))
 
 
 def mean_delay_s(flows: pl.DataFrame) -> float:
-    """Mean one-way delay (s) of all datagrams that arrived; NaN for connections."""
+    """Returns the mean one-way delay (s) of all datagrams that arrived, or NaN for connections."""
     received = pl.col("datagrams_received")
     return _number(flows.select((pl.col("mean_delay_s") * received).sum() / received.sum()))
 
 
 def link(links: pl.DataFrame, name: str) -> dict[str, Any]:
-    """The row of one link, by column."""
+    """Returns the row of one link, by column."""
     rows = links.filter(pl.col("link") == name)
     if rows.height != 1:
-        raise KeyError(f"the table of links has no link {name!r}")
+        raise KeyError(f"the table of links does not contain the link {name!r}")
     return rows.row(0, named=True)
 
 
@@ -235,11 +246,11 @@ def link(links: pl.DataFrame, name: str) -> dict[str, Any]:
 
 
 def loss_events(times: Sequence[float], rtt_s: float) -> list[tuple[int, int]]:
-    """Groups of drops, as ranges of indices of the (sorted) drop times.
+    """Returns loss events as ranges of indices of the (sorted) drop times.
 
-    A loss event begins with a drop and includes every drop less than one base round trip after the first
-    one, because senders respond to such drops as one congestion signal. The next drop begins the next event,
-    so that steady loss yields many events instead of an endless one.
+    A loss event begins with a drop and includes every drop less than one base round trip after this first
+    drop, because senders respond to such drops as to a single congestion signal. The first drop after this
+    time begins the next event, so that steady loss is divided into many events instead of one endless event.
     """
     events = []
     first = 0
@@ -252,10 +263,10 @@ def loss_events(times: Sequence[float], rtt_s: float) -> list[tuple[int, int]]:
 
 
 def loss_synchronisation(drops: pl.DataFrame, flows: pl.DataFrame, rtt_s: float, warm_up_s: float) -> float:
-    """Mean over loss events of the share of active flows that lose a packet in the event.
+    """Returns the mean, over loss events, of the share of active flows that lose a packet in the event.
 
-    1 means that all flows reduce their rates together. A flow is active if it is open when the event begins;
-    flows that open during the event and lose a packet count as active, too.
+    A value of 1 means that all flows reduce their rates together. A flow is active if it is open when the
+    event begins. Flows that open during the event and lose a packet also count as active.
     """
     after = drops.filter(pl.col("time_s") >= warm_up_s).sort("time_s")
     if after.height == 0:
@@ -273,7 +284,8 @@ def loss_synchronisation(drops: pl.DataFrame, flows: pl.DataFrame, rtt_s: float,
 
 
 def drop_runs(drops: pl.DataFrame, warm_up_s: float) -> npt.NDArray[np.int64]:
-    """Lengths of runs of drops at one queue: consecutive arrivals that were all dropped."""
+    """Returns the lengths of runs of drops at one queue. A run of drops consists of consecutive arrivals that
+    were all dropped."""
     after = drops.filter(pl.col("time_s") >= warm_up_s)
     arrival = after["arrival"].sort().to_numpy().astype(np.int64)
     if arrival.size == 0:
@@ -284,10 +296,10 @@ def drop_runs(drops: pl.DataFrame, warm_up_s: float) -> npt.NDArray[np.int64]:
 
 
 def largest_burst(queue: pl.DataFrame, drops: pl.DataFrame, rtt_s: float, warm_up_s: float) -> float:
-    """The largest accepted burst, in packets.
+    """Returns the size of the largest burst that the queue accepted, in packets.
 
-    The burst is the largest increase of the sampled queue length between two samples at most one base round
-    trip apart without a drop between them. The resolution is that of the samples.
+    The burst size is the largest increase of the queue length between two samples that are at most one base
+    round trip apart, with no drop between the samples. The sampling interval limits the resolution.
     """
     after = queue.filter(pl.col("time_s") >= warm_up_s).sort("time_s")
     if after.height < 2:
@@ -311,10 +323,12 @@ def largest_burst(queue: pl.DataFrame, drops: pl.DataFrame, rtt_s: float, warm_u
 
 
 def mser5(series: Sequence[float] | Floats) -> int | None:
-    """The number of values to leave out at the beginning, by MSER-5 (White, Cobb and Spratt 2000).
+    """Returns the number of values to omit at the beginning of a series, by MSER-5 (White, Cobb and Spratt
+    2000).
 
-    Values are averaged in groups of five. The cut minimises the variance of the rest divided by its squared
-    length. `None` if the cut is in the second half, because the series is then too short.
+    Values are averaged in groups of five. The number of omitted values minimises the variance of the
+    remaining values divided by the number of remaining values. Returns `None` if at least half of the series
+    would be omitted, because the series is then too short.
     """
     values = np.asarray(series, dtype=np.float64)
     batches = values[: values.size // 5 * 5].reshape(-1, 5).mean(axis=1)
@@ -330,10 +344,11 @@ def mser5(series: Sequence[float] | Floats) -> int | None:
 
 
 def warm_up_end(times: Sequence[float] | Floats, values: Sequence[float] | Floats) -> float | None:
-    """The time (s) from which a series is steady, by [`mser5`], or `None` if it does not settle.
+    """Returns the time (s) after which a series is steady according to [`mser5`], or `None` if the series
+    does not become steady.
 
-    `values` are measured at `times`. Raises `ValueError` if times are not evenly spaced or a value is not
-    finite.
+    `values` are the values at `times`. Raises `ValueError` if the times are not evenly spaced or a value is
+    not finite.
     """
     at, series = np.asarray(times, dtype=np.float64), np.asarray(values, dtype=np.float64)
     if at.shape != series.shape:
@@ -348,21 +363,24 @@ def warm_up_end(times: Sequence[float] | Floats, values: Sequence[float] | Float
 
 
 TIMED = frozenset({"traffic", "start_s", "duration_s", "complete"})
-"""Columns of transfers (`record.transfer_columns`) needed to compute the times of a workload's transfers."""
+"""Columns of transfers (`record.transfer_columns`) that are needed to compute the times of a workload's
+transfers."""
 
 LEAST_TRANSFERS = 250
-"""Minimum number of transfers for [`warm_up_warning`]: fifty batches of five (aqmlab's choice).
+"""Minimum number of transfers for [`warm_up_warning`], which corresponds to fifty batches of five (aqmlab's
+choice).
 
-The number of open transfers only changes when transfers begin and end. With fewer transfers, batches mostly
-contain the same transfers, and one long transfer can move the cut to any time: MSER-5 would then detect this
-transfer and not the warm-up.
+The number of open transfers only changes when a transfer begins or ends. With fewer transfers, neighbouring
+batches mostly contain the same transfers, and a single long transfer can move the end of the warm-up to any
+time. MSER-5 would then detect this transfer and not the warm-up.
 """
 
 
 def warm_up_warning(tables: Tables, manifest: Mapping[str, Any]) -> str | None:
-    """A sentence if MSER-5 on the number of open transfers needs a longer warm-up than the scenario's.
+    """Returns a warning if MSER-5, applied to the number of open transfers, needs a longer warm-up than the
+    scenario's.
 
-    `None` for a run with fewer than `LEAST_TRANSFERS` transfers, or without the required columns.
+    Returns `None` for a run with fewer than `LEAST_TRANSFERS` transfers, or without the required columns.
     """
     transfers = tables.get("transfers")
     if transfers is None or transfers.height < LEAST_TRANSFERS or not set(transfers.columns) >= TIMED:
@@ -371,7 +389,7 @@ def warm_up_warning(tables: Tables, manifest: Mapping[str, Any]) -> str | None:
     step_s = max(end_s / 400, 1e-3)
     cut = mser5(active_series(transfers, step_s, end_s).astype(np.float64))
     if cut is None:
-        return "warm-up: the number of open transfers does not settle within the run (MSER-5)"
+        return "warm-up: the number of open transfers does not become steady within the run (MSER-5)"
     if cut * step_s > warm_up_s:
         return f"warm-up: MSER-5 needs {cut * step_s:.3g} s, but the scenario has {warm_up_s:.3g} s"
     return None
@@ -382,7 +400,8 @@ def _share(part: float, whole: float) -> float:
 
 
 def finite(value: Any) -> Any:
-    """Replaces numbers that JSON lacks (NaN and infinity) by `None`, in lists and tables of any depth."""
+    """Replaces numbers that JSON cannot represent (NaN and infinity) by `None`, in lists and tables of any
+    depth."""
     if isinstance(value, dict):
         return {key: finite(inner) for key, inner in value.items()}
     if isinstance(value, list):

@@ -1,9 +1,10 @@
-"""Quality of adaptive video, from the rows of the workload `video` in `transfers`.
+"""Computes the quality of adaptive video from the rows of a workload of the kind `video` in the table
+`transfers`.
 
-A row is a segment: requested at `start_s`, complete after `duration_s`; its bit rate is the size divided by
-its play time. The segments of a viewer are one flow. Play-out follows from the arrival times of segments by
-the rules of the workload's client: play begins when `start_up_s` is buffered, stalls when the buffer is
-empty, and resumes when `resume_s` is buffered.
+Each row is a segment. The segment is requested at `start_s` and complete `duration_s` later, and its bit rate
+is its size divided by its play time. The segments of a viewer belong to one flow. The play-out is computed
+from the segments' arrival times by the rules of the workload's client: the video starts when `start_up_s` of
+video is buffered, stalls when the buffer is empty, and resumes when `resume_s` is buffered.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ COLUMNS = {
     "transfers": frozenset({"traffic", "flow", "start_s", "duration_s", "size_bytes"}),
     "flows": frozenset({"flow", "end_s"}),
 }
-"""Columns that a run must keep, by table."""
+"""Columns that a run must record, by table."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Player:
-    """The play-out rules of a client; times in seconds."""
+    """The play-out rules of a client. Times are in seconds."""
 
     segment_s: float
     start_up_s: float
@@ -37,7 +38,7 @@ class Player:
     segments: float = math.inf
     """Number of segments of the video."""
     stop_s: float = math.inf
-    """Time at which viewers stop watching."""
+    """Time at which the viewers stop watching."""
 
 
 @dataclass(frozen=True)
@@ -47,19 +48,20 @@ class Playback:
     came_s: float
     """Time of the first request."""
     start_up_s: float
-    """Time from the first request to the first picture; NaN if there was none."""
+    """Time from the first request to the first picture, or NaN if no picture was shown."""
     stalls: list[tuple[float, float]]
-    """Begin and end of each stall after the first picture."""
+    """Start and end of each stall after the first picture."""
 
     def stalled_s(self, from_s: float, to_s: float) -> float:
-        """Total stalled time between two times."""
+        """Returns the total stalled time between two times."""
         return math.fsum(max(0.0, min(end, to_s) - max(begin, from_s)) for begin, end in self.stalls)
 
 
 def playback(came_s: float, arrivals: Floats, player: Player, end_s: float) -> Playback:
-    """The play-out until `end_s` of a viewer with the first request at `came_s` and these `arrivals`."""
+    """Returns the play-out until `end_s` for a viewer whose first request was sent at `came_s` and whose
+    segments arrived at `arrivals`."""
     start_up_s, stalls = math.nan, list[tuple[float, float]]()
-    # Buffered play time at the time `at`.
+    # The play time that is buffered at the time `at`.
     buffered, at, plays = 0.0, came_s, False
     for count, arrival in enumerate(arrivals.tolist(), start=1):
         if arrival > end_s:
@@ -74,7 +76,7 @@ def playback(came_s: float, arrivals: Floats, player: Player, end_s: float) -> P
         at = arrival
         buffered += player.segment_s
         needed = player.start_up_s if math.isnan(start_up_s) else player.resume_s
-        # A sum of play times may differ in the last bit.
+        # Sums of play times may differ in the last bit because of rounding.
         if not plays and (buffered >= needed - 1e-9 or count >= player.segments):
             plays = True
             if math.isnan(start_up_s):
@@ -89,9 +91,9 @@ def playback(came_s: float, arrivals: Floats, player: Player, end_s: float) -> P
 def viewers(
     transfers: pl.DataFrame, flows: pl.DataFrame, player: Player, end_s: float
 ) -> list[tuple[pl.DataFrame, Playback]]:
-    """The segments of each viewer of one workload, in the order of their requests, and the play-out until the
-    end of the run or until the viewer left: at `stop_s`, or when the connection was closed during a
-    segment."""
+    """Returns, for each viewer of one workload, the segments in the order of the requests, and the play-out.
+    The play-out ends at the end of the run, or when the viewer stops watching: at `stop_s`, or when the
+    connection was closed during a segment."""
     ends: dict[int, float] = dict(flows.select("flow", "end_s").drop_nulls().iter_rows())
     found = []
     for (flow,), segments in transfers.sort("start_s").group_by("flow", maintain_order=True):
@@ -110,28 +112,31 @@ def _bit_rates(segments: pl.DataFrame, segment_s: float, from_s: float) -> npt.N
 
 
 def video_bitrate_bps(transfers: pl.DataFrame, player: Player, from_s: float) -> float:
-    """Mean bit rate of the segments requested at `from_s` or later, equally weighted; NaN without any."""
+    """Returns the mean bit rate of the segments that were requested at `from_s` or later. All segments have
+    equal weights. Returns NaN if there are no such segments."""
     rates = _bit_rates(transfers, player.segment_s, from_s)
     return float(rates.mean()) if rates.size else math.nan
 
 
 def video_switches(seen: list[tuple[pl.DataFrame, Playback]], from_s: float) -> float:
-    """Number of changes of the bit rate between consecutive segments, mean over viewers; NaN without any.
+    """Returns the number of changes of the bit rate between consecutive segments, as a mean over viewers, or
+    NaN if there are no viewers.
 
-    Only segments requested at `from_s` or later count.
+    Only segments that were requested at `from_s` or later count.
     """
     counts = [np.count_nonzero(np.diff(_bit_rates(segments, 1.0, from_s))) for segments, _ in seen]
     return float(np.mean(counts)) if counts else math.nan
 
 
 def video_start_up_s(seen: list[tuple[pl.DataFrame, Playback]], from_s: float) -> float:
-    """Time from the first request to the first picture, mean over viewers that began at `from_s` or later
-    and saw a picture."""
+    """Returns the time from the first request to the first picture, as a mean over the viewers who started at
+    `from_s` or later and saw a picture."""
     times = [one.start_up_s for _, one in seen if one.came_s >= from_s and not math.isnan(one.start_up_s)]
     return math.fsum(times) / len(times) if times else math.nan
 
 
 def video_stall_s(seen: list[tuple[pl.DataFrame, Playback]], from_s: float, to_s: float) -> float:
-    """Stalled time after the first picture between two times, mean over viewers; NaN without any."""
+    """Returns the stalled time after the first picture between two times, as a mean over viewers, or NaN if
+    there are no viewers."""
     times = [one.stalled_s(from_s, to_s) for _, one in seen]
     return math.fsum(times) / len(times) if times else math.nan

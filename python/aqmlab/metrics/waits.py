@@ -1,4 +1,4 @@
-"""Waiting times of packets in queues, from the table of packet events."""
+"""Computes the waiting times of packets in queues from the table of packet events."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ _KEY = ["link", "flow", "sequence_bytes"]
 
 
 def waits(run: Run) -> pl.DataFrame:
-    """The wait of each data packet that left a recorded link after the warm-up: `link`, `traffic`, `time_s`,
-    `wait_s`."""
+    """Returns the waiting time of each data packet that left a recorded link after the warm-up, with the
+    columns `link`, `traffic`, `time_s` and `wait_s`."""
     found = passages(run).filter(~pl.col("lost"))
     return found.select("link", "traffic", "time_s", wait_s=pl.col("time_s") - pl.col("arrived_s"))
 
 
 def passages(run: Run) -> pl.DataFrame:
-    """Each data packet that a recorded link sent or dropped after the warm-up: `link`, `flow`, `traffic`,
-    `arrived_s`, `time_s` of leaving the queue, and whether the packet was `lost`."""
+    """Returns a row for each data packet that a recorded link sent or dropped after the warm-up. The columns
+    are `link`, `flow`, `traffic`, `arrived_s`, `time_s` (the time at which the packet left the queue) and
+    `lost` (whether the packet was dropped)."""
     warm_up_s, _ = metrics.window(run.manifest)
     names = run.tables["flows"].select("flow", pl.col("traffic").cast(pl.String))
     events = run.tables["packets"].filter(~pl.col("backward") & pl.col("link").is_not_null())
@@ -46,11 +47,13 @@ def passages(run: Run) -> pl.DataFrame:
 def _arrivals(
     times_s: npt.NDArray[np.float64], number: npt.NDArray[Any], joins: npt.NDArray[np.bool_]
 ) -> npt.NDArray[np.float64]:
-    """The arrival time of the packet of each row, for rows of joining and leaving, sorted by number and time.
+    """Returns the arrival time of each row's packet. The rows describe arrivals and departures, and are
+    sorted by packet number and time.
 
-    Packets of a flow may share a number: retransmissions, or a SYN and the first data. Queued packets leave
-    in the order in which they joined. A packet that leaves while no packet of its number is queued arrived at
-    the time it left."""
+    Several packets of a flow may have the same number: retransmissions, or a SYN and the first data packet.
+    Queued packets with the same number are assumed to depart in the order of their arrival. If a packet
+    departs although no packet with its number is queued, its arrival time is assumed to equal its departure
+    time."""
     if not len(times_s):
         return times_s
     first = np.flatnonzero(np.r_[True, number[1:] != number[:-1]])
@@ -58,7 +61,8 @@ def _arrivals(
     group[first[1:]] = 1
     group = np.cumsum(group)
     joined, left = (_counted(rows, first, group) for rows in (joins, ~joins))
-    # Number of packets that left without having joined: the maximum excess of departures over arrivals.
+    # Number of packets that departed without a recorded arrival: the maximum excess of departures over
+    # arrivals.
     offset = group * (len(number) + 1)
     direct = np.maximum.accumulate(np.maximum(left - joined, 0) + offset) - offset
     before = np.r_[0, direct[:-1]]
@@ -74,6 +78,6 @@ def _arrivals(
 def _counted(
     rows: npt.NDArray[np.bool_], first: npt.NDArray[Any], group: npt.NDArray[Any]
 ) -> npt.NDArray[Any]:
-    """The number of these rows in the group of each row, up to and including the row."""
+    """Returns, for each row, the number of selected rows in its group up to and including the row."""
     count = np.cumsum(rows)
     return count - (count - rows)[first][group]

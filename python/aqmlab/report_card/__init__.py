@@ -1,7 +1,8 @@
-"""Report cards: the behaviour of a queue in the scenarios of RFC 7928, compared with Drop Tail, as a study.
+"""Report cards: studies that compare the behaviour of a queue in the scenarios of RFC 7928 with Drop Tail.
 
-N. Kuhn et al.: Characterization Guidelines for Active Queue Management (AQM), RFC 7928, July 2016. The RFC
-is informational and characterises queues. Neither the RFC nor a card sets limits or ranks queues."""
+N. Kuhn et al.: Characterization Guidelines for Active Queue Management (AQM), RFC 7928, July 2016. The RFC is
+informational, and its purpose is to characterise queues. Neither the RFC nor a card sets limits or ranks
+queues."""
 
 from aqmlab.report_card.card import Card
 from aqmlab.report_card.study import of_card, study

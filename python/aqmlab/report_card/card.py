@@ -1,15 +1,15 @@
-"""The card of a queue: measured values with intervals, and words that compare them with Drop Tail.
+"""The card of a queue: measured values with intervals, and words that compare the values with Drop Tail's.
 
-RFC 7928 characterises queues and sets no limits. A card therefore contains, for each scenario, a value, its
-ratio to the value of Drop Tail in the same scenario (run by run with the same seed), and a word that follows
-from the interval of the ratio:
+RFC 7928 characterises queues and sets no limits. For each scenario, a card therefore contains a value, the
+ratio of this value to Drop Tail's value in the same scenario (paired by seed), and a word that follows from
+the interval of the ratio:
 
 - *alike*: the whole interval is within the margin around 1.
-- *better* or *worse*: the interval is on one side of 1, and not entirely within the margin.
-- *undecided*: none of these; more replications would decide.
+- *better* or *worse*: the interval is entirely on one side of 1, but not entirely within the margin.
+- *undecided*: all other cases. More replications would lead to a decision.
 
-If neither direction is better, the words are *more* and *less*. `estimates.py` describes when a median
-replaces the mean.
+For measures of which neither direction is better, the words are *more* and *less*. `estimates.py` describes
+when a median replaces the mean.
 """
 
 from __future__ import annotations
@@ -47,28 +47,29 @@ from aqmlab.stats import Interval
 from aqmlab.study.experiment import Experiment
 
 MARGIN = 1.1
-"""Values whose ratio is between 1/1.1 and 1.1 are alike. Reason: RFC 7928 leaves the room of the queue to the
-tester, and Drop Tail's delay is proportional to the room. A room larger by 10 % would be an equally valid
-choice, so a difference of less than 10 % may come from this choice as well as from the queue. Delays that
-differ by less than the transmission time of one full packet are alike, too."""
+"""Values are alike if their ratio is between 1/1.1 and 1.1. The reason is that RFC 7928 lets the tester
+choose the buffer size of the queue, and Drop Tail's delay is proportional to the buffer size. A buffer that
+is 10 % larger would be an equally valid choice, so a difference of less than 10 % may be caused by this
+choice instead of the queue. Delays are also alike if they differ by less than the transmission time of one
+full packet."""
 
 ALIKE = stats.within(1 / MARGIN, MARGIN)
 
 Word = Literal["better", "worse", "more", "less", "alike", "undecided", ""]
 
 WORDS: tuple[Word, ...] = ("better", "more", "alike", "less", "worse", "undecided")
-"""The words in the order in which a card lists them."""
+"""The words, in the order in which a card lists them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """The entry of one column of a card in a row."""
+    """The entry of a card in one row and one column."""
 
     value: Interval
     reference: Interval | None
-    """The compared value; `None` if there is none, as for Drop Tail with equal room."""
+    """The value to compare with, or `None` if there is no such value, as for Drop Tail with equal room."""
     ratio: Interval | None
-    """The paired ratio; `None` if the reference is zero."""
+    """The paired ratio, or `None` if the value to compare with is zero."""
     word: Word
 
 
@@ -90,8 +91,8 @@ class Finding:
     rows: tuple[Row, ...]
 
     def words(self, room: str) -> Mapping[Word, list[str]]:
-        """The distinct words of a column in the order of `WORDS`, each with the sections in which it occurs,
-        or with the measures if all scenarios belong to one section."""
+        """Returns the distinct words of a column in the order of `WORDS`. Each word is listed with the
+        sections in which it occurs or, if all scenarios belong to one section, with the measures."""
         rows = [row for row in self.rows if room in row.cells]
         by_section = len({row.section for row in rows}) > 1
         found = [(row.cells[room].word, row.section if by_section else row.measure.title) for row in rows]
@@ -102,7 +103,7 @@ class Finding:
         }
 
     def ratios(self, room: str) -> tuple[float, float] | None:
-        """The smallest and the largest ratio of a column, if all rows show the same measure."""
+        """Returns the smallest and the largest ratio of a column, if all rows show the same measure."""
         cells = [row.cells[room] for row in self.rows if room in row.cells]
         found = [cell.ratio.value for cell in cells if cell.ratio is not None]
         measures = {row.measure.name.rpartition(".")[2] for row in self.rows}
@@ -111,23 +112,23 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class Sides:
-    """A measure with the measure that it is compared with, at all points of a section."""
+    """A measure and the measure to compare with, at all points of a section."""
 
     ours: Measured
     theirs: Measured
     better: Better
     reference: str
     floor: float
-    """Differences up to this value, in the unit of the measure, count as zero; for delays it is the
+    """Differences up to this value, in the unit of the measure, count as zero. For delays, this value is the
     transmission time of a full packet."""
 
     @property
     def near(self) -> Estimate:
-        """The ratio of both sides; differences up to the floor count as zero."""
+        """The ratio of the two measures. Differences up to the floor count as zero."""
         return ratio_of(self.ours, self.theirs, self.reference, self.floor)
 
     def cell(self, results: ExperimentResults, labels: Labels) -> Cell | None:
-        """The cell of a card at a point; `None` if the point has no value."""
+        """Returns the cell of a card at a point, or `None` if the point has no value."""
         value, reference = (mean_of(one).interval(results, labels) for one in (self.ours, self.theirs))
         if not value.count:
             return None
@@ -143,8 +144,8 @@ class Sides:
 
 
 def word(ratio: Interval, near: Interval, better: Better) -> Word:
-    """The word for a ratio. The word is *alike* if `near`, the interval that ignores small differences, is
-    within the margin."""
+    """Returns the word for a ratio. The word is *alike* if `near`, the interval of the ratio in which small
+    differences count as zero, is within the margin."""
     if stats.verdict(near, ALIKE) == "holds":
         return "alike"
     more, less = (stats.verdict(ratio, band) == "holds" for band in (stats.above(1), stats.below(1)))
@@ -158,8 +159,8 @@ def word(ratio: Interval, near: Interval, better: Better) -> Word:
 
 @dataclass(frozen=True)
 class Card:
-    """A queue in the scenarios of some sections, with `seeds` replications of each scenario. Raises
-    `ValueError` if the queue gets no card."""
+    """A queue in the scenarios of the selected sections, with `seeds` replications of each scenario. Raises
+    `ValueError` if this kind of queue has no card."""
 
     name: str
     queue: Table
@@ -171,14 +172,14 @@ class Card:
 
     @cached_property
     def experiments(self) -> Mapping[str, Experiment]:
-        """By number of section, the experiments in which the queue can be used."""
+        """The experiments in which the queue can be used, by section number."""
         found = {one.number: one.experiment(self.queue, self.seeds) for one in self.sections}
         if MEDIUM in found:
             found[PARAMETERS] = parameter_experiment(self.queue, self.seeds)
         return {number: one for number, one in found.items() if one is not None}
 
     def has_column(self, number: str, room: str) -> bool:
-        """Whether a column has values of the queue in a section."""
+        """Returns whether a column has values of the queue in a section."""
         if number not in self.experiments:
             return False
         one = section(number) if number != PARAMETERS else None
@@ -186,13 +187,13 @@ class Card:
 
     @cached_property
     def properties(self) -> tuple[Property, ...]:
-        """The properties that the selected scenarios show."""
+        """The properties that the selected scenarios measure."""
         return tuple(
             one for one in PROPERTIES if any(each.section in self.experiments for each in one.compared)
         )
 
     def sides(self, compared: Compared, reference: str) -> list[Sides]:
-        """The measures that a property compares in one section."""
+        """Returns the measures that a property compares in one section."""
         if compared.section not in self.experiments:
             return []
         experiment = self.experiments[compared.section]
@@ -216,12 +217,12 @@ class Card:
         return found
 
     def findings(self, results: ExperimentResults) -> tuple[Finding, ...]:
-        """The rows of the card for each property."""
+        """Returns the rows of the card for each property."""
         found = (Finding(property=one, rows=tuple(self.rows(one, results))) for one in self.properties)
         return tuple(one for one in found if one.rows)
 
     def rows(self, property: Property, results: ExperimentResults) -> Iterator[Row]:
-        """A row for each measure at each point of each section."""
+        """Returns a row for each measure at each point of each section."""
         for compared in property.compared:
             sides = self.sides(compared, property.reference)
             points: dict[tuple[Any, ...], list[Labels]] = {}
@@ -255,7 +256,8 @@ class Card:
     def _scenario(
         self, number: str, point: tuple[Any, ...], labels: Labels, results: ExperimentResults
     ) -> str:
-        """The name of a scenario; for congestion with the projected loss and Drop Tail's loss."""
+        """Returns the name of a scenario. For congestion scenarios, the name contains the projected loss and
+        Drop Tail's loss."""
         at = ", ".join(map(str, point))
         if number == PARAMETERS:
             return at
@@ -267,8 +269,8 @@ class Card:
         return f"{title} (projected loss {PROJECTED_LOSS[number]:g} %, Drop Tail's {lost:.2g} %)"
 
     def numbers(self, results: ExperimentResults) -> list[tuple[str, Cell]]:
-        """The numbers of the queue in the table over all queues, each with the head of its column. A measure
-        is left out if its section was not run."""
+        """Returns the queue's numbers in the table over all queues, with the column headings. A measure is
+        omitted if its section was not run."""
         found = []
         for one in self.sides(NUMBERS, REFERENCE):
             labels = {"line": "symmetric", "queue": self.main_room}
@@ -279,8 +281,8 @@ class Card:
 
     @cached_property
     def columns(self) -> Mapping[str, Mapping[str, Any]]:
-        """By column, the parameters of the queue on the main link that differ from the defaults, by path. A
-        column that the queue cannot have is left out."""
+        """Returns, for each column, the queue's parameters on the main link that differ from the defaults, by
+        path. A column is omitted if the queue cannot have this column."""
         tables = {EQUAL: self.queue, SHIPPED: queues.shipped(self.queue)}
         found = {room: flat(table) for room, table in tables.items()}
         for given in found.values():
@@ -293,11 +295,11 @@ class Card:
 
     @property
     def main_room(self) -> str:
-        """The column that represents the queue in a table over all queues."""
+        """The column that represents the queue in the table over all queues."""
         return EQUAL if EQUAL in self.columns else SHIPPED
 
     def notes(self) -> Iterator[str]:
-        """Explanations of the queue's results that a reader needs, in sentences."""
+        """Returns sentences with explanations that a reader needs to understand the queue's results."""
         kind = self.queue["kind"]
         if kind in NOTES:
             yield NOTES[kind]

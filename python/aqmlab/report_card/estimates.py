@@ -1,14 +1,15 @@
-"""Estimates of report cards: the number and the interval that represent the replications of a scenario.
+"""Estimates of report cards: one number and its interval represent all replications of a scenario.
 
-These are the mean and Student's interval, unless the replications fall into groups, for example of calm and
-collapsed runs. The mean of such runs is a number that no run shows, so the median with its exact interval
-replaces the mean. The exact interval of eight replications extends from the smallest to the largest value.
+The number is the mean, with Student's interval, unless the replications fall into groups, for example into
+calm and collapsed runs. The mean of such runs is far from the value of every run, so the median with its
+exact interval is used instead of the mean. With eight replications, the exact interval extends from the
+smallest to the largest value.
 
 Replications fall into groups if at least one of two conditions holds:
 
-- The dip test finds several modes (`aqmlab.stats.modality`). Of eight replications the test finds a group of
-  three or four, and misses a group of one or two.
-- A value is more than twice the next smaller value: a step by a factor above `STEP`. This rule finds the
+- The dip test finds several modes (`aqmlab.stats.modality`). With eight replications, the test finds a group
+  of three or four runs, and misses a group of one or two runs.
+- A value exceeds the next smaller value by more than the factor `STEP`, which is 2. This rule also finds
   smaller groups; it has no level of significance.
 """
 
@@ -28,14 +29,15 @@ from aqmlab.results.variable import Variable
 from aqmlab.stats import LEVEL, Interval, modality
 
 STEP = 2.0
-"""Values fall into groups if a value exceeds the next smaller one by more than this factor."""
+"""Values fall into groups if a value exceeds the next smaller value by more than this factor."""
 
 DIGITS = 4
-"""Significant digits of a published value, which is more than the interval of a few runs supports."""
+"""Number of significant digits of a published value. The interval of a few runs does not justify more
+digits."""
 
 
 def mean_of(variable: Variable) -> Estimate:
-    """The mean of a variable, or its median if the replications fall into groups."""
+    """Returns the mean of a variable, or its median if the replications fall into groups."""
     return Estimate(
         how="mean, or median of groups",
         of=(variable,),
@@ -45,8 +47,8 @@ def mean_of(variable: Variable) -> Estimate:
 
 
 def ratio_of(ours: Variable, theirs: Variable, reference: str, floor: float = 0.0) -> Estimate:
-    """The ratio of a variable to the one that `reference` names (`over`). Differences up to the `floor`, in
-    the unit of the variables, count as zero."""
+    """Returns the ratio of a variable to the variable `over`, which is described by `reference`. Differences
+    up to `floor`, in the unit of the variables, count as zero."""
     near = f", 1 where they differ by less than {floor:.3g} {ours.unit}" if floor else ""
     return Estimate(
         how=f"ratio, or median of groups, beyond {floor:.3g}",
@@ -57,8 +59,8 @@ def ratio_of(ours: Variable, theirs: Variable, reference: str, floor: float = 0.
 
 
 def over(pairs: Sequence[tuple[float, float]], level: float = LEVEL, floor: float = 0.0) -> Interval:
-    """The ratio of pairs, in which differences up to the `floor` count as zero. If all divisors are zero, the
-    ratio is 1 or infinite, depending on the difference."""
+    """Returns the ratio of pairs. Differences up to `floor` count as zero. If all divisors are zero, the
+    ratio is 1 or infinite, depending on the differences."""
     ours, theirs = [a for a, _ in pairs], [b for _, b in pairs]
     divisor = math.fsum(theirs) / len(theirs) if theirs else math.nan
     if divisor == 0:
@@ -79,13 +81,14 @@ def _over_zero(value: float, floor: float) -> float:
 
 
 def mean(values: Sequence[float], level: float = LEVEL) -> Interval:
-    """The mean of replications, or their median if they fall into groups."""
+    """Returns the mean of replications, or their median if the replications fall into groups."""
     in_groups = _steps(values) or not modality.has_one_mode(_unrounded(values))
     return modality.median(values, level) if in_groups else stats.mean_interval(values, level)
 
 
 def ratio(ours: Sequence[float], theirs: Sequence[float], level: float = LEVEL) -> Interval:
-    """The ratio of the means of pairs, or the median of the ratios of pairs if those fall into groups."""
+    """Returns the ratio of the means of pairs, or the median of the pairs' ratios if the ratios fall into
+    groups."""
     ratios = [a / b for a, b in zip(ours, theirs, strict=True) if b]
     if len(ratios) == len(ours) and _steps(ratios):
         return modality.median(ratios, level)
@@ -93,21 +96,22 @@ def ratio(ours: Sequence[float], theirs: Sequence[float], level: float = LEVEL) 
 
 
 def difference(ours: Sequence[float], theirs: Sequence[float], level: float = LEVEL) -> Interval:
-    """The mean of the differences of pairs, or their median if they fall into groups."""
+    """Returns the mean of the differences of pairs, or their median if the differences fall into groups."""
     differences = [a - b for a, b in zip(ours, theirs, strict=True)]
     return modality.median(differences, level) if _steps(differences) else modality.mean(differences, level)
 
 
 def _steps(values: Sequence[float]) -> bool:
-    """Whether one of several positive values exceeds the next smaller one by more than the factor `STEP`."""
+    """Returns whether one of several positive values exceeds the next smaller value by more than the factor
+    `STEP`."""
     ordered = sorted(values)
     return bool(ordered) and ordered[0] > 0 and any(b > STEP * a for a, b in pairwise(ordered))
 
 
 def _unrounded(values: Sequence[float]) -> list[float]:
-    """Separates values that are equal only because they were rounded to `DIGITS` digits, by spacing them
-    evenly within the last digit, because the dip test leaves out samples with equal values. Zeros and
-    samples of equal values stay unchanged."""
+    """Separates values that are only equal because they were rounded to `DIGITS` digits: the values are
+    spaced evenly within the last digit. The separation is needed because the dip test does not test samples
+    with equal values. Zeros, and samples in which all values are equal, are not changed."""
     count = Counter(values)
     if len(count) == 1:
         return list(values)

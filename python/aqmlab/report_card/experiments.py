@@ -1,7 +1,8 @@
-"""The scenarios of RFC 7928 as experiments. The axis of queues has Drop Tail and the columns of a card.
+"""The scenarios of RFC 7928 as experiments. The values of the axis `queue` are Drop Tail and the columns of a
+card.
 
-Numbers that the RFC leaves open are those of ns-3's suite of the same scenarios (round trips of 100 ms,
-initial windows of 3 segments, a short flow of 100 packets), on a link of 10 Mb/s."""
+If the RFC does not specify a number, the number is taken from ns-3's suite of the same scenarios (round-trip
+times of 100 ms, initial windows of 3 segments, a short flow of 100 packets). The link has 10 Mb/s."""
 
 from __future__ import annotations
 
@@ -25,16 +26,17 @@ QUICK_SEEDS = 3
 CUBIC = {"congestion_control": {"kind": "cubic"}}
 
 LEDBAT = {"congestion_control": {"kind": "ledbat", "target": "5ms", "gain": 10}}
-"""Less than best effort, with the target delay and the gain that section 5.4 recommends."""
+"""A LEDBAT sender, which has less-than-best-effort priority, with the target delay and the gain that section
+5.4 recommends."""
 
 
 def window(segments: int) -> Table:
-    """An initial window of this number of segments (`IW`)."""
+    """Returns the setting for an initial window of this number of segments (`IW`)."""
     return {"cwnd": {"initial": segments}}
 
 
 def long(flows: int = 1, **more: Any) -> Table:
-    """Flows that always have data to send."""
+    """Returns flows that always have data to send."""
     return {"kind": "ftp", "flows": flows, "stagger": "1s", **more}
 
 
@@ -43,7 +45,7 @@ SMALL, LARGE = 500, 1500
 
 
 def packets_of(size: int) -> Table:
-    """TCP with full packets of this size in bytes, and with Linux's timestamps."""
+    """Returns TCP settings for full packets of this size in bytes, and with timestamps as in Linux."""
     return {"connection": {"mss": f"{size - 52}B", "header": "52B"}}
 
 
@@ -52,20 +54,20 @@ ROUND_TRIPS_MS = (5, 20, 50, 100, 200, 560)
 NEAREST_MS = 4.0
 
 SHARES = {"mild": 0.036, "medium": 0.081, "heavy": 0.114}
-"""Number of flows per packet of the path and its buffer (sections 8.2.2 to 8.2.4)."""
+"""Number of flows per packet that fits into the path and its buffer (sections 8.2.2 to 8.2.4)."""
 
 PROJECTED_LOSS = {"8.2.2": 0.1, "8.2.3": 0.5, "8.2.4": 1.0}
 """Projected packet loss of these flows in percent (section 8.2.1), by section."""
 
 
 def congesting(word: str, rate_mbps: float = network.RATE_MBPS) -> int:
-    """The number of flows that cause congestion of this kind."""
+    """Returns the number of flows that cause this kind of congestion."""
     path = rate_mbps * 1e3 * network.ROUND_TRIP_MS / 8 / network.PACKET
     return max(1, round(SHARES[word] * (path + math.ceil(path))))
 
 
 def _two_flows() -> Table:
-    """Two flows, the first with a round-trip time of 100 ms (section 6.2)."""
+    """Returns a network with two flows. The first flow has a round-trip time of 100 ms (section 6.2)."""
     extra = (network.ROUND_TRIP_MS - NEAREST_MS) / 2
     return scenario(
         {"first": long(extra_delay=f"{extra:g}ms"), "second": long()},
@@ -82,7 +84,8 @@ def _second_round_trip(round_trip_ms: float) -> Table:
 
 
 def _in_series() -> Table:
-    """Senders A pass both routers, senders B only the second (section 10.2)."""
+    """Returns a network with two routers. Packets of senders A pass through both routers, and packets of
+    senders B only through the second router (section 10.2)."""
     table = scenario({}, packets=("first", "second"))
     link = table["links"][DOWN]
     half = {**link, "delay": f"{network.ROUND_TRIP_MS / 4 - network.HOST_MS:g}ms"}
@@ -108,14 +111,15 @@ def _with_ecn(table: Table) -> Table:
 WITHOUT_ECN, WITH_ECN = "without ECN", "with ECN"
 
 ECN = Changes({WITHOUT_ECN: {}, WITH_ECN: _with_ecn})
-"""Whether senders and the queue use ECN."""
+"""Axis that states whether senders and the queue use ECN."""
 
 PHASE_S = 20
 """Duration of a phase with constant congestion or capacity, in seconds (sections 8.2.5 and 8.2.6)."""
 
 
 def _users(count: int, phase: int) -> dict[str, Table]:
-    """`count` users who fetch one file after the other in every third phase, beginning with this phase."""
+    """Returns `count` users who fetch one file after the other in every third phase, beginning with this
+    phase."""
     file = {
         "kind": "sessions",
         "users": count,
@@ -136,7 +140,8 @@ FAST_MBPS, SLOW_MBPS = 100.0, 10.0
 
 
 def _varying(phase: str, period: str) -> Table:
-    """The link is fast for the duration of a phase, then slow for the same duration, periodically."""
+    """Returns a network whose link alternates periodically between a fast phase and a slow phase of the same
+    duration."""
     rates = (("0s", FAST_MBPS), (phase, SLOW_MBPS))
     return {
         f"links.{DOWN}.rate_steps": [{"at": at, "rate": f"{rate:g}Mbps"} for at, rate in rates],
@@ -149,13 +154,14 @@ CAPACITY = Changes({"20 s": _varying(f"{PHASE_S}s", f"{2 * PHASE_S}s"), "100 ms"
 
 
 def constant(value: Any) -> Table:
-    """A distribution with a single value."""
+    """Returns a distribution with a single value."""
     return {"kind": "constant", "value": value}
 
 
 def _pages(users: int) -> Table:
-    """Users who load a page, look at it for a second and load the next: at least 50 objects of at least
-    1 kB over six connections with initial windows of ten packets (section 7.2)."""
+    """Returns users who load a page, look at the page for a second and then load the next page. A page has at
+    least 50 objects of at least 1 kB, which are fetched over six connections with initial windows of ten
+    packets (section 7.2)."""
     return {
         "kind": "sessions",
         "users": users,
@@ -172,10 +178,10 @@ def _pages(users: int) -> Table:
 
 
 CBR: Table = {"kind": "udp", "rate": "500kbps"}
-"""Datagrams at a constant rate."""
+"""A workload that sends datagrams at a constant rate."""
 
 FILM: Table = {"kind": "video", "tcp": window(10)}
-"""One viewer of an adaptive video, who fetches segments of 4 s one after the other."""
+"""A workload with one viewer of an adaptive video, who fetches segments of 4 s one after the other."""
 
 CASES = {
     "I": ("pages", "cbr"),
@@ -183,7 +189,7 @@ CASES = {
     "III": ("film", "pages", "cbr"),
     "IV": ("film", "pages", "cbr", "long"),
 }
-"""The traffic of section 7.2, figure 2."""
+"""The workloads of each case in section 7.2, figure 2."""
 
 
 def _only(*workloads: str) -> Callable[[Table], Table]:
@@ -194,8 +200,8 @@ def _only(*workloads: str) -> Callable[[Table], Table]:
 
 
 def _mix() -> Table:
-    """One call in both directions, six users who load pages, one CBR flow, one adaptive video and five bulk
-    transfers (section 9.1)."""
+    """Returns a network with one call in both directions, six users who load pages, one CBR flow, one
+    adaptive video and five bulk transfers (section 9.1)."""
     table = scenario(
         {
             "calls": {"kind": "call"},
@@ -223,15 +229,15 @@ class Section:
     last: Mapping[str, Changes] = field(default_factory=dict)
     """Axes whose changes are applied after the queue is set."""
     quick: Mapping[str, Sequence[Value]] | None = None
-    """Values of axes in the quick form."""
+    """Values of the axes in the quick form."""
     rooms: tuple[str, ...] = ROOMS
-    """Columns of a card in which the scenario is measured."""
+    """Columns of a card for which the scenario is measured."""
     only_marking: bool = False
-    """Whether the scenario only allows queues that mark."""
+    """Whether the scenario only allows queues that can mark packets."""
 
     def experiment(self, queue: Table, seeds: int = SEEDS) -> Experiment | None:
-        """The experiment of the section. Its axis `queue` has Drop Tail and each column that the queue can
-        have; `None` if the queue can have no column."""
+        """Returns the experiment of the section, or `None` if the queue can have no column. The values of the
+        axis `queue` are Drop Tail and each column that the queue can have."""
         rooms = [room for room in self.rooms if self.refusal(queue, room) is None]
         if not rooms:
             return None
@@ -252,7 +258,8 @@ class Section:
         )
 
     def labels_of(self, traffic: str) -> dict[str, list[Value]]:
-        """The values of axes at which a workload is present, for each axis that removes it at some values."""
+        """Returns the values of axes at which a workload is present, for each axis that removes the workload
+        at some values."""
         there = {
             label: [
                 at for at, made in axis.items() if traffic in applied(dict(self.scenario), made)["traffic"]
@@ -263,10 +270,10 @@ class Section:
         return {label: values for label, values in there.items() if len(values) < len(self.axes[label])}
 
     def refusal(self, queue: Table, room: str) -> str | None:
-        """The reason why a queue cannot be used in this scenario with the room of a column; `None` if it can
-        be used."""
+        """Returns the reason why a queue cannot be used in this scenario with the room of a column, or `None`
+        if the queue can be used."""
         if self.only_marking and queues.with_ecn(queue) is None:
-            return "it does not mark, or only marks with a further parameter"
+            return "the queue cannot mark packets, or needs an additional parameter to mark packets"
         try:
             found = (
                 queues.refusal(queues.in_room(queue, room, packets), rate) for packets, rate in self._links
@@ -277,7 +284,7 @@ class Section:
 
     @property
     def _links(self) -> set[tuple[int, str]]:
-        """The room and the rate of every managed link at every point."""
+        """Returns the room and the rate of every managed link at every point."""
         changes: list[Change] = [{}, *(change for axis in self.axes.values() for change in axis.values())]
         tables = [applied(dict(self.scenario), change) for change in changes]
         return {
@@ -288,21 +295,23 @@ class Section:
 
     @property
     def packet_ms(self) -> float:
-        """The transmission time of a full packet on the link, in milliseconds."""
+        """Returns the transmission time of a full packet on the link, in milliseconds."""
         rate = next(iter(self.scenario["links"].values()))["rate"]
         return 8e-3 * network.PACKET / float(rate.removesuffix("Mbps"))
 
 
 MEDIUM = "8.2.3"
-"""The section on medium congestion, also used for the parameters and for the numbers of all queues."""
+"""The section on medium congestion. Its scenario is also used to vary parameters, and for the numbers in the
+table over all queues."""
 
 PARAMETERS = "8.3"
-"""The section on parameters."""
+"""The section on the variation of parameters."""
 
 
 def parameter_experiment(queue: Table, seeds: int = SEEDS) -> Experiment | None:
-    """Section 8.3: medium congestion on the symmetric link, with each main parameter of a queue as shipped at
-    half and at double its value; `None` if the queue has no main parameter."""
+    """Returns the experiment of section 8.3: medium congestion on the symmetric link, with the queue as
+    shipped, and with each main parameter at half and at double its value. Returns `None` if the queue has no
+    main parameter."""
     variants = parameters.variants(queues.shipped(queue), f"{network.RATE_MBPS:g}Mbps").tables
     if not variants:
         return None
@@ -320,7 +329,7 @@ def parameter_experiment(queue: Table, seeds: int = SEEDS) -> Experiment | None:
 
 
 def section(number: str) -> Section:
-    """The section with this number."""
+    """Returns the section with this number."""
     return next(one for one in SECTIONS if one.number == number)
 
 

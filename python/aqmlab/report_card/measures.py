@@ -1,9 +1,9 @@
-"""Measures that only report cards have: the waits of single packets, and loss patterns.
+"""Measures that are only used by report cards: waiting times of individual packets, and loss patterns.
 
 RFC 7928, section 2: loss patterns, loss synchronisation, start-up times of flows, one-way latency and its
-variation. A wait is the time that a data packet spends in the queue of a link, from entering to leaving the
-queue. If packets pass several such links, the means of all links are added. All other measures are those of
-the library (`aqmlab.measures`).
+variation. The wait of a data packet is the time from the packet's arrival at a link's queue to its departure
+from the queue. If packets pass several links with queues, the mean waits at all of these links are added. All
+other measures are those of the library (`aqmlab.measures`).
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ from aqmlab.metrics.waits import passages
 VERSION = 6
 
 EVENT_S = 0.1
-"""Duration of a loss event: one round-trip time of the cards' links, within which no sender can respond."""
+"""Duration of a loss event, which is one round-trip time of the cards' links. No sender can respond to a loss
+within this time."""
 
 ALL = "all"
-"""Name for all workloads together."""
+"""Name that stands for all workloads together."""
 
 PREFIX = "report-card."
 
@@ -51,7 +52,8 @@ TITLES_OF_ALL: Mapping[str, tuple[str, str]] = {
 
 @cache
 def named(name: str) -> Measure | str:
-    """A measure by its name `WORKLOAD.MEASURE`: one of this module, or the name of a library measure."""
+    """Returns the measure with the name `WORKLOAD.MEASURE`, either a measure of this module or the name of a
+    library measure."""
     traffic, what = name.split(".", 1)
     title, unit = (TITLES_OF_ALL if traffic == ALL else TITLES).get(what, ("", ""))
     if not title:
@@ -67,12 +69,12 @@ def named(name: str) -> Measure | str:
 
 
 def several(*names: str) -> tuple[Measure | str, ...]:
-    """Measures by their names `WORKLOAD.MEASURE`."""
+    """Returns measures by their names `WORKLOAD.MEASURE`."""
     return tuple(map(named, names))
 
 
 def _of_run(run: Run) -> Mapping[str, Any]:
-    """The values of a run by name, `WORKLOAD.MEASURE`."""
+    """Returns the values of a run by name, `WORKLOAD.MEASURE`."""
     flows = run.tables["flows"].with_columns(pl.col("traffic").cast(pl.String))
     rates = [metrics.goodput_bps(rows) for _, rows in _by_traffic(flows)]
     found: dict[str, Any] = {
@@ -97,8 +99,8 @@ def _by_traffic(rows: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
 
 
 def _of_waits(rows: pl.DataFrame) -> dict[str, float]:
-    """The mean wait and, if packets pass a single link, the variation of waits (RFC 5481: PDV, the wait minus
-    the minimum wait)."""
+    """Returns the mean wait and, if packets pass a single link, the variation of waits (PDV of RFC 5481,
+    which is the wait minus the minimum wait)."""
     left = rows.filter(~pl.col("lost")).with_columns(wait_s=pl.col("time_s") - pl.col("arrived_s"))
     by_link = left.group_by("link").agg(pl.col("wait_s").mean())
     mean = {"delay": 1e3 * float(by_link["wait_s"].sum())}
@@ -109,10 +111,11 @@ def _of_waits(rows: pl.DataFrame) -> dict[str, float]:
 
 
 def _of_losses(rows: pl.DataFrame) -> dict[str, float]:
-    """Loss patterns of the packets of one link; empty if no packet was lost or if several links drop packets.
+    """Returns the loss patterns of one link's packets. The result is empty if no packet was lost or if
+    several links drop packets.
 
-    Consecutive losses of a flow are counted in the order of arrival at the queue. A loss event begins with a
-    loss outside any event, and lasts `EVENT_S`."""
+    Consecutive losses of a flow are counted in the order of the packets' arrivals at the queue. A loss event
+    begins with a loss that belongs to no earlier event, and lasts `EVENT_S`."""
     lost = rows.filter(pl.col("lost")).sort("arrived_s")
     if lost.is_empty() or rows["link"].n_unique() != 1:
         return {}

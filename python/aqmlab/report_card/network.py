@@ -1,8 +1,9 @@
 """The network of report cards: one link in each direction between servers and clients.
 
-RFC 7928, section 3: a dumbbell whose bottleneck has the same rate in both directions, or a ten times lower
-rate in the reverse direction. The queues of both directions are Drop Tail with room for the bandwidth-delay
-product of the longest round trip, until `queues.py` replaces them."""
+RFC 7928, section 3, describes a dumbbell whose bottleneck has either the same rate in both directions or a
+ten times lower rate in the reverse direction. Initially, the queues in both directions are Drop Tail queues
+with room for the bandwidth-delay product of the longest round-trip time. `queues.py` replaces these
+queues."""
 
 from __future__ import annotations
 
@@ -22,20 +23,20 @@ WARM_UP_S = 10.0
 DURATION_S = 60.0
 
 DROP_TAIL = "drop-tail"
-"""The queue with which RFC 7928, section 1.1, compares others."""
+"""The queue with which RFC 7928, section 1.1, compares other queues."""
 
 DOWN, UP = "down", "up"
-"""Names of the links. Data are sent down, unless a scenario sends data up."""
+"""Names of the links. Data are sent over the link `down`, unless a scenario sends data over the link `up`."""
 
 HOST_MS = 0.5
-"""The delay of an access link in milliseconds."""
+"""One-way delay of an access link, in milliseconds."""
 
 LINES = Changes({"symmetric": {}, "asymmetric": {f"links.{UP}.rate": "1Mbps"}})
 """The symmetric link, and a link whose reverse direction is ten times slower."""
 
 
 def room_of(rate_mbps: float = RATE_MBPS, round_trip_ms: float = ROUND_TRIP_MS) -> int:
-    """The bandwidth-delay product in full packets, rounded up."""
+    """Returns the bandwidth-delay product in full packets, rounded up."""
     return math.ceil(rate_mbps * 1e3 * round_trip_ms / 8 / PACKET)
 
 
@@ -50,11 +51,11 @@ def scenario(
     warm_up_s: float = WARM_UP_S,
     packets: tuple[str, ...] = (DOWN,),
 ) -> Table:
-    """A scenario with one link in each direction, and with traffic whose data are sent down by default.
+    """Returns a scenario with one link in each direction. By default, data are sent over the link `down`.
 
-    Round-trip times exclude queueing. `longest_ms` is the longest round-trip time if a flow has an extra
-    delay. The queues have room for `products` bandwidth-delay products. The run records the fate of each
-    packet at the links `packets`."""
+    Round-trip times do not include queueing delay. `longest_ms` is the longest round-trip time if a flow has
+    an extra delay. The queues have room for `products` bandwidth-delay products. The run records, for each
+    packet at the links `packets`, whether and when the packet was sent or dropped."""
     packets_of_room = max(1, math.ceil(products * room_of(rate_mbps, longest_ms or round_trip_ms)))
     room = {"kind": DROP_TAIL, "limit": f"{packets_of_room}p"}
     link = {"rate": f"{rate_mbps:g}Mbps", "delay": f"{round_trip_ms / 2 - 2 * HOST_MS:g}ms", "queue": room}
@@ -73,5 +74,5 @@ def scenario(
 
 
 def going_up(table: Mapping[str, Any]) -> Table:
-    """Traffic whose data are sent up."""
+    """Returns the traffic with data that are sent over the link `up`."""
     return {**table, "from": "clients", "to": "servers"}

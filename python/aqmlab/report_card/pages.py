@@ -1,7 +1,7 @@
-"""Report cards as pages of the documentation: a table over all queues, and a page for each queue.
+"""Writes report cards as pages of the documentation: a table over all queues, and a page for each queue.
 
-`aqmlab report-card --pages FOLDER` writes the values and the table, which are kept with the documentation.
-The pages of the queues are generated from the values whenever the site is built (`docs/conf.py`)."""
+`aqmlab report-card --pages FOLDER` writes the values and the table, which are stored with the documentation.
+The pages of the queues are generated from the values when the documentation is built (`docs/conf.py`)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from aqmlab.results.table import ExperimentResults
 from aqmlab.study import values as study_values
 
 VALUES = "values"
-"""The folder of the values, with a file for each queue."""
+"""The folder that contains the values, with a file for each queue."""
 
 WIDTH = 118
 
@@ -41,7 +41,7 @@ class Measured:
     results: ExperimentResults
     findings: tuple[Finding, ...]
     runs: frozenset[tuple[str, int]]
-    """Pairs of the digest of a scenario and a seed."""
+    """The runs, as pairs of a scenario's digest and a seed."""
     quick: bool
     version: str
     results_version: str
@@ -53,7 +53,8 @@ class Measured:
 
 
 def read(path: Path, card: Card | None = None) -> Measured:
-    """Reads a file of values, written by a run of this card, or by `write`, whose files name the queue.
+    """Reads a file of values. The file was written either by a run of this card, or by `write`, whose files
+    contain the queue's name.
 
     Raises `ValueError` if the file does not contain values of a report card."""
     try:
@@ -75,8 +76,8 @@ def read(path: Path, card: Card | None = None) -> Measured:
 
 
 def write(cards: Sequence[tuple[Card, Path]], folder: Path) -> Path:
-    """Publishes the values of cards, each with the file that its runs wrote, and writes the table over all
-    queues and the page of each queue. Returns the path of the table."""
+    """Publishes the values of cards, and writes the table over all queues and the page of each queue. Each
+    card is given with the file that its runs wrote. Returns the path of the table."""
     (folder / VALUES).mkdir(parents=True, exist_ok=True)
     for card, path in cards:
         target = folder / VALUES / f"{card.name}.parquet"
@@ -103,13 +104,14 @@ def draw(folder: Path) -> Path:
 
 
 def read_all(folder: Path) -> list[Measured]:
-    """The cards whose values are in a folder, sorted by name."""
+    """Returns the cards whose values are in a folder, sorted by name."""
     paths = sorted((folder / VALUES).glob("*.parquet"), key=lambda path: path.stem)
     return [read(path) for path in paths]
 
 
 def overview(cards: Sequence[Measured]) -> str:
-    """The table over all queues, sorted by name: a row for each queue, a column for each property."""
+    """Returns the table over all queues, with a row for each queue, sorted by name, and a column for each
+    property."""
     lines = [
         "# Report cards of all queues",
         "",
@@ -117,8 +119,8 @@ def overview(cards: Sequence[Measured]) -> str:
             "Behaviour of each queue discipline in the scenarios of RFC 7928, compared with Drop Tail. The "
             "RFC characterises queues and sets no limits, so this table contains words instead of marks, "
             "and queues are sorted by name. A cell lists every word that occurs in the scenarios of a "
-            "property; the card of a queue has the scenarios and the numbers. Every queue has room for "
-            f"{tables.ROOM}; a star marks queues that cannot have this room and have their "
+            "property; the card of a queue contains the scenarios and the numbers. Every queue has room for "
+            f"{tables.ROOM}; a star marks queues that cannot have this room and therefore have their "
             "defaults. [The guide](../guides/report-card.md) describes scenarios and words."
         ),
         "",
@@ -127,8 +129,8 @@ def overview(cards: Sequence[Measured]) -> str:
         *(
             [
                 _wrapped(
-                    "The others are compared with Drop Tail with equal room. The row of Drop Tail has a word "
-                    "only where a queue is compared with itself."
+                    "All other queues are compared with Drop Tail with equal room. The row of Drop Tail "
+                    "has a word only for properties that compare a queue with itself."
                 ),
                 "",
             ]
@@ -157,7 +159,8 @@ def _words(one: Measured) -> list[str]:
 
 
 def _numbers(one: Measured) -> tuple[list[str], list[str]]:
-    """Heads and row of a queue in the table of numbers; empty if there are no values."""
+    """Returns the headings and the row of a queue in the table of numbers. The result is empty if there are
+    no values."""
     heads, row = ["Queue"], [_marked_name(one.card)]
     for head, cell in one.card.numbers(one.results):
         heads += [head, "over Drop Tail's"]
@@ -166,12 +169,12 @@ def _numbers(one: Measured) -> tuple[list[str], list[str]]:
 
 
 def _marked_name(card: Card) -> str:
-    """The name of a queue, with a star if the queue cannot have the equal room."""
+    """Returns the name of a queue, with a star if the queue cannot have the equal room."""
     return card.name if card.main_room == EQUAL else f"{card.name} \\*"
 
 
 def page(one: Measured) -> str:
-    """The card of a queue."""
+    """Returns the page of a queue's card."""
     card = one.card
     lines = [
         f"# {card.name}",
@@ -198,7 +201,8 @@ def page(one: Measured) -> str:
 
 
 def method(cards: Sequence[Measured]) -> str:
-    """The method of some cards: replications, runs, intervals, and the meaning of the words."""
+    """Returns text that describes the method of these cards: replications, runs, intervals, and the meaning
+    of the words."""
     runs = len(frozenset[tuple[str, int]]().union(*(one.runs for one in cards)))
     replications = max(one.replications for one in cards)
     form = ", in the quick form" if any(one.quick for one in cards) else ""
@@ -206,9 +210,9 @@ def method(cards: Sequence[Measured]) -> str:
     results = " and ".join(sorted({one.results_version for one in cards}))
     return (
         f"{replications} replications of each scenario{form}: {runs:,} runs of aqmlab {versions}, results "
-        f"version {results}. Each interval has the level {100 * stats.LEVEL:g} % by itself, without a "
-        "correction for the number of intervals. A ratio is paired: both sides use the same random numbers. "
-        f"{GROUPS} {WORDS}"
+        f"version {results}. Each individual interval has the confidence level {100 * stats.LEVEL:g} %, "
+        "without a correction for the number of intervals. A ratio is paired: both sides use the same "
+        f"random numbers. {GROUPS} {WORDS}"
     )
 
 

@@ -1,8 +1,9 @@
-"""The main parameters of queues, which section 8.3 of RFC 7928 asks to vary: each at half and at double.
+"""The main parameters of queues. Section 8.3 of RFC 7928 requests that parameters are varied. A card sets
+each main parameter to half and to double its value.
 
-The RFC asks for a discussion of the stability of the control law and of the sensitivity to its parameters.
-A main parameter is one that the source of a queue discipline tells its users to choose, or a gain or a
-threshold of its control law. Table sizes, seeds and switches are not main parameters."""
+The RFC requests a discussion of the stability of the control law and of its sensitivity to parameters. A main
+parameter is a parameter that users must choose according to the source of the queue discipline, or a gain or
+a threshold of the control law. Table sizes, seeds and switches are not main parameters."""
 
 from __future__ import annotations
 
@@ -23,24 +24,26 @@ class Main:
     """A main parameter."""
 
     paths: tuple[str, ...]
-    """Paths of the parameter; more than one path if only all of them together form a gain or thresholds."""
+    """Paths of the parameter. There is more than one path if several parameters must be scaled together
+    because they jointly define a gain or thresholds."""
     base: Any = None
-    """The value in effect if the parameter is left out."""
+    """The value that applies if the parameter is omitted."""
 
     @property
     def name(self) -> str:
-        """The paths, joined to one name."""
+        """Returns the paths, joined to one name."""
         return " and ".join(self.paths)
 
 
 def _of(*names: str, **bases: Any) -> tuple[Main, ...]:
-    """Parameters by path. Paths joined as `a+b` are scaled together; `bases` have a value if left out."""
+    """Returns parameters by path. Parameters with paths that are joined as `a+b` are scaled together. `bases`
+    contains the values of parameters that are omitted."""
     several = tuple(Main(paths=tuple(name.split("+"))) for name in names)
     return (*several, *(Main(paths=(name,), base=base) for name, base in bases.items()))
 
 
 _FLOWS_ALONE = _of("limit")
-"""Fair queueing without AQM has no main parameter except its limit."""
+"""Fair queueing without AQM has no main parameter except the limit."""
 
 MAIN: Mapping[str, tuple[Main, ...]] = {
     "adaptive-red": _of("target_delay", "interval", "alpha"),
@@ -77,28 +80,28 @@ MAIN: Mapping[str, tuple[Main, ...]] = {
     "stfq": _FLOWS_ALONE,
     "wfq": _FLOWS_ALONE,
 }
-"""Main parameters by kind. `base` is the documented value in effect if the parameter is left out. Left out
-because half or double is not a meaningful value: `beta` of Adaptive RED (0.9, a factor below 1) and of
-self-configuring RED (a factor above 1), `phi` of REM (a base above 1)."""
+"""Main parameters by kind. `base` is the documented value that applies if the parameter is omitted. This
+table does not contain parameters for which half or double the value would be meaningless: `beta` of Adaptive
+RED (0.9, a factor below 1) and of self-configuring RED (a factor above 1), `phi` of REM (a base above 1)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Variants:
-    """A queue with each main parameter at half and at double."""
+    """The variants of a queue, in which one main parameter has half or double its value."""
 
     tables: Mapping[str, Table] = field(default_factory=dict)
-    """The tables of variants, by the name of the variant."""
+    """The queue tables of the variants, by the variant's name."""
     refused: Mapping[str, str] = field(default_factory=dict)
-    """The reason why a variant is impossible, by its name."""
+    """The reasons why variants are impossible, by the variant's name."""
 
 
 def variants(queue: Table, rate: str) -> Variants:
-    """The variants of a queue at a link of this rate."""
+    """Returns the variants of a queue at a link of this rate."""
     tables: dict[str, Table] = {}
     refused: dict[str, str] = {}
     for main in MAIN.get(queue["kind"], ()):
         if main.base is not None and set(queue) != {"kind"} and main.name not in queue:
-            refused[main.name] = "is left out, and follows from other parameters"
+            refused[main.name] = "is not set, and follows from other parameters"
             continue
         for word, factor in FACTORS.items():
             variant = queue
@@ -114,7 +117,8 @@ def variants(queue: Table, rate: str) -> Variants:
 
 
 def _scaled(value: Any, *, factor: float, base: Any) -> Any:
-    """Scales a number, or a number with a unit, by a factor. Whole numbers stay whole and at least 1."""
+    """Scales a number, or a number with a unit, by a factor. Whole numbers are rounded to whole numbers of at
+    least 1."""
     value = base if value is None else value
     if isinstance(value, str):
         found = re.fullmatch(r"([\d.]+)([A-Za-z]+)", value)
@@ -125,5 +129,5 @@ def _scaled(value: Any, *, factor: float, base: Any) -> Any:
 
 
 def _in_unit(number: float, unit: str) -> str:
-    """Formats a number of a unit. Numbers of packets and bytes are whole."""
+    """Formats a number with a given unit. Numbers of packets and bytes are rounded to whole numbers."""
     return str(max(1, round(number))) if unit in ("p", "B") else f"{number:g}"

@@ -1,6 +1,6 @@
-"""The properties of a queue that a card describes, with the measures and scenarios that show each of them.
+"""The properties of a queue that a card describes, and the measures and scenarios that show each property.
 
-Measures that show one property in many scenarios are grouped, so that a property counts once."""
+Measures that show the same property in several scenarios are grouped, so that each property counts once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from aqmlab.report_card.queues import REFERENCE
 from aqmlab.results.labels import Labels
 
 Better = Literal["less", "more", ""]
-"""Direction that is better; empty if the card only describes the measure."""
+"""Direction that is better, or empty if the card only describes the measure."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,10 +25,10 @@ class Compared:
     """Names of measures, `WORKLOAD.MEASURE`."""
     better: Better
     against: str = ""
-    """Measure of the same queue to compare with; empty for the same measure."""
+    """Measure of the same queue to compare with, or empty for the same measure."""
     ends: tuple[Labels, Labels] | None = None
-    """Labels, and labels of the same queue's point to compare with; `None` for Drop Tail in the same
-    scenario."""
+    """Labels of a point, and labels of the same queue's point to compare with. `None` means a comparison with
+    Drop Tail in the same scenario."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,11 +39,11 @@ class Property:
     about: str
     compared: tuple[Compared, ...]
     reference: str = REFERENCE
-    """Name of the other side of the comparison."""
+    """Name of what the property's values are compared with."""
 
     @property
     def id(self) -> str:
-        """The id of the property's claim and table."""
+        """The ID of the property's claim and table."""
         return self.name.replace(" ", "-")
 
     @property
@@ -100,8 +100,8 @@ PROPERTIES = (
     ),
     Property(
         name="loss patterns",
-        about="Number of packets that a flow loses in a row, and share of the flows that lose packets within "
-        "one round trip (sections 2.3 and 2.4).",
+        about="Number of consecutive packets that a flow loses, and share of the flows that lose packets "
+        "within one round trip (sections 2.3 and 2.4).",
         compared=_each(_CONGESTED, ["long.run", "long.synchronisation"], "less"),
     ),
     Property(
@@ -152,8 +152,8 @@ PROPERTIES = (
     ),
     Property(
         name="flood",
-        about="Unresponsive datagrams, alone and next to the flow (section 5.3). The card only "
-        "describes them: a queue that isolates flows lets a flood wait, so neither direction is "
+        about="Unresponsive datagrams, alone and together with the flow (section 5.3). The card only "
+        "describes these values: a queue that isolates flows delays a flood, so neither direction is "
         "better.",
         compared=(
             *_each(["5.3a", "5.3b"], ["datagrams.delay"], ""),
@@ -163,7 +163,7 @@ PROPERTIES = (
     Property(
         name="less than best effort",
         about="A LEDBAT flow (target 5 ms, gain 10) next to a NewReno flow (section 5.4). The card only "
-        "describes them: the RFC reports that AQM can remove LEDBAT's lower priority, and"
+        "describes these values: the RFC reports that AQM can remove LEDBAT's lower priority, and"
         " sets no requirement.",
         compared=_each(["5.4"], ["background.goodput", "long.goodput", "long.delay"], ""),
     ),
@@ -190,10 +190,10 @@ PROPERTIES = (
     ),
     Property(
         name="bias by packet size",
-        about="Losses of packets of 500 B compared with those of 1500 B (section 4.4). Here a standard "
-        "states a limit: network equipment should not take the size of a packet into account when"
-        " it drops packets (RFC 7141, BCP 41). *Alike* complies with BCP 41. *Less* means that the queue "
-        "drops fewer small packets, as a queue does that shares the link between flows by bytes.",
+        about="Losses of packets of 500 B compared with losses of packets of 1500 B (section 4.4). Here a "
+        "standard states a limit: network equipment should not take the size of a packet into account when "
+        "it drops packets (RFC 7141, BCP 41). *Alike* complies with BCP 41. *Less* means that the queue "
+        "drops fewer small packets, for example because the queue shares the link between flows by bytes.",
         compared=(Compared(section="4.4", measures=("small.drops",), better="", against="large.drops"),),
         reference="1500 B",
     ),
@@ -243,7 +243,7 @@ NOTES: Mapping[str, str] = {
     " A slow start that overflows the small `memlimit` raises BLUE's drop probability by 1/256, at most once "
     "per 5 ms. Nothing lowers this probability again, because CAKE only lowers it if the queue of a flow is "
     "empty while other flows wait. BLUE therefore drops packets of the single flow for the rest of the run. "
-    "The column as shipped has more room.",
+    "With its shipped defaults the queue has more room.",
     "cobalt": "Runs of a scenario can fall into two groups. A slow start that overflows the room raises "
     "BLUE's drop probability by 1/256, at most once per 5 ms, and nothing lowers this probability again, as "
     "with a single flow in CAKE. All flows share one queue, so BLUE drops packets of all flows for the rest "
@@ -257,4 +257,4 @@ NOTES: Mapping[str, str] = {
     "rio": "An edge router classifies packets by the bytes that their flow has sent, short flows first.",
     "rio-ps": "An edge router classifies packets by the bytes that their flow has sent, short flows first.",
 }
-"""By kind, notes that a reader needs to interpret the card."""
+"""Notes that a reader needs to interpret the card, by kind of queue."""

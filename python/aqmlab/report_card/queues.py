@@ -1,7 +1,8 @@
-"""The queues of report cards: the kinds that get a card, the room of each, and how they are set to mark.
+"""The queues of report cards: the kinds that have a card, the room of each kind, and the parameters that
+enable marking.
 
-A card has two columns. With *equal* room, every queue has room for as many full packets as the Drop Tail
-queue with which it is compared. As *shipped*, a queue has the room of its defaults."""
+A card has two columns. With *equal* room, a queue has room for the same number of full packets as the Drop
+Tail queue that it is compared with. As *shipped*, a queue has its default room."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ ROOMS = (EQUAL, SHIPPED)
 """The columns of a card."""
 
 REFERENCE = "Drop Tail"
-"""The queue with which others are compared, with equal room."""
+"""The queue with which other queues are compared. It has equal room."""
 
 REFERENCE_TABLE: Table = {"kind": DROP_TAIL}
 
@@ -27,8 +28,8 @@ TRUESIZE = 2304
 """Memory in bytes that Linux counts for a full Ethernet packet (`skb->truesize`, see `truesize.rs`)."""
 
 SHIPPED_TABLES: Mapping[str, Table] = {DROP_TAIL: {"kind": DROP_TAIL, "limit": "1000p"}}
-"""Queues as Linux ships them, if aqmlab's defaults are those of a paper: the queue of an Ethernet device has
-1000 packets (`DEFAULT_TX_QUEUE_LEN`)."""
+"""Parameters of queues in Linux, for kinds whose defaults in aqmlab are taken from a paper. The queue of an
+Ethernet device has 1000 packets (`DEFAULT_TX_QUEUE_LEN`)."""
 
 ROOM_PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "cake": ("memlimit",),
@@ -39,51 +40,53 @@ ROOM_PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "self-configuring-red": ("red.limit",),
     "shred": ("red.limit",),
 }
-"""The parameters that limit the room of a kind; all other kinds have the parameter `limit`."""
+"""The parameters that limit the room of these kinds. All other kinds have the parameter `limit`."""
 
 IN_MEMORY = frozenset({"cake"})
-"""Kinds whose room is counted as Linux counts memory, not as bytes of packets."""
+"""Kinds whose room is counted in memory as in Linux, and not in bytes of packets."""
 
 BATCH, BATCH_LIMIT = 64, 10_240
-"""FQ-CoDel drops up to 64 packets at once, but at most half of the longest queue, with a limit of 10,240
-packets (RFC 8290, section 4.1)."""
+"""With a limit of 10,240 packets, FQ-CoDel drops up to 64 packets at once, but at most half of the longest
+queue (RFC 8290, section 4.1)."""
 
 ALWAYS_MARK = frozenset({"cake", "dualpi2"})
-"""Kinds that mark every ECN-capable packet instead of dropping it, and have no parameter for marking."""
+"""Kinds that mark every ECN-capable packet instead of dropping the packet, and have no parameter for
+marking."""
 
 NO_CARD: Mapping[str, str] = {
     "ack-filter": "ack-filter removes acknowledgements and leaves congestion to the inner queue; compare a "
     "scenario with and without the filter with `aqmlab compare`",
-    "ce-threshold": "ce-threshold marks before a queue and manages none; name the kind of the inner queue",
+    "ce-threshold": "ce-threshold marks packets before a queue and does not manage a queue; name the kind "
+    "of the inner queue",
     "drop-nth": "drop-nth is a test instrument that drops packets by number; use `aqmlab run`",
     "drop-random": "drop-random is a test instrument that drops packets at random; use `aqmlab run`",
     "htb": "htb is a shaper with classes, and its leaves manage the queues; name the kind of a leaf",
     "stab": "stab changes the counted sizes of packets before the inner queue; name the kind of that queue",
     "policer": "policer has no queue to manage; run a scenario with a policer with `aqmlab run`",
 }
-"""Kinds that are not queue disciplines with a queue to manage, with the alternative."""
+"""Kinds that do not manage a queue, with the reason and an alternative."""
 
 
 def every_kind() -> dict[str, Table]:
-    """Every kind that gets a card, with its defaults, by name."""
+    """Returns every kind that has a card, with its defaults, by name."""
     kinds = sorted(one.name for one in members("queues") if one.name not in NO_CARD)
     return {kind: {"kind": kind} for kind in kinds}
 
 
 def check(name: str, queue: Table) -> None:
-    """Raises `ValueError` if a queue gets no card."""
+    """Raises `ValueError` if a kind of queue has no card."""
     why = NO_CARD.get(queue["kind"])
     if why is not None:
-        raise ValueError(f"`{name}` gets no report card: {why}")
+        raise ValueError(f"`{name}` has no report card: {why}")
 
 
 def shipped(queue: Table) -> Table:
-    """A queue as Linux or the source of its discipline ships it."""
+    """Returns a queue with the default parameters of Linux or of the discipline's source."""
     return SHIPPED_TABLES.get(queue["kind"], queue) if set(queue) == {"kind"} else queue
 
 
 def with_room(queue: Table, packets: int) -> Table:
-    """A queue with room for this number of full packets. Raises `ValueError` as `bounds` does."""
+    """Returns a queue with room for this number of full packets. Raises the same `ValueError` as `bounds`."""
     made = queue
     for path, value in bounds(queue, packets).items():
         made = put(made, path, partial(_replacement, value))
@@ -91,10 +94,12 @@ def with_room(queue: Table, packets: int) -> Table:
 
 
 def bounds(queue: Table, packets: int) -> dict[str, Any]:
-    """The parameters, by path and in their own units, that limit a queue to this number of full packets.
+    """Returns the parameters, by path and in their own units, that limit a queue to this number of full
+    packets.
 
-    Raises `ValueError` if the kind has no such parameter. FQ-CoDel's batch is scaled with the room: 64
-    are a small part of 10,240 packets, but most of 84, of which an unscaled batch drops up to half."""
+    Raises `ValueError` if the kind has no such parameter. FQ-CoDel's drop batch is scaled with the room: 64
+    packets are a small part of 10,240 packets, but most of 84 packets, and an unscaled batch would drop up to
+    half of the 84 packets."""
     kind = queue["kind"]
     found: dict[str, Any] = {}
     for path in ROOM_PARAMETERS.get(kind, ("limit",)):
@@ -113,7 +118,8 @@ def bounds(queue: Table, packets: int) -> dict[str, Any]:
 
 
 def with_ecn(queue: Table) -> Table | None:
-    """A queue that marks if it can; `None` if it cannot mark, or only with a further parameter."""
+    """Returns the queue with marking enabled, or `None` if the queue cannot mark packets or needs an
+    additional parameter to do so."""
     kind = queue["kind"]
     if kind in ALWAYS_MARK:
         return queue
@@ -121,13 +127,14 @@ def with_ecn(queue: Table) -> Table | None:
     paths = [path for path in _rows(kind) if path.split(".")[-1] == "ecn"]
     for path in paths:
         words = [choice["word"] for choice in _rows(kind)[path].get("choices") or ()]
-        # By convention the first word is "no", and the last word marks in all cases that allow marking.
+        # By convention, the first word means "no", and the last word enables marking in all cases in which
+        # marking is possible.
         made = put(made, path, partial(_replacement, words[-1] if words else True))
     return made if paths and refusal(made, f"{RATE_MBPS:g}Mbps") is None else None
 
 
 def at_every_link(queue: Table, room: str) -> Callable[[Table], Table]:
-    """A change that sets a queue, with the room of a column, at every managed link."""
+    """Returns a change that sets a queue, with the room of a column, at every managed link."""
 
     def change(table: Table) -> Table:
         for link in table["links"].values():
@@ -139,23 +146,23 @@ def at_every_link(queue: Table, room: str) -> Callable[[Table], Table]:
 
 
 def is_reference(queue: Table, room: str) -> bool:
-    """Whether a queue in a column is the one with which others are compared."""
+    """Returns whether a queue in a column is the queue with which other queues are compared."""
     return room == EQUAL and queue == REFERENCE_TABLE
 
 
 def in_room(queue: Table, room: str, packets: int) -> Table:
-    """A queue with the room of a column; equal room is this number of packets."""
+    """Returns a queue with the room of a column. `packets` is the equal room."""
     return with_room(queue, packets) if room == EQUAL else shipped(queue)
 
 
 def packets_of(queue: Table) -> int:
-    """The room of a scenario's Drop Tail queue, in packets."""
+    """Returns the room of a scenario's Drop Tail queue, in packets."""
     return int(str(queue["limit"]).removesuffix("p"))
 
 
 def put(table: Table, path: str, change: Callable[[Any], Any]) -> Table:
-    """A table with a changed value at a dotted path. In a list, the value of each table is changed. The old
-    value of a parameter that the table leaves out is the kind's default."""
+    """Returns a table with a changed value at a dotted path. If the path contains a list, the value in each
+    table of the list is changed. The old value of an omitted parameter is the kind's default."""
     defaults = {name: row.get("default") for name, row in _rows(table["kind"]).items()}
     return _put(table, path.split("."), "", defaults, change)
 
@@ -180,7 +187,7 @@ def _put(
 
 @cache
 def _rows(kind: str) -> Mapping[str, dict[str, Any]]:
-    """The parameters of a kind, including those of nested tables, by dotted path."""
+    """Returns the parameters of a kind by dotted path, including the parameters of nested tables."""
     found: dict[str, dict[str, Any]] = {}
 
     def add(rows: Any, prefix: str) -> None:
@@ -195,7 +202,8 @@ def _rows(kind: str) -> Mapping[str, dict[str, Any]]:
 
 
 def room_refusal(queue: Table, room: str) -> str | None:
-    """The reason why a queue cannot have the room of a column on the main link; `None` if it can."""
+    """Returns the reason why a queue cannot have the room of a column on the main link, or `None` if it
+    can."""
     try:
         return refusal(in_room(queue, room, room_of()), f"{RATE_MBPS:g}Mbps")
     except ValueError as problem:
@@ -203,7 +211,7 @@ def room_refusal(queue: Table, room: str) -> str | None:
 
 
 def refusal(queue: Table, rate: str) -> str | None:
-    """The reason why a queue cannot be used on a link of this rate; `None` if it can."""
+    """Returns the reason why a queue cannot be used on a link of this rate, or `None` if it can."""
     return _refusal(json.dumps(queue), rate)
 
 

@@ -1,7 +1,9 @@
-"""The card of a queue as a study: its scenarios, a claim and a table for each property, and a figure.
+"""Represents the card of a queue as a study, with scenarios, a claim and a table for each property, and a
+figure.
 
-RFC 7928 sets no limits, so the claims are aqmlab's: in no scenario is the queue worse than Drop Tail by more
-than the margin, and where neither direction is better, it is alike in every scenario.
+RFC 7928 sets no limits, so the claims are aqmlab's choice: the queue is not worse than Drop Tail by more than
+the margin in any scenario. For measures of which neither direction is better, the claim is that the queue is
+alike in every scenario.
 """
 
 from __future__ import annotations
@@ -29,16 +31,16 @@ from aqmlab.study.publication import Claim, Decision, Figure, Reading, Study, Ta
 RFC = "N. Kuhn et al., Characterization Guidelines for Active Queue Management (AQM), RFC 7928, July 2016"
 
 PICTURED = ("5.1.1", "5.2", "8.2.3")
-"""The sections whose ellipses, on the symmetric link, are shown on a card."""
+"""The sections for which a card shows ellipses, on the symmetric link."""
 
 SUMMARY = "summary"
 
 WITHIN = f"between {1 / MARGIN:.2f} and {MARGIN:g}"
 
 WORDS = (
-    "A value is better or worse if the interval of its ratio is on one side of 1, alike if the whole "
-    f"interval is {WITHIN} or within the transmission time of one packet, and undecided if the runs do not "
-    "decide. Where neither direction is better, the words are more and less."
+    "A value is better or worse if the interval of its ratio is entirely on one side of 1, alike if the "
+    f"whole interval is {WITHIN} or within the transmission time of one packet, and undecided if the runs "
+    "do not decide. If neither direction is better, the words are more and less."
 )
 
 CLAIMED = (
@@ -54,33 +56,36 @@ GROUPS = (
 
 DECISIONS = (
     Decision(
-        question="Which room does the queue have?",
+        question="How much room does the queue have?",
         decision=f"The bandwidth-delay product, on the main link {tables.ROOM}, for Drop Tail and for the "
         f"column {EQUAL}; the room of its defaults in the other column.",
-        reason="The RFC leaves the room to the tester, and the delay of Drop Tail is proportional to it.",
+        reason="The RFC lets the tester choose the room, and the delay of Drop Tail is proportional to the "
+        "room.",
     ),
     Decision(
         question="When are two values alike?",
         decision=f"If the interval of their ratio is {WITHIN}, or if delays differ by less than the "
         "transmission time of one full packet.",
         reason="A room larger by 10 % would be an equally valid choice, so a difference below 10 % may "
-        "come from this choice as well as from the queue.",
+        "be caused by this choice instead of the queue.",
     ),
     Decision(
-        question="Which number represents replications that fall into groups, calm and collapsed ones?",
+        question="Which number represents replications that fall into groups, such as calm and collapsed "
+        "runs?",
         decision=GROUPS,
-        reason="The mean is a number that no run shows.",
+        reason="The mean is far from the value of every run.",
     ),
 )
 
 
 def study(name: str, queue: Queue, *, replications: int = SEEDS) -> Study:
-    """The card of a queue with this number of replications. Raises `ValueError` if it gets no card."""
+    """Returns the card of a queue with this number of replications. Raises `ValueError` if this kind of queue
+    has no card."""
     return of_card(Card(name, queue, replications))
 
 
 def of_card(card: Card) -> Study:
-    """A card as a study."""
+    """Returns a card as a study."""
     parts = [part for one in card.properties for part in _of_property(card, one)]
     return Study.of(
         f"report-card-{card.name}",
@@ -146,14 +151,15 @@ def _reading(card: Card, room: str) -> Reading:
 
 
 def suffix(room: str) -> str:
-    """The suffix of the id of a claim that is judged for a column."""
+    """Returns the suffix of the ID of a claim that is judged for a column."""
     return f"-{room.replace(' ', '-')}"
 
 
 def _leaves_out(card: Card, property: Property, room: str) -> str:
-    """The reason why a property is not judged in a column; empty if it is judged."""
+    """Returns the reason why a property is not judged in a column, or an empty string if the property is
+    judged."""
     if property.beside_drop_tail and queues.is_reference(card.queue, room):
-        return "others are compared with this queue"
+        return "other queues are compared with this queue"
     measured = any(card.has_column(one.section, room) for one in property.compared)
     return "" if measured else "none of the property's scenarios allows the queue in this column"
 
@@ -165,7 +171,8 @@ def _columns(card: Card) -> Iterator[str]:
 
 
 def ellipses(card: Card, results: ExperimentResults) -> Chart:
-    """Plots goodput against mean delay: a panel for each scenario of `PICTURED`, an ellipse for each column.
+    """Plots goodput against mean delay, with a panel for each scenario of `PICTURED` and an ellipse for each
+    column.
 
     Raises `ValueError` if none of these scenarios was run."""
     rooms = [room for room in (REFERENCE, *ROOMS) if not queues.is_reference(card.queue, room)]

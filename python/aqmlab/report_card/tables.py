@@ -1,4 +1,4 @@
-"""The tables of a card as text, for its pages and its study."""
+"""The tables of a card as text, for pages and for the card's study."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from aqmlab.stats import Interval
 TITLES = {EQUAL: "Equal room", SHIPPED: "As shipped"}
 
 ROOM = f"{room_of()} full packets ({room_of() * PACKET // 1000} kB)"
-"""The equal room of the main link, as text."""
+"""The equal room on the main link, as text."""
 
 
 def summary(findings: Sequence[Finding]) -> pl.DataFrame:
-    """A row for each property: its words in each column, with their sections or measures if there are several
-    words, and the smallest and the largest ratio if all rows show one measure."""
+    """Returns a row for each property. A row contains the words in each column. If there are several words,
+    they are followed by their sections or measures. If all rows of the property show the same measure, the
+    smallest and the largest ratio are included."""
     rows = [
         (one.property.name, one.property.reference, *(_joined(one, room) for room in ROOMS))
         for one in findings
@@ -44,7 +45,7 @@ def _joined(finding: Finding, room: str) -> str:
 
 
 def details(finding: Finding) -> pl.DataFrame:
-    """A row for each measure of each scenario."""
+    """Returns a row for each measure of each scenario."""
     shown = [room for room in ROOMS if any(room in row.cells for row in finding.rows)]
     shared = finding.property.beside_drop_tail
     compares = any(cell.word for row in finding.rows for cell in row.cells.values())
@@ -78,19 +79,19 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> pl.DataFrame:
 
 
 def written(given: Mapping[str, Any]) -> tuple[str, ...]:
-    """Parameters in the notation of scenario files."""
+    """Returns parameters in the syntax of scenario files."""
     return tuple(f"{path} = {json.dumps(value)}" for path, value in given.items())
 
 
 def number(interval: Interval) -> str:
-    """A value with its interval."""
+    """Returns a value with its interval as text."""
     if interval.median:
         return f"median {interval}"
     return stats.plus_minus(interval.value, interval.half_width)
 
 
 def ratio(cell: Cell) -> str:
-    """The ratio of a cell with its interval; empty if the cell has no ratio."""
+    """Returns the ratio of a cell with its interval as text, or an empty string if the cell has no ratio."""
     found = cell.ratio
     if found is None:
         return ""

@@ -1,1 +1,1 @@
-"""Tables of finished runs, variables and estimates over them, and rules that judge claims."""
+"""Tables of finished runs, variables and estimates over these tables, and rules that judge claims."""

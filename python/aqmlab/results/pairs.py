@@ -1,4 +1,4 @@
-"""Pairs of runs: runs of two points with equal seeds."""
+"""Pairs of runs, which are runs of two points with the same seed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 def by_seed(ours: Mapping[int, T], theirs: Mapping[int, T]) -> tuple[list[T], list[T]]:
-    """The values for the seeds that exist in both mappings, in the order of `ours`: two lists of equal
-    length."""
+    """Returns two lists of equal length with the values for the seeds that exist in both mappings, in the
+    order of `ours`."""
     both = [seed for seed in ours if seed in theirs]
     return [ours[seed] for seed in both], [theirs[seed] for seed in both]

@@ -1,4 +1,4 @@
-"""The class `Results`, a table with a row for each run, with its labels, seed and measures."""
+"""The class `Results`: a table in which each row contains the labels, the seed and the measures of a run."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 Against = Literal["difference", "ratio"]
 
 PointValues = tuple[Value, ...]
-"""The values of the labels of a point, in the order of the axes."""
+"""The values of a point's labels, in the order of the axes."""
 
 OF_RUNS = ("seed", "status", "error", "scenario")
-"""The columns of a table of runs that are neither axes nor measures."""
+"""The columns of the table that are neither axes nor measures."""
 
 DONE = "done"
 
 SHOWN = 30
-"""Maximum number of points of a table in a notebook."""
+"""Maximum number of points that a notebook shows."""
 
 
 class Failed(Protocol):
@@ -64,7 +64,7 @@ class Row:
     values: Mapping[str, Any]
 
     def __getitem__(self, measure: Quantity) -> Any:
-        """The value of a measure; `None` if the run has no value."""
+        """Returns the value of a measure, or `None` if the run has no value."""
         return self.values[measure.name]
 
 
@@ -72,36 +72,37 @@ class Row:
 class Results:
     """The finished runs of a sweep, of a study's experiment, or of another set of runs, as a table.
 
-    `frame` has a row for each run, with a column for each axis (named by its label), `seed`, `status`
+    `frame` has a row for each run. The columns are the axes (named by their labels), `seed`, `status`
     (`done`, `failed`, `crashed`), `error`, `scenario` (the digest), and a column of `Float64` for each
-    measure, null where the run has no value. `exact` contains the original values, one for each row, of
-    measures whose values are not all floating-point numbers (whole numbers, lists, tables).
+    measure, which is null where the run has no value. `exact` contains the original values, one for each row,
+    of measures whose values are not all floating-point numbers (whole numbers, lists, tables).
 
-    Methods such as `at`, `among` and `where` return another table. `results["web.mean-time"]` is a variable.
-    The functions of `aqmlab.results.rule` build ratios, differences and rules from variables, and `judge`
-    judges rules.
+    Methods such as `at`, `among` and `where` return a new table. `results["web.mean-time"]` is a variable.
+    The functions of `aqmlab.results.rule` create ratios, differences and rules from variables. `judge` judges
+    a rule.
     """
 
     frame: pl.DataFrame = field(kw_only=False)
     axes: Mapping[str, tuple[Value, ...]]
-    """The values of each axis, in order, by label."""
+    """The values of each axis in order, by the axis's label."""
     measures: Mapping[str, Quantity] = field(default_factory=dict)
-    """Title, unit, digits and version of each measure by name."""
+    """Title, unit, digits and version of each measure, by name."""
     name: str = "runs"
     given_points: tuple[PointValues, ...] | None = None
-    """The points in order, if they are not the full product of the axes' values."""
+    """The points in order, if the points are not the full product of the axes' values."""
     looks: int = 1
-    """Maximum number of looks at the runs that decided their number."""
+    """Maximum number of looks at the data by which precision determined the number of runs."""
     precise: int = 1
-    """Number of measures that decided jointly at each look."""
+    """Number of measures that were examined jointly at each look."""
     paths: Mapping[str, str] = field(default_factory=dict)
-    """Dotted paths of the axes in the scenario by label, for axes that are paths."""
+    """For axes that are paths of the scenario, the dotted path by label."""
     own_seeds: tuple[str, ...] = ()
     """Axes along which points have different seeds and cannot be paired."""
     wanted: int | None = None
-    """Number of runs of the complete table; `None` if unknown."""
+    """Number of runs of the complete table, or `None` if unknown."""
     too_wide: int = 0
-    """Number of points with the maximum number of runs and intervals wider than precision requires."""
+    """Number of points whose intervals are wider than precision requires although the points have the maximum
+    number of runs."""
     failures: Sequence[Failed] = ()
     interrupted: bool = False
     """Whether Ctrl-C ended the campaign before its last run."""
@@ -117,7 +118,7 @@ class Results:
     def of_rows(
         cls, rows: Iterable[Row], axes: Mapping[str, Sequence[Value]], *, name: str = "runs"
     ) -> Results:
-        """Creates a table from successful runs in the form of objects."""
+        """Creates a table from successful runs that are given as objects."""
         import polars as pl
 
         rows = tuple(rows)
@@ -144,7 +145,7 @@ class Results:
     # Contents
 
     def __repr__(self) -> str:
-        """A summary of the table; `intervals` and `against` return the estimates."""
+        """Returns a short summary of the table. Use `intervals` and `against` for estimates."""
         done = self._done.height
         of = "" if self.wanted in (None, done) else f" of {self.wanted}"
         axes = "; ".join(f"{label}: {_few(values)}" for label, values in self.axes.items()) or "none"
@@ -168,7 +169,7 @@ class Results:
 
     @property
     def measured(self) -> tuple[Quantity, ...]:
-        """The measures with intervals."""
+        """Returns the measures with intervals."""
         return tuple(
             one for name, one in self.measures.items() if not name.endswith((STANDARD_ERROR, CORRELATION))
         )
@@ -178,8 +179,8 @@ class Results:
         return [one.name for one in self.measured]
 
     def measure(self, name: str) -> Quantity:
-        """The measure with this name. Raises `ValueError`, which suggests the nearest names, for an unknown
-        name."""
+        """Returns the variable of the measure with this name. For an unknown name, raises `ValueError`, which
+        suggests similar names."""
         known = {one.name: one for one in self.measured}
         if name not in known:
             raise ValueError(f"no measure is named `{name}`: {hint(name, known)}")
@@ -187,7 +188,7 @@ class Results:
 
     @property
     def points(self) -> pl.DataFrame:
-        """The points in order, one row each, with a column for each axis."""
+        """A table of the points in order, with a row for each point and a column for each axis."""
         import polars as pl
 
         points = self._point_values
@@ -207,12 +208,12 @@ class Results:
 
     @cached_property
     def point_set(self) -> frozenset[PointValues] | None:
-        """The points, or `None` if they are the full product of the axes' values."""
+        """The points, or `None` if the points are the full product of the axes' values."""
         return None if self.given_points is None else frozenset(self.given_points)
 
     @cached_property
     def seeds(self) -> tuple[int, ...]:
-        """All seeds of the runs, ascending."""
+        """All seeds of the runs, in ascending order."""
         return tuple(sorted(set(self.frame["seed"].to_list())))
 
     @property
@@ -222,8 +223,9 @@ class Results:
         return self.frame.filter(pl.col("status") == DONE)
 
     def level(self, level: float = stats.LEVEL, count: int = 1) -> float:
-        """The level of each of `count` simultaneous intervals for the joint level `level`. The level is
-        higher if precision decided the number of runs, because of its repeated looks at the data."""
+        """Returns the level that each of `count` simultaneous intervals needs for the joint level `level`. If
+        precision determined the number of runs, the level is higher, because precision looks at the data
+        repeatedly."""
         return stats.look_level(self.looks, count * self.precise, level)
 
     # Rows
@@ -239,7 +241,8 @@ class Results:
 
     @cached_property
     def rows_by_point(self) -> Mapping[PointValues, Mapping[int, int]]:
-        """The indices of rows in `frame`, by point and seed, with the seeds of each point ascending."""
+        """The indices of the rows in `frame`, by point and seed. The seeds of each point are in ascending
+        order."""
         found: dict[PointValues, dict[int, int]] = {}
         for row, (point, seed) in enumerate(zip(self._labels, self.frame["seed"].to_list(), strict=True)):
             found.setdefault(point, {})[seed] = row
@@ -247,11 +250,12 @@ class Results:
 
     @cached_property
     def _columns(self) -> dict[str, Sequence[Any]]:
-        """Cache of columns as Python lists."""
+        """Cache of columns that were converted to Python lists."""
         return {}
 
     def column(self, measure: str) -> Sequence[Any]:
-        """The original values of a measure, one for each row. Raises `KeyError` for an unknown measure."""
+        """Returns the original values of a measure, one for each row. Raises `KeyError` for an unknown
+        measure."""
         if measure not in self._columns:
             if measure not in self.frame.columns:
                 raise KeyError(measure)
@@ -261,11 +265,11 @@ class Results:
         return self._columns[measure]
 
     def seeds_at(self, point: PointValues) -> Collection[int]:
-        """The seeds of the runs at a point, ascending."""
+        """Returns the seeds of the runs at a point, in ascending order."""
         return self.rows_by_point.get(point, {})
 
     def at_point(self, measure: str, point: PointValues, seeds: Sequence[int]) -> list[Any]:
-        """The values of a measure at a point for these seeds; `None` for missing values."""
+        """Returns the values of a measure at a point for these seeds, with `None` for missing values."""
         rows = self.rows_by_point.get(point)
         if rows is None:
             return [None] * len(seeds)
@@ -273,7 +277,8 @@ class Results:
         return [column[rows[seed]] if seed in rows else None for seed in seeds]
 
     def numbers(self, measure: str, point: PointValues, seeds: Sequence[int]) -> list[float]:
-        """The values of a measure at a point for these seeds as numbers; NaN for missing values."""
+        """Returns the values of a measure at a point for these seeds as numbers, with NaN for missing
+        values."""
         return list(map(number, self.at_point(measure, point, seeds)))
 
     @cached_property
@@ -300,16 +305,16 @@ class Results:
         }
 
     def rows_at(self, **labels: Value) -> tuple[Row, ...]:
-        """The runs with these labels as objects."""
+        """Returns the runs with these labels as objects."""
         return tuple(
             row for row in self.rows if all(row.labels[key] == value for key, value in labels.items())
         )
 
-    # Interface of experiments for rules
+    # Interface of experiments, which rules use
 
     @property
     def title(self) -> str:
-        """The name of the table in the texts of rules."""
+        """The name of the table in texts about rules."""
         return self.name
 
     @property
@@ -318,12 +323,12 @@ class Results:
         return tuple(self.axes)
 
     def values(self, label: str) -> tuple[Value, ...]:
-        """The values of an axis. Raises `ValueError` for an unknown label."""
+        """Returns the values of an axis. Raises `ValueError` for an unknown label."""
         self._check_axis(self.name, label)
         return self.axes[label]
 
     def check(self, labels: Mapping[str, Any]) -> None:
-        """Raises `ValueError`, which suggests the nearest names, for an unknown axis or value."""
+        """Raises `ValueError`, which suggests similar names, for an unknown axis or value."""
         self._check(self.name, labels)
 
     def _check(self, name: str, labels: Mapping[str, Any]) -> None:
@@ -335,19 +340,19 @@ class Results:
 
     def _check_axis(self, name: str, label: str) -> None:
         if label not in self.axes:
-            raise ValueError(f"{name}: no axis is called `{label}`: {hint(label, self.axes)}")
+            raise ValueError(f"{name}: no axis is named `{label}`: {hint(label, self.axes)}")
 
     def __getitem__(self, measure: str | Quantity) -> Measured:
-        """A measure at all points as a variable. Raises `ValueError` for an unknown measure."""
+        """Returns a measure at all points as a variable. Raises `ValueError` for an unknown measure."""
         name = measure if isinstance(measure, str) else measure.name
         if name not in self.measures:
             raise ValueError(f"{self.name}: no measure is named `{name}`: {hint(name, self._names)}")
         return Measured(experiment=self, measure=self.measures[name])
 
     def judge(self, rule: AnyRule) -> Evidence:
-        """The evidence for a rule over variables of this table, and of other tables with other names.
-
-        Raises `ValueError` if the rule compares two tables with equal names.
+        """Returns the evidence for a rule about variables of this table. The rule may also contain variables
+        of other tables, which must have other names. Raises `ValueError` if the rule compares two tables with
+        the same name.
         """
         tables: dict[str, Results] = {}
         for variable in rule.variables:
@@ -357,14 +362,14 @@ class Results:
                     raise ValueError(f"two tables have the name {one.name}: rename one with `named`")
         return rule.judge(tables, stats.look_level(self.looks))
 
-    # Methods that return another table
+    # Methods that return a new table
 
     def named(self, name: str) -> Results:
-        """The table with another name."""
+        """Returns the table with another name."""
         return replace(self, name=name)
 
     def at(self, **labels: Value) -> Results:
-        """The runs with these values of some axes; the result does not have these axes."""
+        """Returns the runs with these values of some axes. The result does not have these axes."""
         self._check("at", labels)
         kept = self._only([[labels[label]] if label in labels else None for label in self.axes])
         indices = [index for index, label in enumerate(self.axes) if label not in labels]
@@ -380,7 +385,7 @@ class Results:
         )
 
     def among(self, **values: Sequence[Value]) -> Results:
-        """The runs where each of these axes has one of these values."""
+        """Returns the runs in which each of these axes has one of the given values."""
         for label, some in values.items():
             if isinstance(some, str) or not isinstance(some, Collection) or not some:
                 raise ValueError(f"among: {label}: must be a list of values (got {some!r})")
@@ -389,8 +394,8 @@ class Results:
         return self._only([values.get(label) for label in self.axes])
 
     def where(self, condition: str) -> Results:
-        """The runs at the points whose labels satisfy an SQL condition: `load > 0.5 AND queue = 'red'`.
-        Raises `ValueError` for an invalid condition."""
+        """Returns the runs at the points whose labels satisfy an SQL condition, such as `load > 0.5 AND queue
+        = 'red'`. Raises `ValueError` for an invalid condition."""
         import polars as pl
 
         points = self.points.with_row_index("point")
@@ -403,7 +408,8 @@ class Results:
         return self._at_points([self._point_values[index] for index in chosen])
 
     def _only(self, some: Sequence[Collection[Value] | None]) -> Results:
-        """The runs at the points with these values of each axis; `None` selects all values of an axis."""
+        """Returns the runs at the points with these values of each axis. `None` selects all values of an
+        axis."""
         axes = {
             label: values if kept is None else tuple(value for value in values if value in kept)
             for (label, values), kept in zip(self.axes.items(), some, strict=True)
@@ -432,7 +438,7 @@ class Results:
         )
 
     def _with_rows(self, rows: Sequence[int]) -> Results:
-        """The table with some of its rows. The number of runs of the complete table becomes unknown."""
+        """Returns a table with some of the rows. The number of runs of the complete table becomes unknown."""
         return replace(
             self,
             frame=self.frame[rows],
@@ -441,19 +447,20 @@ class Results:
         )
 
     def first_seeds(self, count: int) -> Results:
-        """The runs with the first `count` seeds of each point."""
+        """Returns the runs with the first `count` seeds of each point."""
         if count < 1:
             raise ValueError(f"first_seeds: must be at least 1 (got {count})")
         rows = [row for of_point in self.rows_by_point.values() for row in list(of_point.values())[:count]]
         return self._with_rows(sorted(rows))
 
     def drop_failed(self) -> Results:
-        """The successful runs, without failures."""
+        """Returns the successful runs, without the failed runs."""
         done = [row for row, status in enumerate(self.frame["status"].to_list()) if status == DONE]
         return replace(self._with_rows(done), failures=())
 
     def select(self, *measures: str) -> Results:
-        """The table with only these measures; `web.*` selects all measures that begin with `web.`."""
+        """Returns the table with only these measures. `web.*` selects all measures whose names begin with
+        `web.`."""
         kept: dict[str, Quantity] = {}
         for pattern in measures:
             prefix = pattern.removesuffix("*")
@@ -482,8 +489,9 @@ class Results:
         title: str = "",
         digits: int = 4,
     ) -> Results:
-        """The table with a further measure. `how` is a Polars expression over the columns, or a function that
-        receives the labels, the seed and the measures of a successful run as a mapping."""
+        """Returns the table with an additional measure. `how` is either a Polars expression of the columns,
+        or a function whose argument is a mapping with the labels, the seed and the measures of a successful
+        run."""
         import polars as pl
 
         if name in self.frame.columns:
@@ -513,7 +521,7 @@ class Results:
         return {**labels, "seed": row["seed"], **{name: self.column(name)[index] for name in names}}
 
     def rename(self, **names: str) -> Results:
-        """The table with other names of some axes: `rename(load="offered")`."""
+        """Returns the table with other names for some axes, for example `rename(load="offered")`."""
         for label, new in names.items():
             self._check_axis("rename", label)
             if new in self.frame.columns or list(names.values()).count(new) > 1:
@@ -529,10 +537,9 @@ class Results:
         )
 
     def relabel(self, **how: Mapping[Any, Value] | Callable[[Any], Value]) -> Results:
-        """The table with other values of some axes: the results of a function for each value, or the values
-        in a mapping, which leaves other values unchanged.
-
-        Raises `ValueError` if two values become equal.
+        """Returns the table with other values for some axes. The new values are either the results of a
+        function of each old value, or the values of a mapping. Values that the mapping does not contain
+        remain unchanged. Raises `ValueError` if two values become equal.
         """
         columns, axes = {}, dict(self.axes)
         changed: list[Mapping[Any, Value]] = [{}] * len(self.axes)
@@ -562,11 +569,11 @@ class Results:
         )
 
     def concat(self, *others: Results, axis: str | None = None, names: Sequence[Value] = ()) -> Results:
-        """The rows of this table and of others with equal axes, as one table.
+        """Returns the rows of this table and of other tables with the same axes, as one table.
 
-        With `axis` the result has an additional axis with this name, whose values `names` (by default the
-        names of the tables) identify the tables. Raises `ValueError` if the axes or the units of a measure
-        differ, or if two tables contain the same run and `axis` is missing.
+        With `axis`, the result has an additional axis with this name. The values of this axis are `names`, by
+        default the names of the tables, and identify the tables. Raises `ValueError` if the axes or the units
+        of a measure differ, or if two tables contain the same run and `axis` is not given.
         """
         import polars as pl
 
@@ -607,7 +614,7 @@ class Results:
             for seed in one.rows_by_point[point]
         ]
         if len(set(runs)) < len(runs):
-            raise ValueError("concat: two tables contain the same run: distinguish the tables with axis")
+            raise ValueError("concat: two tables contain the same run: use axis to distinguish the tables")
         labels = {
             label: label_column([point[index] for one in tables for point in one._labels], axes[label])
             for index, label in enumerate(axes)
@@ -637,7 +644,7 @@ class Results:
         )
 
     def _along(self, axis: str, value: Value, values: Sequence[Value]) -> Results:
-        """The table with a further axis, along which all its runs have one value."""
+        """Returns the table with an additional axis, on which all runs have the same value."""
         import polars as pl
 
         column = label_column([value] * self.frame.height, values).alias(axis)
@@ -655,12 +662,13 @@ class Results:
     # Estimates
 
     def intervals(self, level: float | None = None, *, quantile: float | None = None) -> pl.DataFrame:
-        """Mean and interval (Student's t) over replications, for each measure at each point. Columns: the
-        labels, `measure`, `unit`, `mean`, `low`, `high`, `replications`.
+        """Returns the mean and its interval (Student's t) over replications, for each measure at each point.
+        The columns are the labels, `measure`, `unit`, `mean`, `low`, `high` and `replications`.
 
-        For a sweep with `precision`, the level of the intervals allows for its looks. For single runs,
-        intervals of means over time use batch means. With `quantile` the column `mean` contains this quantile
-        over replications, with an interval by order statistics.
+        For a sweep with `precision`, the level of the intervals is corrected for the repeated looks at the
+        data. If a point has a single run, the intervals of means over time are computed from batch means.
+        With `quantile`, the column `mean` contains this quantile over replications, with an interval from
+        order statistics.
         """
         rows = []
         for point in self._point_values:
@@ -688,7 +696,7 @@ class Results:
         return stats.Interval(value=value, low=value - half, high=value + half, count=1, level=level)
 
     def _numbers_in(self, measure: str, rows: Iterable[int]) -> list[float]:
-        """The numbers in some rows, NaN for missing values."""
+        """Returns the numbers in these rows, with NaN for missing values."""
         column = self._floats(measure)
         return [column[row] for row in rows]
 
@@ -700,8 +708,8 @@ class Results:
 
     @property
     def doubts(self) -> list[str]:
-        """Warnings about intervals by batch means: a sentence for each measure with correlated or too few
-        batches."""
+        """Returns warnings about intervals from batch means: a sentence for each measure whose batches are
+        correlated or too few."""
         import polars as pl
 
         from aqmlab.stats.batch_means import BATCHES, limit
@@ -716,20 +724,20 @@ class Results:
             if much:
                 found.append(
                     f"{one.name}: the batches are correlated at {much} of {self.frame.height} points, so "
-                    "that the intervals are too narrow: increase the duration, or replicate"
+                    "that the intervals are too narrow: increase the duration or the number of replications"
                 )
             if none:
                 found.append(
-                    f"{one.name}: {none} of {self.frame.height} runs have too few values for an interval by "
-                    "batch means: replicate, increase the duration, or record more samples "
+                    f"{one.name}: {none} of {self.frame.height} runs have too few values for an interval "
+                    "from batch means: replicate, increase the duration, or record more samples "
                     "(record.queue_every)"
                 )
         return found
 
     def distribution(self, measure: str, level: float = stats.LEVEL) -> pl.DataFrame:
-        """The empirical distribution function of a measure over the replications of each point. Columns: the
-        labels, `x`, the `share` of runs with values up to `x`, and a simultaneous confidence band (`low`,
-        `high`; `quantiles.dkw_band`)."""
+        """Returns the empirical distribution function of a measure over the replications of each point. The
+        columns are the labels, `x`, the `share` of runs with values up to `x`, and a simultaneous confidence
+        band (`low` and `high`, by `quantiles.dkw_band`)."""
         import polars as pl
 
         from aqmlab.stats.quantiles import dkw_band
@@ -751,17 +759,17 @@ class Results:
         level: float | None = None,
         wanted: Sequence[str] = (),
     ) -> pl.DataFrame:
-        """Paired differences (in the measure's unit) or ratios between each point and its baseline point,
-        which has the labels of `baseline` and otherwise equal labels. Columns as in `intervals`.
-
-        Points without common seeds have NaN and 0 replications. Raises `ValueError` for an unknown label, or
-        if points along a label of the baseline have different seeds.
+        """Returns paired differences (in the measure's unit) or ratios between each point and its baseline
+        point. The baseline point has the labels in `baseline`, and otherwise the same labels as the point.
+        The columns are those of `intervals`. If a point and its baseline point have no common seeds, the
+        values are NaN with 0 replications. Raises `ValueError` for an unknown label, or if points along a
+        label of the baseline have different seeds.
         """
         if how not in get_args(Against):
             raise ValueError(f"how: must be one of {', '.join(get_args(Against))} (got {how!r})")
         self._check("baseline", baseline)
         if not baseline:
-            raise ValueError("baseline: must have a label, such as queue=drop-tail")
+            raise ValueError("baseline: must contain a label, such as queue=drop-tail")
         for label in baseline:
             if label in self.own_seeds:
                 raise ValueError(
@@ -804,12 +812,12 @@ class Results:
 
 
 ExperimentResults = Mapping[str, Results]
-"""Tables of runs by the name of their experiment."""
+"""Tables of runs, by the name of the tables' experiment."""
 
 
 def label_column(values: Sequence[Value], known: Sequence[Value]) -> pl.Series:
-    """A column of labels. `known` are all values of the axis, which determine the type: numbers, Boolean, or
-    otherwise text."""
+    """Returns a column of labels. `known` contains all values of the axis. These values determine the type of
+    the column: numbers, Booleans, or otherwise strings."""
     import polars as pl
 
     kinds = set(map(type, known))
@@ -822,17 +830,18 @@ def label_column(values: Sequence[Value], known: Sequence[Value]) -> pl.Series:
 
 
 def _stored(values: Sequence[Value], known: Sequence[Value]) -> Sequence[Value]:
-    """The labels as values of one type: unchanged for numbers and Booleans, otherwise as text."""
+    """Returns the labels as values of one type. Numbers and Booleans are unchanged; all other labels are
+    converted to strings."""
     kinds = set(map(type, known))
     return values if kinds == {bool} or kinds <= {int, float} else list(map(str, values))
 
 
 def _float(value: Any) -> float | None:
-    """A number for a column of a measure; `None` for values that are not numbers."""
+    """Returns a number for a measure's column, or `None` for a value that is not a number."""
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def _few(names: Iterable[Any]) -> str:
-    """A comma-separated list of names, shortened for many names."""
+    """Returns a comma-separated list of names. A list of many names is shortened."""
     listed = list(map(str, names))
     return ", ".join(listed) if len(listed) <= 8 else f"{', '.join(listed[:7])} and {len(listed) - 7} more"

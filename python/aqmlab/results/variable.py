@@ -1,8 +1,8 @@
-"""Variables of studies, which have a value at every point and seed of an experiment.
+"""Variables of studies. A variable has a value at every point and for every seed of an experiment.
 
-A measure of an experiment is a variable. Other variables are computed from variables, point by point and seed
-by seed, or along an axis. `axes` contains the free axes of a variable. A comparison is judged at each value
-of the free axes; `at` fixes an axis, and `averaged` takes the mean along an axis.
+A measure of an experiment is a variable. Other variables are computed from variables, either separately for
+each point and seed, or along an axis. `axes` contains the free axes of a variable. A comparison is judged at
+each value of the free axes. `at` fixes the value of an axis, and `averaged` computes the mean along an axis.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ NOTHING: Labels = MappingProxyType({})
 
 
 class Runs(Protocol):
-    """The interface of tables of runs (`aqmlab.results.table.Results`) for variables."""
+    """The interface through which variables read tables of runs (`aqmlab.results.table.Results`)."""
 
     @property
     def axes(self) -> Mapping[str, tuple[Value, ...]]:
-        """The values of each axis in the executed form."""
+        """The values of each axis in the executed form of the study."""
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -41,7 +41,7 @@ class Runs(Protocol):
         """The points, or `None` if they are the full product of the axes' values."""
 
     def seeds_at(self, point: tuple[Value, ...]) -> Collection[int]:
-        """The seeds of the runs at a point."""
+        """Returns the seeds of the runs at a point."""
 
     def at_point(self, measure: str, point: tuple[Value, ...], seeds: Sequence[int]) -> list[Any]:
         """The values of a measure at a point for these seeds; `None` for missing values."""
@@ -60,33 +60,33 @@ class Experiment(Protocol):
 
     @property
     def title(self) -> str:
-        """Title of the experiment in texts."""
+        """Title of the experiment, for texts."""
 
     @property
     def labels(self) -> tuple[str, ...]:
         """Labels of the axes."""
 
     def values(self, label: str) -> tuple[Value, ...]:
-        """All values of an axis."""
+        """Returns all values of an axis."""
 
     def check(self, labels: Mapping[str, Any]) -> None:
         """Raises `ValueError` for an unknown axis or value."""
 
 
 class Variable(Hashable, Protocol):
-    """A quantity with a value at every point and seed."""
+    """A quantity that has a value at every point and for every seed."""
 
     @property
     def name(self) -> str:
-        """Name of the variable, without its unit."""
+        """Name of the variable, without the unit."""
 
     @property
     def unit(self) -> str:
-        """Unit of the variable; empty for a plain number."""
+        """Unit of the variable, or an empty string for a plain number."""
 
     @property
     def experiments(self) -> tuple[Experiment, ...]:
-        """Experiments that supply the variable's measures."""
+        """Experiments whose measures the variable uses."""
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -94,7 +94,7 @@ class Variable(Hashable, Protocol):
 
     @property
     def chosen(self) -> Labels:
-        """Fixed values of axes, as far as they describe the variable."""
+        """Fixed values of axes that describe the variable."""
 
     @property
     def averages(self) -> tuple[str, ...]:
@@ -105,42 +105,45 @@ class Variable(Hashable, Protocol):
         """The definition as plain JSON."""
 
     def values(self, results: RunsByName, labels: Labels, seeds: Sequence[int]) -> list[Any]:
-        """The values for these seeds at the point with these labels; `None` or NaN for missing values."""
+        """Returns the values for these seeds at the point with these labels, with `None` or NaN for missing
+        values."""
 
     def at(self, **labels: Value) -> Variable:
-        """The variable with these values of some axes."""
+        """Returns the variable with some axes fixed at these values."""
 
     def among(self, **values: Sequence[Value]) -> Variable:
-        """The variable with only these values of some axes."""
+        """Returns the variable with some axes restricted to these values."""
 
     def values_of(self, label: str, results: RunsByName) -> tuple[Value, ...]:
-        """The values of an axis in the executed form."""
+        """Returns the values of an axis in the executed form of the study."""
 
     def averaged(self, *labels: str) -> Variable:
-        """The mean over all values of these axes."""
+        """Returns the mean of the variable over all values of these axes."""
 
     def slope(self, label: str, step: float = 1.0) -> Variable:
-        """The slope of the least-squares line along a numeric axis, per `step` of the axis."""
+        """Returns the slope of the least-squares line along a numeric axis, per `step` of the axis."""
 
     def along(self, label: str) -> Variable:
-        """A list of the values along an axis, for a statistic of them."""
+        """Returns a variable that contains the values along an axis as a list, from which a statistic can be
+        computed."""
 
     def unrolled(self, label: str, values: Sequence[Value]) -> Variable:
-        """The elements of the variable's lists along an additional axis with these values."""
+        """Returns a variable with an additional axis, along which are the elements of this variable's lists.
+        The axis has these values."""
 
 
 class _Operations:
-    """Operations on all variables."""
+    """Operations that all variables have."""
 
     def averaged(self: Any, *labels: str) -> Variable:
-        """The mean over all values of these axes."""
+        """Returns the mean of the variable over all values of these axes."""
         along: Variable = self
         for label in labels:
             along = Along(of=along, label=label, how="mean", reduce=_mean)
         return along
 
     def slope(self: Any, label: str, step: float = 1.0) -> Variable:
-        """The slope of the least-squares line along a numeric axis, per `step` of the axis."""
+        """Returns the slope of the least-squares line along a numeric axis, per `step` of the axis."""
         return Along(
             of=self,
             label=label,
@@ -150,11 +153,13 @@ class _Operations:
         )
 
     def along(self: Any, label: str) -> Variable:
-        """A list of the values along an axis, for a statistic of them."""
+        """Returns a variable that contains the values along an axis as a list, from which a statistic can be
+        computed."""
         return Along(of=self, label=label, how=f"along {label}", reduce=lambda _, y: list(y), name=self.name)
 
     def unrolled(self: Any, label: str, values: Sequence[Value]) -> Variable:
-        """The elements of the variable's lists along an additional axis with these values."""
+        """Returns a variable with an additional axis, along which are the elements of this variable's lists.
+        The axis has these values."""
         return Unrolled(of=self, label=label, elements=tuple(values))
 
 
@@ -200,8 +205,8 @@ class Measured(_Operations):
         return results[self.experiment.name].at_point(self.measure.name, self.point(labels), seeds)
 
     def point(self, labels: Labels) -> tuple[Value, ...]:
-        """The point with these labels and the fixed values, as a tuple in the order of the experiment's
-        labels."""
+        """Returns the point with these labels and the fixed values, as a tuple in the order of the
+        experiment's labels."""
         return tuple({**labels, **self.chosen}[label] for label in self.experiment.labels)
 
     def at(self, **labels: Value) -> Measured:
@@ -223,11 +228,11 @@ class Measured(_Operations):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Derived(_Operations):
-    """A variable that a function computes from the values of other variables, point by point and seed by
+    """A variable that a function computes from the values of other variables, separately for each point and
     seed.
 
-    The function receives one value for each variable (numbers, or the original values of measures), and is
-    not called if a value is missing. Authors raise `version` when the computation changes.
+    The function receives one value of each variable (a number, or the original value of a measure), and is
+    not called if a value is missing. The author must increase `version` when the computation changes.
     """
 
     name: str
@@ -279,10 +284,11 @@ class Derived(_Operations):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Along(_Operations):
-    """A reduction of the values of a variable along an axis, seed by seed: their mean, their slope, or their
-    list.
+    """A variable that reduces the values of another variable along an axis, separately for each seed, to
+    their mean, their slope or a list.
 
-    The function receives the values of the axis and the values of the variable, with NaN for missing values.
+    The reducing function receives the values of the axis and the values of the variable, with NaN for missing
+    values.
     """
 
     of: Variable
@@ -295,7 +301,7 @@ class Along(_Operations):
     def __post_init__(self) -> None:
         if self.label not in self.of.axes:
             raise ValueError(
-                f"{self.of.name}: no axis is called `{self.label}`: {hint(self.label, self.of.axes)}"
+                f"{self.of.name}: no axis is named `{self.label}`: {hint(self.label, self.of.axes)}"
             )
         if not self.name:
             name = f"{self.of.name}, {self.how}" if self.how != "mean" else self.of.name
@@ -345,13 +351,14 @@ class Along(_Operations):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Unrolled(_Operations):
-    """The elements of a variable's lists along an additional axis; `None` beyond the end of a list."""
+    """A variable whose values are the elements of another variable's lists, along an additional axis. The
+    value is `None` beyond the end of a list."""
 
     of: Variable
     label: str
     elements: tuple[Value, ...]
     fixed: Value | None = None
-    """The fixed value of the additional axis."""
+    """The value at which the additional axis is fixed."""
     fewer: tuple[Value, ...] | None = None
 
     @property
@@ -425,7 +432,8 @@ def _lists_of(
     labels: tuple[tuple[str, Value], ...],
     seeds: tuple[int, ...],
 ) -> Sequence[Sequence[Any] | None]:
-    """The cached lists of a variable, one for each seed, whose elements are read one by one."""
+    """Cache of a variable's lists, one list for each seed, because the elements of the lists are read one by
+    one."""
     results = {one.name: found for one, found in zip(variable.experiments, runs, strict=True)}
     return variable.values(results, dict(labels), seeds)
 
@@ -439,22 +447,23 @@ def per_seed(
 
 
 def open_in(variable: Variable, labels: Mapping[str, T]) -> dict[str, T]:
-    """The labels of the variable's free axes."""
+    """Returns the labels of the variable's free axes."""
     return {label: value for label, value in labels.items() if label in variable.axes}
 
 
 def all_at(variables: Sequence[Variable], labels: Labels) -> tuple[Variable, ...]:
-    """The variables with these values of their free axes."""
+    """Returns the variables with their free axes fixed at these values."""
     return tuple(one.at(**open_in(one, labels)) for one in variables)
 
 
 def axes_of(variables: Sequence[Variable]) -> tuple[str, ...]:
-    """The free axes of any of these variables."""
+    """Returns all axes that are free axes of at least one of these variables."""
     return tuple(dict.fromkeys(label for one in variables for label in one.axes))
 
 
 def common_values(variables: Sequence[Variable], label: str, results: RunsByName) -> tuple[Value, ...]:
-    """The values of an axis in the executed form that all variables with this free axis have."""
+    """Returns the values of an axis, in the executed form, that are common to all variables with this free
+    axis."""
     several = [one.values_of(label, results) for one in variables if label in one.axes]
     return tuple(value for value in several[0] if all(value in others for others in several[1:]))
 
@@ -466,7 +475,7 @@ def product(axes: Mapping[str, Sequence[Value]]) -> Iterator[Labels]:
 
 
 def measured(variable: Variable) -> tuple[Measured, ...]:
-    """The measures from which a variable is computed."""
+    """Returns the measures from which a variable is computed."""
     if isinstance(variable, Measured):
         return (variable,)
     if isinstance(variable, Along | Unrolled):
@@ -476,14 +485,14 @@ def measured(variable: Variable) -> tuple[Measured, ...]:
 
 
 def seeds_of(variables: Sequence[Variable], results: RunsByName) -> list[int]:
-    """The seeds of all runs, ascending."""
+    """Returns the seeds of all runs, in ascending order."""
     names = {one.name for variable in variables for one in variable.experiments}
     return sorted({seed for name in names for seed in results[name].seeds})
 
 
 def points_used(variable: Variable, results: RunsByName, labels: Labels) -> set[PointName]:
-    """The points from whose runs a variable with these labels is computed, each with the name of its
-    experiment and the values of its labels."""
+    """Returns the points whose runs are needed to compute a variable with these labels. Each point consists
+    of the experiment's name and the values of the labels."""
     if isinstance(variable, Along):
         axis = variable.of.values_of(variable.label, results)
         several = [points_used(variable.of, results, {**labels, variable.label: value}) for value in axis]
@@ -502,12 +511,12 @@ def points_of(variable: Variable, results: RunsByName) -> Iterator[Labels]:
 
 
 def series(variable: Variable, results: RunsByName, labels: Labels, seeds: Sequence[int]) -> list[float]:
-    """The values of a variable by seed; NaN for missing values."""
+    """Returns the values of a variable by seed, with NaN for missing values."""
     return list(map(number, variable.values(results, labels, seeds)))
 
 
 def number(value: Any) -> float:
-    """A value as a number; NaN for `None`."""
+    """Returns a value as a number, with NaN for `None`."""
     return math.nan if value is None else float(value)
 
 
@@ -519,7 +528,7 @@ def _check_free(variable: Variable, labels: Mapping[str, Any]) -> None:
     for label in labels:
         if label not in variable.axes:
             near = hint(label, variable.axes)
-            raise ValueError(f"{variable.name}: no free axis is called `{label}`: {near}")
+            raise ValueError(f"{variable.name}: no free axis is named `{label}`: {near}")
 
 
 def _mean(_: Sequence[Any], values: Sequence[float]) -> float:

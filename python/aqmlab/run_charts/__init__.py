@@ -1,1 +1,1 @@
-"""Charts of single runs: gauges of queues, time-sequence graphs, queueing delays."""
+"""Charts of single runs: gauges of queues, time-sequence graphs and queueing delays."""

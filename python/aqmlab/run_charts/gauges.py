@@ -1,7 +1,7 @@
-"""Charts of gauges: state variables of queue disciplines and edges over time.
+"""Charts of gauges, which are state variables of queue disciplines and edges over time.
 
-The table `gauges` has a row for each sample, with the name and the unit from the discipline. This module
-contains no names of gauges, so that the gauges of a new discipline need no changes here.
+The table `gauges` has a row for each sample. The discipline supplies the gauge's name and unit. This module
+contains no names of gauges, so that a new discipline with other gauges needs no changes here.
 """
 
 from __future__ import annotations
@@ -13,20 +13,22 @@ import polars as pl
 
 from aqmlab.charts.chart import Chart
 
-HOW_TO_RECORD = "the run has no samples of queues: set record.queue_every of the scenario above 0s"
+HOW_TO_RECORD = "the run has no samples of queues: set record.queue_every in the scenario to more than 0s"
 
 
 def at(gauges: pl.DataFrame, *, link: str | None = None, node: str | None = None) -> pl.DataFrame:
-    """The gauges of a link's queue, or of the edge at a node: `time_s`, and a column for each gauge."""
+    """Returns the gauges of a link's queue, or of the edge at a node, with the column `time_s` and a column
+    for each gauge."""
     column, name = ("node", node) if link is None else ("link", link)
     rows = gauges.filter(pl.col(column) == name).with_columns(pl.col("name").cast(pl.String))
     return rows.pivot(on="name", index="time_s", values="value").sort("time_s")
 
 
 def chart(gauges: pl.DataFrame, name: str, *more: str, location: str | None = None) -> Chart:
-    """A chart of a gauge over time, with a curve for each queue and edge that has the gauge, or only for the
-    queue or edge at `location` (a link or a node). With `more` gauges the chart has panels below each other:
-    gauges with the same unit share a panel, gauges without a unit have panels of their own.
+    """Returns a chart of a gauge over time, with a curve for each queue and edge that has the gauge. With
+    `location` (a link or a node), the chart only shows the queue or edge at this location. With `more`
+    gauges, the chart has several panels below each other: gauges with the same unit share a panel, and each
+    gauge without a unit has its own panel.
 
     Raises `LookupError`, which lists the available names, for an unknown gauge or location.
     """
@@ -60,10 +62,10 @@ def chart(gauges: pl.DataFrame, name: str, *more: str, location: str | None = No
 
 
 def _panels(rows: pl.DataFrame, names: tuple[str, ...]) -> Chart:
-    """Panels in the order of `names`, with a curve for each gauge and location.
+    """Returns panels in the order of `names`, with a curve for each gauge and location.
 
-    Gauges with the same unit share a panel. Gauges without a unit have panels of their own, because a count
-    and a probability are not comparable.
+    Gauges with the same unit share a panel. Each gauge without a unit has its own panel, because gauges such
+    as a count and a probability are not comparable.
     """
     rows = pl.concat([rows.filter(pl.col("name") == name) for name in names])
     label = pl.col("name").str.replace_all("_", " ")
@@ -88,16 +90,17 @@ def _panels(rows: pl.DataFrame, names: tuple[str, ...]) -> Chart:
 
 
 def _label(names: Iterable[str], units: Iterable[str]) -> str:
-    """The title of an axis."""
+    """Returns the title of an axis."""
     unit = " or ".join(units)
     return ", ".join(name.replace("_", " ") for name in names) + (f" ({unit})" if unit else "")
 
 
 def load(folder: Path) -> pl.DataFrame:
-    """Reads the table from a folder of `aqmlab run --out`. Raises `ValueError` if the file is missing."""
+    """Reads the table from a folder that `aqmlab run --out` wrote. Raises `ValueError` if the file is
+    missing."""
     path = folder / "gauges.parquet"
     if not path.is_file():
-        raise ValueError(f"{folder}: contains no {path.name}: name a folder from `aqmlab run --out`")
+        raise ValueError(f"{folder}: contains no {path.name}: use a folder that `aqmlab run --out` wrote")
     return pl.read_parquet(path)
 
 

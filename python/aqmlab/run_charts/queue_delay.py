@@ -1,4 +1,4 @@
-"""Charts of queueing delay over time, with the steps of the link's rate."""
+"""Charts of queueing delay over time, together with changes of the link's rate."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from aqmlab.scenario import Scenario
 
 MOST_STEPS = 8
-"""Maximum number of rate steps that a chart shows; with more steps none is shown."""
+"""Maximum number of rate steps that a chart shows. If there are more steps, the chart shows none of them."""
 
 
 def recorded(scenario: Scenario, link: str) -> Scenario:
-    """The scenario with recording of all packet events at a link, without warm-up."""
+    """Returns the scenario without warm-up, in which all packet events at a link are recorded."""
     return scenario.with_({"record.packets": [link], "warm_up": "0s"})
 
 
@@ -31,12 +31,12 @@ def chart(
     traffic: str | None = None,
     steps: Sequence[tuple[float, str]] = (),
 ) -> Chart:
-    """A chart of the queueing delay of data packets over time, with a curve for each named run, in which the
-    packets of `link` must be recorded. The curves show means over intervals of `every_s` seconds, with bands
-    from the minimum to the maximum. With `traffic` only the packets of this workload count. `steps` contains
-    times and the rates from these times."""
+    """Returns a chart of the queueing delay of data packets over time, with a curve for each named run. The
+    runs must have recorded the packets of `link`. The curves show means over intervals of `every_s` seconds,
+    with bands from the minimum to the maximum. With `traffic`, only the packets of this workload count.
+    `steps` contains times, and the link's rate from each of these times on."""
     if not every_s > 0:
-        raise ValueError(f"--every: must be above 0s (got {every_s:g}s)")
+        raise ValueError(f"--every: must be greater than 0s (got {every_s:g}s)")
     wait = 1000 * pl.col("wait_s")
     chosen = pl.col("link") == link
     if traffic is not None:
@@ -67,6 +67,7 @@ def chart(
 
 
 def rate_steps(scenario: Scenario, link: str) -> list[tuple[float, str]]:
-    """The times and new rates of a link's rate steps; empty for more than `MOST_STEPS` steps."""
+    """Returns the times and new rates of a link's rate steps. The result is empty for more than `MOST_STEPS`
+    steps."""
     found = scenario.plan.rate_steps(link, MOST_STEPS + 1)
     return found if len(found) <= MOST_STEPS else []

@@ -1,12 +1,13 @@
-"""Time-sequence graphs: the sent, acknowledged and lost data of a flow over time.
+"""Time-sequence graphs, which show the sent, acknowledged and lost data of a flow over time.
 
-The graph follows S. Ostermann's tcptrace (after V. Jacobson). Each segment is a bar at its sending time, from
-its first byte to its last. The steps below show the acknowledged data, so that the vertical distance is the
-data in flight, and the horizontal distance the round-trip time. Retransmissions have a different colour.
+The design of the graph is that of S. Ostermann's tcptrace (after V. Jacobson). Each segment is a vertical bar
+at the segment's sending time, from the first to the last byte of the segment. The stepped line below the
+segments shows the acknowledged data. The vertical distance between segments and line is the data in flight,
+and the horizontal distance is the round-trip time. Retransmissions have a different colour.
 
-aqmlab's additions: a cross marks the time and the bytes of a segment that a queue dropped, which the end
-hosts cannot observe. SACK blocks are drawn at the time when the sender received them. For datagrams without
-acknowledgements, the graph shows their numbers and their arrival times.
+aqmlab adds crosses: a cross marks the time at which a queue dropped a segment, and the bytes of the segment.
+End hosts cannot observe such drops. SACK blocks are drawn at the time when the sender received them. For
+datagrams, which are not acknowledged, the graph shows the datagrams' numbers and arrival times.
 """
 
 from __future__ import annotations
@@ -48,21 +49,21 @@ _EVENTS = {
 _AT_THE_ENDS = ("send", "retransmit", "receive", "acknowledge", "sack")
 
 HOW_TO_RECORD = (
-    "the run has no histories of flows: add the workload's name to record.histories of the scenario, or "
+    "the run has no histories of flows: add the workload's name to record.histories in the scenario, or "
     "run the scenario with --set 'record.histories=[\"NAME\"]'"
 )
 
 MOST_NAMED = 12
-"""Maximum number of flows, or ranges of flows, in an error message."""
+"""Maximum number of flows or ranges of flows that an error message lists."""
 
 
 def time_sequence(
     packets: pl.DataFrame, flow: int, *, name: str | None = None, link: str | None = None
 ) -> Chart:
-    """The time-sequence graph of a flow, from the table `packets` of a run with `record.histories`.
+    """Returns the time-sequence graph of a flow, from the table `packets` of a run with `record.histories`.
 
-    `name` replaces the flow's number in the title. With `link` only the drops at this link are shown. Raises
-    `LookupError` if the table has no history of the flow.
+    In the title, `name` replaces the flow's number. With `link`, only the drops at this link are shown.
+    Raises `LookupError` if the table has no history of the flow.
     """
     events = packets.with_columns(pl.col("event").cast(pl.String), pl.col("link").cast(pl.String))
     known = events.filter(pl.col("event").is_in(_AT_THE_ENDS))["flow"].unique().sort().to_list()
@@ -75,7 +76,7 @@ def time_sequence(
     rows = rows.filter(pl.col("event").is_in(list(_EVENTS)))
     if link is not None:
         rows = rows.filter((pl.col("event") != "drop") | (pl.col("link") == link))
-    # Only datagrams have no header in the simulation: their size equals their payload.
+    # Only datagrams have no header in the simulation, so a datagram's size equals its payload.
     datagrams = not rows.filter(acknowledgement | (pl.col("payload_bytes") != pl.col("size_bytes"))).height
     if not datagrams:
         rows = rows.filter(pl.col("event") != "receive")
@@ -104,8 +105,8 @@ def time_sequence(
 
 
 def of_tables(tables: Mapping[str, pl.DataFrame], flow: int, *, link: str | None = None) -> Chart:
-    """The graph of a flow of a run, titled with the name of its workload. Raises `LookupError` if the flow
-    has no history, or if the link is unknown."""
+    """Returns the graph of a run's flow. The title contains the name of the flow's workload. Raises
+    `LookupError` if the flow has no history, or if the link is unknown."""
     links = tables["links"]["link"].cast(pl.String).to_list()
     if link is not None and link not in links:
         raise LookupError(f"no managed link is named `{link}`; available: {', '.join(links)}")
@@ -116,24 +117,24 @@ def of_tables(tables: Mapping[str, pl.DataFrame], flow: int, *, link: str | None
 
 
 def recorded(scenario: Scenario) -> Scenario:
-    """The scenario with recording of the histories of all workloads."""
+    """Returns the scenario with the histories of all workloads recorded."""
     return scenario.with_({"record.histories": list(scenario.effective["traffic"])})
 
 
 def load(folder: Path) -> dict[str, pl.DataFrame]:
-    """Reads the tables for the graph from a folder of `aqmlab run --out`. Raises `ValueError` if a file is
-    missing."""
+    """Reads the tables for the graph from a folder that `aqmlab run --out` wrote. Raises `ValueError` if a
+    file is missing."""
     tables = {}
     for name in ("packets", "flows", "links"):
         path = folder / f"{name}.parquet"
         if not path.is_file():
-            raise ValueError(f"{folder}: contains no {path.name}: name a folder from `aqmlab run --out`")
+            raise ValueError(f"{folder}: contains no {path.name}: use a folder that `aqmlab run --out` wrote")
         tables[name] = pl.read_parquet(path)
     return tables
 
 
 def _ranges(numbers: Iterable[int]) -> str:
-    """Ascending numbers as text, with consecutive numbers as ranges."""
+    """Returns ascending numbers as text, in which consecutive numbers are written as ranges."""
     runs = itertools.groupby(enumerate(numbers), lambda pair: pair[1] - pair[0])
     ends = [[number for _, number in run] for _, run in runs]
     named = [f"{one[0]}" if len(one) == 1 else f"{one[0]}-{one[-1]}" for one in ends]

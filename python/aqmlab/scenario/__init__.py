@@ -1,4 +1,4 @@
-"""Scenarios (a network with its queues and traffic), and single runs of scenarios."""
+"""Scenarios and single runs of scenarios. A scenario describes a network with its queues and traffic."""
 
 from aqmlab.scenario.scenario import (
     STANDARD_INPUT,

@@ -1,4 +1,5 @@
-"""The catalogue of all named entries: queues, TCP, profiles, traffic, distributions, traces, tables."""
+"""The catalogue of all named entries, such as queues, TCPs, profiles, traffic, distributions, traces and
+tables."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from aqmlab import _core
 
 @dataclass(frozen=True)
 class Family:
-    """A group of entries: its name for `aqmlab list`, and a title for its members."""
+    """A group of entries, with the group's name for `aqmlab list` and a title for the members."""
 
     name: str
     title: str
@@ -21,13 +22,13 @@ class Family:
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """A named entry. `summary` is a sentence, `about` is the full description.
+    """A named entry. `summary` is a description in one sentence, and `about` is the full description.
 
-    `parameters` are rows with `name`, `doc`, `default`, `source`, `type`, `optional`, and optionally `units`,
-    `choices` (rows with word and doc), the `family` of a plug-in, `several` (`list`, `one-or-list` or
-    `by-name`) and nested `fields`. For a table the rows describe its columns. Profiles, aliases and
-    recoveries have `values` instead: a `[tcp]` table. `sources` maps dotted paths to sources, for the values
-    of a profile that differ from the first profile.
+    Each row of `parameters` has the keys `name`, `doc`, `default`, `source`, `type` and `optional`, and
+    optionally `units`, `choices` (rows with a word and its description), the `family` of a plug-in, `several`
+    (`list`, `one-or-list` or `by-name`) and nested `fields`. For a table, the rows describe the table's
+    columns. Profiles, aliases and recoveries have `values` instead, which is a `[tcp]` table. `sources` maps
+    dotted paths to sources, for those values of a profile that differ from the first profile.
     """
 
     name: str
@@ -40,15 +41,15 @@ class Entry:
     module: str = ""
     """The Rust module that declares the parameters, such as `aqm_queue::red::shred`."""
     tc: str = ""
-    """The kind of Linux's command `tc`, if the entry is a queue that the kernel has."""
+    """The name of the queue in Linux's command `tc`, if the entry is a queue that the kernel has."""
 
 
 @cache
 def catalog() -> tuple[Entry, ...]:
     """All entries, grouped by family.
 
-    A name is unique within its family, but several families may use it; for example, `cubic` is a congestion
-    control and an alias.
+    A name is unique within a family, but several families may have an entry with the same name. For example,
+    `cubic` is both a congestion control and an alias.
     """
     return tuple(
         Entry(
@@ -68,18 +69,18 @@ def catalog() -> tuple[Entry, ...]:
 
 
 def families() -> dict[str, Family]:
-    """All families by name, in the order of the catalogue."""
+    """Returns all families by name, in the order of the catalogue."""
     return {one.family.name: one.family for one in catalog()}
 
 
 def members(family: str) -> list[Entry]:
-    """The entries of the family with this name."""
+    """Returns the entries of the family with this name."""
     return [one for one in catalog() if one.family.name == family]
 
 
 def entries(name: str) -> list[Entry]:
-    """The entries with this name, at most one per family. Raises `LookupError`, which suggests the nearest
-    names, if there is none."""
+    """Returns the entries with this name, at most one per family. Raises `LookupError`, which suggests
+    similar names, if there is no such entry."""
     from aqmlab._support.names import hint
 
     found = [one for one in catalog() if one.name == name]
@@ -89,13 +90,15 @@ def entries(name: str) -> list[Entry]:
 
 
 def entry(name: str) -> Entry:
-    """The first entry with this name in the order of the catalogue. Raises the errors of `entries`."""
+    """Returns the first entry with this name, in the order of the catalogue. Raises the same errors as
+    `entries`."""
     return entries(name)[0]
 
 
 def queue_table(own: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The table of a queue: the entry of this name in `own`, the `[queues]` of a scenario, or otherwise a
-    kind with its defaults. Raises `ValueError`, which suggests the nearest names, for an unknown name."""
+    """Returns the table of the queue with this name. The name is looked up first in `own`, which is the
+    `[queues]` table of a scenario. Otherwise the name is a kind of queue with its defaults. For an unknown
+    name, raises `ValueError`, which suggests similar names."""
     from aqmlab._support.names import hint
 
     kinds = [one.name for one in members("queues")]
@@ -109,5 +112,5 @@ def queue_table(own: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def base_profile() -> Entry:
-    """The default profile."""
+    """Returns the name of the default profile."""
     return members("profiles")[0]

@@ -1,4 +1,4 @@
-"""Queues by name, and the replacement of queues at a scenario's links."""
+"""Looks up queues by name, and replaces the queues of a scenario's links."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 def queue_named(scenario: Scenario | None, name: str) -> dict[str, Any]:
-    """The table of a queue: `queues.NAME` of the scenario if it exists, otherwise a kind with its defaults.
-    Raises `ValueError` for an unknown name."""
+    """Returns the table of a queue: `queues.NAME` of the scenario, if this table exists, and otherwise a kind
+    with its defaults. Raises `ValueError` for an unknown name."""
     return queue_table(scenario.given.get("queues", {}) if scenario is not None else {}, name)
 
 
 def links_for(scenario: Scenario, at: Sequence[str] = ()) -> list[str]:
-    """The managed links whose queues a named queue replaces: the links in `at`, or all if `at` is empty.
-    Raises `ValueError`, which suggests the nearest names, if a link in `at` is not managed."""
+    """Returns the managed links whose queues are replaced: the links in `at`, or all managed links if `at` is
+    empty. If a link in `at` is not managed, raises `ValueError`, which suggests similar names."""
     managed = scenario.managed_links
     if not managed:
         raise ValueError(f"{scenario.name}: no link has a queue to replace")
@@ -33,16 +33,17 @@ def links_for(scenario: Scenario, at: Sequence[str] = ()) -> list[str]:
 
 
 def with_queue(scenario: Scenario, name: str, at: Sequence[str] = ()) -> Scenario:
-    """The scenario with another queue (`queues.NAME` of the scenario, or a kind with its defaults) at the
-    managed links in `at`, or at all managed links if `at` is empty. Raises `ValueError` for an unknown queue
-    or link."""
+    """Returns the scenario with another queue at the managed links in `at`, or at all managed links if `at`
+    is empty. The queue is either `queues.NAME` of the scenario or a kind with its defaults. Raises
+    `ValueError` for an unknown queue or link."""
     table = queue_named(scenario, name)
     links = scenario.links
     return scenario.with_({f"{links[link][0]}.queue": table for link in links_for(scenario, at)})
 
 
 def replacement(scenario: Scenario, at: Sequence[str] = ()) -> str | None:
-    """A sentence about the links whose queues are replaced; `None` if the scenario has one managed link."""
+    """Returns a sentence about the links whose queues are replaced, or `None` if the scenario has only one
+    managed link."""
     managed, chosen = scenario.managed_links, links_for(scenario, at)
     if len(managed) < 2:
         return None
@@ -53,8 +54,8 @@ def replacement(scenario: Scenario, at: Sequence[str] = ()) -> str | None:
 
 
 def different_rates(scenario: Scenario, at: Sequence[str] = ()) -> str | None:
-    """A note if links with different rates get the same queue, because parameters such as a shaper's
-    bandwidth do not adapt to the rate of each link; otherwise `None`."""
+    """Returns a note if links with different rates get the same queue, and otherwise `None`. The note is
+    needed because parameters such as a shaper's bandwidth are not adapted to the rate of each link."""
     links = scenario.links
     rates = {link: str(links[link][1].get("rate", "a changing rate")) for link in links_for(scenario, at)}
     if len(set(rates.values())) < 2:
@@ -62,5 +63,5 @@ def different_rates(scenario: Scenario, at: Sequence[str] = ()) -> str | None:
     listed = ", ".join(f"{link} {rate}" for link, rate in rates.items())
     return (
         f"each queue has the same parameters at links of different rates ({listed}); "
-        "--at LINK limits the comparison to one of them"
+        "--at LINK restricts the comparison to one of these links"
     )

@@ -1,4 +1,4 @@
-"""Runs of scenarios: tables, manifest and summary."""
+"""Runs of scenarios, with their tables, manifest and summary."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Tables(Mapping[str, "pl.DataFrame"]):
-    """The tables of a run by name; each is converted to a Polars frame at its first use."""
+    """The tables of a run by name. A table is converted to a Polars frame when it is first used."""
 
     def __init__(self, output: _core.Output) -> None:
         self._output = output
@@ -31,7 +31,7 @@ class Tables(Mapping[str, "pl.DataFrame"]):
         return self._frames[name]
 
     def digest(self) -> str:
-        """A digest of all values in all tables."""
+        """Returns a digest of all values in all tables."""
         return self._output.digest()
 
     def write_pcap(self, path: Path) -> int:
@@ -50,11 +50,11 @@ class Tables(Mapping[str, "pl.DataFrame"]):
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """The results of a run of any level.
+    """The results of a run at any level.
 
     `manifest` contains the level, the scenario with all defaults, the seed, versions, the digest and
-    warnings. `performance` contains the numbers of events and of packets forwarded by the bottleneck (for
-    runs with packets), and the CPU time in seconds. `aqmlab list tables` describes the tables.
+    warnings. `performance` contains the number of events, the CPU time in seconds and, for runs with packets,
+    the number of packets that the bottleneck forwarded. `aqmlab list tables` describes the tables.
     """
 
     tables: Tables = field(repr=False)
@@ -63,7 +63,8 @@ class Run:
 
     @classmethod
     def of(cls, make: Callable[[], _core.Output]) -> Run:
-        """Executes a run. The CPU time is the time of the calling thread, which does all the work."""
+        """Executes a run. The CPU time is the time of the calling thread, because this thread executes the
+        whole run."""
         before = time.thread_time()
         output = make()
         cpu_seconds = time.thread_time() - before
@@ -75,23 +76,24 @@ class Run:
 
     @property
     def level(self) -> str:
-        """`packet`, `flow` or `trace`."""
+        """The level of the run: `packet`, `flow` or `trace`."""
         return str(self.manifest["level"])
 
     @property
     def warnings(self) -> list[str]:
-        """Warnings about the scenario and its files."""
+        """Warnings about the scenario and the scenario's files."""
         return list(self.manifest["warnings"])
 
     @cached_property
     def tables_digest(self) -> str:
-        """A digest of all values in all tables, equal for equal runs on every machine."""
+        """A digest of all values in all tables. Equal runs have the same digest on every machine."""
         return self.tables.digest()
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        """A summary of the run after the warm-up: links, classes, flows and transfers at packet level
-        (`aqmlab.metrics.summary`), link and classes at flow level, one row for a trace."""
+        """A summary of the run after the warm-up. At packet level, the summary describes links, traffic
+        classes, flows and transfers (`aqmlab.metrics.summary`). At flow level, the summary describes the link
+        and the traffic classes. For a trace, the summary is a single row."""
         if self.level == "packet":
             from aqmlab.metrics import summary
 
@@ -103,26 +105,27 @@ class Run:
 
     @property
     def flows(self) -> pl.DataFrame:
-        """The table of flows, one row each, at packet level and at flow level."""
+        """The table of flows, with one row per flow, for runs at packet level and at flow level."""
         return self.tables["flows"]
 
     @property
     def transfers(self) -> pl.DataFrame:
-        """The table of transfers (of a given size), one row each, at packet level."""
+        """The table of transfers (which have a given size), with one row per transfer, for runs at packet
+        level."""
         return self.tables["transfers"]
 
     @property
     def pages(self) -> pl.DataFrame:
-        """The table of pages, one row each, at packet level."""
+        """The table of pages, with one row per page, for runs at packet level."""
         return self.tables["pages"]
 
     @property
     def links(self) -> pl.DataFrame:
-        """The table of managed links, one row each, at packet level and at flow level."""
+        """The table of managed links, with one row per link, for runs at packet level and at flow level."""
         return self.tables["links"]
 
     def to_dict(self) -> dict[str, Any]:
-        """The object that `aqmlab run --json` prints."""
+        """Returns the object that `aqmlab run --json` prints."""
         return {
             "manifest": {**self.manifest, "tables_digest": self.tables_digest},
             "summary": self.summary,

@@ -1,5 +1,5 @@
-"""The class `Scenario`, which loads, changes, checks and runs scenarios. The core defines all parameters;
-this module uses plain tables."""
+"""The class `Scenario`, which loads, changes, checks and runs scenarios. The Rust core defines all
+parameters; this module only uses plain tables."""
 
 from __future__ import annotations
 
@@ -23,18 +23,20 @@ from aqmlab.scenario.workloads import Workload, workloads
 Table = dict[str, Any]
 
 STANDARD_INPUT = "-"
-"""The path for standard input."""
+"""The path that stands for standard input."""
 
 _CHANGE = '{"bottleneck.queue.max_p": 0.2}'
-"""Example of a change, for messages."""
+"""Example of a change, for error messages."""
 
 
 class ScenarioFileError(ValueError):
-    """An unreadable or invalid scenario file; the message contains the file, the field and a remedy."""
+    """The exception for an unreadable or invalid scenario file. The message contains the file, the field and
+    a remedy."""
 
     @classmethod
     def of(cls, path: object, error: Exception) -> ScenarioFileError:
-        """The error with the path of the file before the message; several errors follow on indented lines."""
+        """Returns the error with the path of the file before the message. If there are several errors, each
+        error is on an indented line of its own."""
         import textwrap
 
         text = str(error)
@@ -43,17 +45,18 @@ class ScenarioFileError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """A checked, immutable scenario: at packet level a network with its queues and traffic, at flow level a
-    shared link with its traffic, or a trace with the queue through which it is replayed.
+    """A checked, immutable scenario. At packet level, a scenario describes a network with its queues and
+    traffic; at flow level, a shared link with its traffic. At trace level, a scenario describes a trace and
+    the queue through which the trace is replayed.
 
-    `given` is the table that the author wrote, and `effective` the table with all defaults. `files` maps the
-    names of files that the scenario uses to their contents. Create scenarios with `load` or `from_dict`, and
-    changed copies with `with_`.
+    `given` is the table that the author wrote, and `effective` is the table with all defaults. `files` maps
+    the names of files that the scenario uses to the files' contents. Use `load` or `from_dict` to create
+    scenarios, and `with_` to create changed copies.
     """
 
     given: Table
     plan: _core.Plan = field(repr=False, compare=False)
-    """The scenario in the core."""
+    """The scenario's object in the Rust core."""
     files: Mapping[str, str] = field(default_factory=dict, repr=False)
     name: str = "scenario"
 
@@ -61,12 +64,13 @@ class Scenario:
     def load(
         cls, path: str | Path, changes: Mapping[str, Any] | None = None, *, changed_by: str = "--set"
     ) -> Scenario:
-        """Reads and checks a TOML file, and the files that it names with paths relative to its folder.
-        `changes` are applied as by `with_`. `path` may also be the name of a packaged scenario, such as
-        `hello`, or `-` for standard input, with files relative to the current directory.
+        """Reads and checks a TOML file and the files that it names. Paths of these files are relative to the
+        folder of the TOML file. `changes` are applied as by `with_`. `path` may also be the name of a
+        packaged scenario, such as `hello`, or `-` for standard input. With `-`, paths of files are relative
+        to the current directory.
 
-        Raises `ScenarioFileError`, which names the file, the origin of changes (`changed_by`), the fields,
-        the values and what is allowed.
+        Raises `ScenarioFileError`, whose message contains the file, the origin of changes (`changed_by`), the
+        fields, the values and the allowed values.
         """
         if not isinstance(path, str | Path):
             raise ValueError(f"path: must be the path of a file or the name of a scenario (got {path!r})")
@@ -96,8 +100,8 @@ class Scenario:
     def from_dict(
         cls, table: Mapping[str, Any], *, files: Mapping[str, str] | None = None, name: str = "scenario"
     ) -> Scenario:
-        """The scenario in a plain table with the structure of a TOML file; `files` maps names of files to
-        contents."""
+        """Creates a scenario from a plain table with the structure of a TOML file. `files` maps names of
+        files to the files' contents."""
         arguments.table("table", table, '{"duration": "60s", ...}')
         return cls._read(plain(table), dict(files or {}), name)
 
@@ -107,17 +111,16 @@ class Scenario:
         return cls(given=given, plan=plan, files=files, name=name)
 
     def with_(self, changes: Mapping[str, Any], *, files: Mapping[str, str] | None = None) -> Scenario:
-        """A copy with other values at some dotted paths: `{"bottleneck.queue.max_p": 0.2}`.
-
-        A table replaces the whole table, `None` removes the key, and a word for a queue
-        (`{"bottleneck.queue": "codel"}`) stands for the table `[queues.NAME]`, or otherwise for a kind with
-        its defaults. Raises `ScenarioError` if the result is invalid.
+        """Returns a copy with other values at some dotted paths: `{"bottleneck.queue.max_p": 0.2}`. A table
+        replaces the whole table, `None` removes the key, and a word for a queue (`{"bottleneck.queue":
+        "codel"}`) stands for the table `[queues.NAME]`, or otherwise for a kind with its defaults. Raises
+        `ScenarioError` if the result is invalid.
         """
         arguments.table("changes", changes, _CHANGE)
         return self._read(changed(self.given, changes), {**self.files, **(files or {})}, self.name)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Other processes rebuild the plan from the tables.
+        # The plan is not transferred to other processes, which rebuild the plan from the tables.
         return _rebuilt, (self.given, dict(self.files), self.name)
 
     @property
@@ -132,8 +135,8 @@ class Scenario:
         return full
 
     def to_toml(self) -> str:
-        """The scenario with all defaults as TOML, which can be read back without changes. A parameter without
-        a value is left out, or is `"none"` if its default is a value."""
+        """Returns the scenario with all defaults as TOML. Reading this text results in the same scenario. A
+        parameter without a value is omitted, or is `"none"` if the parameter's default is a value."""
         from aqmlab._support import toml_writer
 
         short = _core.Document.of_toml(toml_writer.written(self.effective), "")
@@ -142,41 +145,44 @@ class Scenario:
 
     @cached_property
     def derived(self) -> dict[str, dict[str, dict[str, Any]]]:
-        """Values that queues compute from other parameters, such as a threshold that depends on the rate of
-        the link. The keys are the link and the parameter; each value has the keys `value` and `unit`."""
+        """Returns values that queues compute from other parameters, such as a threshold that depends on the
+        rate of the link. The keys are the link and the parameter. Each value has the keys `value` and
+        `unit`."""
         chosen: dict[str, dict[str, dict[str, Any]]] = json.loads(self.plan.derived)
         return chosen
 
     @cached_property
     def digest(self) -> str:
-        """The digest that identifies the result of the scenario. It covers all parameters, the contents of
-        files (including a trace, which is read for the digest), the seed and the results version."""
+        """The digest that identifies the result of the scenario. The digest covers all parameters, the
+        contents of files (including a trace, which is read to compute the digest), the seed and the results
+        version."""
         return self.plan.digest()
 
     @property
     def warnings(self) -> list[str]:
-        """Warnings about allowed but doubtful values; each sentence begins with the field."""
+        """Warnings about values that are allowed but doubtful. Each sentence begins with the field."""
         return self.plan.warnings
 
     @property
     def queues(self) -> Table:
-        """The queues in `[queues.NAME]`, with all defaults."""
+        """The queues in `[queues.NAME]` with all defaults, by name."""
         return dict(self.effective.get("queues", {}))
 
     @cached_property
     def workloads(self) -> dict[str, Workload]:
-        """The workloads by name; empty except at packet level."""
+        """The workloads by name. There are no workloads at other levels than packet level."""
         return workloads(self.effective) if self.level == "packet" else {}
 
     @property
     def managed_links(self) -> list[str]:
-        """The names of links with a queue discipline, at packet level."""
+        """At packet level, the names of the links that have a queue discipline."""
         return [name for name, (_, link) in self.links.items() if link.get("queue")]
 
     @property
     def links(self) -> dict[str, tuple[str, Table]]:
-        """The links between routers by name, at packet level: the dotted path of the table of each link, and
-        the table. The reverse link of a dumbbell is included if the scenario describes it."""
+        """At packet level, the links between routers by name. The value is the dotted path of the link's
+        table, and the table. The reverse link of a dumbbell is included if the scenario describes this
+        link."""
         full = self.effective
         if "bottleneck" not in full:
             return {name: (f"links.{name}", link) for name, link in full.get("links", {}).items()}
@@ -186,8 +192,8 @@ class Scenario:
         return found
 
     def run(self, seed: int | None = None, *, watch: _core.Watch | None = None) -> Run:
-        """Runs the scenario, with `seed` if given. Other threads continue during the run, and can observe the
-        progress or stop the run through `watch`. In the main thread Ctrl-C stops the run."""
+        """Runs the scenario. `seed` replaces the scenario's seed. Other threads continue during the run, and
+        can observe the progress or stop the run through `watch`. In the main thread, Ctrl-C stops the run."""
         from aqmlab._support.parallel import interruptible
 
         seed = arguments.count_or_none("seed", seed, 0)
@@ -209,8 +215,8 @@ def _json(given: Table) -> str:
 
 
 def _with_none(value: Any, filled: Any) -> Any:
-    """A value of a scenario with defaults, with the word `none` in path of `None` where `filled` has a
-    value."""
+    """Returns a value of a scenario with all defaults, in which `None` is replaced by the word `none` where
+    `filled` has a value."""
     if isinstance(value, Mapping):
         return {key: _with_none(inner, filled[key]) for key, inner in value.items()}
     if isinstance(value, list):
@@ -219,7 +225,7 @@ def _with_none(value: Any, filled: Any) -> Any:
 
 
 def flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """The values of nested tables by dotted path."""
+    """Returns the values of nested tables by dotted path."""
     found: dict[str, Any] = {}
     for key, value in table.items():
         if isinstance(value, Mapping) and value:
@@ -230,7 +236,8 @@ def flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def parse_setting(text: str) -> tuple[str, Any]:
-    """Splits `path=value` from a command line; the value is TOML, or otherwise plain text."""
+    """Splits `path=value` from a command line. The value is parsed as TOML. If the value is not valid TOML,
+    the value is plain text."""
     import tomllib
 
     path, separator, value = text.partition("=")
@@ -243,19 +250,20 @@ def parse_setting(text: str) -> tuple[str, Any]:
 
 
 def settings_of(texts: Iterable[str]) -> dict[str, Any]:
-    """The changes in `path=value` settings, in order."""
+    """Returns the changes that a list of `path=value` settings contains, in order."""
     return dict(parse_setting(text) for text in texts)
 
 
 def plain(table: Mapping[str, Any]) -> Table:
-    """A copy of a table of plain values. Raises `ScenarioError` if the table contains other values."""
+    """Returns a copy of a table of plain values. Raises `ScenarioError` if the table contains other
+    values."""
     check_plain("", dict(table))
     return copy.deepcopy(dict(table))
 
 
 def changed(given: Table, changes: Mapping[str, Any]) -> Table:
-    """A copy with other values at some dotted paths. `None` removes the key, and a word for a queue stands
-    for its table."""
+    """Returns a copy with other values at some dotted paths. `None` removes the key, and the name of a queue
+    is replaced by the queue's table."""
     given = copy.deepcopy(given)
     for path, value in changes.items():
         check_plain(path, value)
@@ -265,7 +273,7 @@ def changed(given: Table, changes: Mapping[str, Any]) -> Table:
 
 
 def is_given(given: Mapping[str, Any], path: str) -> bool:
-    """Whether the table has a value at a dotted path."""
+    """Returns whether the table has a value at a dotted path."""
     *parents, last = path.split(".")
     table: Any = given
     for key in parents:
@@ -274,7 +282,7 @@ def is_given(given: Mapping[str, Any], path: str) -> bool:
 
 
 def _queue(given: Table, path: str, name: str) -> Table:
-    """The table of the queue that a change names."""
+    """Returns the table of the queue that a change names."""
     from aqmlab.scenario.catalog import queue_table
 
     try:
@@ -304,7 +312,8 @@ def _error(path: str, problem: str) -> _core.ScenarioError:
 
 
 def check_plain(path: str, value: Any) -> None:
-    """Rejects values that scenarios cannot contain: dates, infinity, NaN, Python objects."""
+    """Raises `ScenarioError` for values that scenarios cannot contain: dates, infinity, NaN and Python
+    objects."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             check_plain(f"{path}.{key}" if path else str(key), inner)
@@ -316,7 +325,7 @@ def check_plain(path: str, value: Any) -> None:
     elif not isinstance(value, str | int | float | bool | None):
         raise _error(
             path,
-            f"must be a text, a number, a Boolean, a list or a table (got {value} of the "
+            f"must be a string, a number, a Boolean, a list or a table (got {value} of the "
             f"type {type(value).__name__})",
         )
 

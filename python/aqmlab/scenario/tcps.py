@@ -1,4 +1,4 @@
-"""TCPs by name, which override the `[tcp]` table of a scenario."""
+"""Looks up TCPs by name and applies them to the `[tcp]` table of a scenario."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from aqmlab.scenario.scenario import Scenario, flat
 
 
 def with_tcp(scenario: Scenario, name: str) -> Scenario:
-    """The scenario with the values of a named TCP (`aqmlab list tcp`) in its `[tcp]` table. Raises
+    """Returns the scenario with the values of a named TCP (`aqmlab list tcp`) in the `[tcp]` table. Raises
     `ValueError` if the name is unknown, or if no workload would use the TCP."""
     users = [one for one, workload in scenario.workloads.items() if not workload.sends_datagrams]
     if not users:

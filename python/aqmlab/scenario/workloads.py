@@ -1,4 +1,4 @@
-"""Properties of workloads, for the evaluation of the tables of a run."""
+"""Properties of workloads that are needed to evaluate the tables of a run."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from aqmlab import _core
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """The properties of a workload with its parameters in a scenario."""
+    """The properties of a workload, which follow from its kind and its parameters in a scenario."""
 
     sends_datagrams: bool
     """Whether the workload sends datagrams instead of using TCP."""
     fetches_pages: bool
-    """Whether its transfers belong to pages."""
+    """Whether the workload's transfers belong to pages."""
     shares_connections: bool
     """Whether the objects of a page share connections."""
     is_endless: bool
-    """Whether its transfers never end."""
+    """Whether the workload's transfers never end."""
     connection_rate: str | None
-    """The name of the parameter for connections per second, if the workload has one."""
+    """The name of the parameter for connections per second, if the workload has such a parameter."""
     call: Mapping[str, Any] | None = None
-    """For calls: the `codec`, and the duration of the speech in a datagram, `frame_s`."""
+    """For calls: the `codec`, and `frame_s`, the duration of the speech in a datagram."""
     video: Mapping[str, Any] | None = None
     """For adaptive video: the fields of a `metrics.video.Player`."""
 
     @classmethod
     def of(cls, table: Mapping[str, Any]) -> Workload:
-        """The workload of a table in `[traffic]`; omitted parameters have their defaults. Raises
-        `ScenarioError` if the table is invalid."""
+        """Creates the workload for a table in `[traffic]`. Omitted parameters have their default values.
+        Raises `ScenarioError` if the table is invalid."""
         return cls(**json.loads(_core.describe_workload(json.dumps(table))))
 
 
 def workloads(scenario: Mapping[str, Any]) -> dict[str, Workload]:
-    """The workloads of a packet-level scenario (with all defaults) by name."""
+    """Returns the workloads of a packet-level scenario (with all defaults) by name."""
     return {name: Workload.of(table) for name, table in scenario["traffic"].items()}

@@ -1,4 +1,4 @@
-"""Intervals, bands and verdicts from the numbers of replications."""
+"""Computes intervals, bands and verdicts from the values of replications."""
 
 from aqmlab.stats.intervals import (
     LEVEL,

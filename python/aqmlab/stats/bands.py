@@ -1,19 +1,21 @@
-"""The largest value of a curve over replications: how far one system is behind another at the worst point.
+"""Estimates the largest value of a curve over replications, for example the largest amount by which one
+system is worse than another at any point.
 
-Each replication yields a curve, such as the difference of two distribution functions over a grid of times.
-The quantity of interest is the largest value of the true mean curve, at a point that is not known beforehand.
-Two kinds of claims need two estimates:
+The result of each replication is a curve, such as the difference of two distribution functions over a grid of
+times. The quantity of interest is the largest value of the true mean curve. The point at which the curve is
+largest is not known beforehand. Two kinds of claims need different estimates:
 
 *Nowhere more than* a limit (`largest`): a band around the mean curve contains the true curve at all points
-simultaneously, so the largest value of its upper edge is an upper bound of the largest true value. The width
-of the band is a quantile of the largest deviation over the grid, by the bootstrap with normal multipliers
-over replications (Chernozhukov, Chetverikov, Kato, "Gaussian approximations and multiplier bootstrap for
-maxima of sums of high-dimensional random vectors", Annals of Statistics 41(6), 2013), divided by Student's
-denominator. For a grid of one point the band is Student's t interval.
+simultaneously, so the largest value of the band's upper edge is an upper bound of the largest true value. The
+width of the band is a quantile of the largest deviation over the grid, divided by Student's denominator. The
+quantile is computed by the bootstrap with normal multipliers over replications (Chernozhukov, Chetverikov,
+Kato, "Gaussian approximations and multiplier bootstrap for maxima of sums of high-dimensional random
+vectors", Annals of Statistics 41(6), 2013). For a grid of one point, the band is Student's t interval.
 
 *Somewhere more than* a limit (`chosen_by_others`): each replication is evaluated at the point that all other
-replications select. The expected mean of these values never exceeds the largest true value, so their interval
-can show that the limit is exceeded, but must not be used to show that the limit is kept.
+replications select. The expected mean of these values never exceeds the largest true value. Therefore the
+interval of this mean can show that the limit is exceeded, but must not be used to show that the limit is not
+exceeded.
 """
 
 from __future__ import annotations
@@ -30,15 +32,15 @@ from aqmlab.stats.intervals import LEVEL, Interval, mean_interval
 Floats = npt.NDArray[np.float64]
 
 RESAMPLES = 10_000
-"""Number of bootstrap resamples; ten of them are above the 99.9 % quantile."""
+"""Number of bootstrap resamples. Ten of the resamples are above the 99.9 % quantile."""
 
 
 def largest(curves: Floats, level: float = LEVEL) -> Interval:
-    """Interval of the largest value of the true mean curve. `curves` has a row for each replication and a
-    column for each point.
+    """Returns the interval of the largest value of the true mean curve. `curves` has a row for each
+    replication and a column for each point.
 
-    The value is the maximum of the mean curve of all replications, which is biased upwards by less than half
-    the interval's width: for equal systems it is above zero.
+    The value is the maximum of the mean curve of all replications. This maximum is biased upwards by less
+    than half the interval's width: for equal systems, the maximum is above zero.
     """
     count = len(curves)
     if count == 0 or curves.shape[1] == 0:
@@ -49,10 +51,11 @@ def largest(curves: Floats, level: float = LEVEL) -> Interval:
 
 
 def chosen_by_others(curves: Floats, pick: Callable[[Floats], int], level: float = LEVEL) -> Interval:
-    """Interval of the mean of each replication's value at the point selected from all other replications.
+    """Returns the interval of the mean of all replications' values. Each replication is evaluated at the
+    point that is selected from all other replications.
 
-    If a replication selected the point itself, the largest of many values would be above zero for equal
-    systems.
+    If each replication selected its own point, the result would be biased: for equal systems, the largest of
+    many values is above zero.
     """
     if len(curves) < 2:
         return mean_interval([], level)
@@ -61,7 +64,8 @@ def chosen_by_others(curves: Floats, pick: Callable[[Floats], int], level: float
 
 
 def _deviation(curves: Floats, level: float) -> float:
-    """The distance of the mean curve from the true curve on either side, for all points simultaneously."""
+    """Returns the maximum distance between the mean curve and the true curve on either side, for all points
+    simultaneously."""
     count = len(curves)
     largest_of_each = (_multipliers(count) @ (curves - curves.mean(axis=0))).max(axis=1)
     return max(float(np.quantile(largest_of_each, (1 + level) / 2)), 0.0)
@@ -69,8 +73,9 @@ def _deviation(curves: Floats, level: float) -> float:
 
 @lru_cache(maxsize=64)
 def _multipliers(count: int) -> Floats:
-    """A row for each resample: a normal number for each replication, divided by Student's denominator and
-    scaled so that its sum over the replications' deviations has the variance of their mean."""
+    """Returns an array with a row for each resample and a normal number for each replication. The numbers are
+    divided by Student's denominator, and scaled so that the weighted sum of the replications' deviations has
+    the variance of the mean."""
     draw = np.random.default_rng(1)
     normal = draw.standard_normal((RESAMPLES, count))
     denominator = np.sqrt(draw.chisquare(count - 1, (RESAMPLES, 1)) / (count - 1))

@@ -1,10 +1,10 @@
-"""The mean of one long series of dependent values, with its interval.
+"""Computes the mean of one long series of dependent values, with its interval.
 
-A single run that is too long to be replicated is cut into batches that are long compared with the memory of
-the series. The batch means are then nearly independent and normal, and are treated like replications (Law,
-"Simulation Modeling and Analysis", section 9.5.3). More than thirty batches have hardly any benefit, and
-fewer batches are longer (Schmeiser, "Batch size effects in the analysis of simulation output", Operations
-Research 30(3), 1982).
+If a run is too long to be replicated, its series of values is divided into batches. If the batches are long
+compared with the memory of the series, the batch means are nearly independent and normal, and can be treated
+like replications (Law, "Simulation Modeling and Analysis", section 9.5.3). More than thirty batches have
+hardly any benefit, and with fewer batches each batch is longer (Schmeiser, "Batch size effects in the
+analysis of simulation output", Operations Research 30(3), 1982).
 """
 
 from __future__ import annotations
@@ -22,18 +22,21 @@ BATCHES = 20
 """Default number of batches, in the middle of Schmeiser's recommendation of ten to thirty."""
 
 LEAST_BATCHES = 10
-"""Minimum number of batches; with fewer, a correlation could not be detected."""
+"""Minimum number of batches. With fewer batches, a correlation could not be detected."""
 
 DOUBT = 1.645
-"""Standard deviations of the lag-1 correlation above which independence is doubted (5 %, one-sided)."""
+"""If the lag-1 correlation exceeds this number of standard deviations, a warning doubts that the batches are
+independent (5 %, one-sided)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BatchMeans:
-    """The interval of the mean of a series, from `interval.count` batches of `batch_length` values each.
+    """The interval of the mean of a series, computed from `interval.count` batches of `batch_length` values
+    each.
 
-    `correlation` is that of neighbouring batch means, 1 - V / 2 with von Neumann's ratio V. `warning` is a
-    sentence if the correlation, or the length of the series, indicates that the interval is too narrow.
+    `correlation` is the correlation of neighbouring batch means, 1 - V / 2 with von Neumann's ratio V.
+    `warning` is a sentence if the correlation or the length of the series indicates that the interval is too
+    narrow.
     """
 
     interval: Interval
@@ -45,11 +48,13 @@ class BatchMeans:
 def batch_means(
     series: Sequence[float] | npt.NDArray[np.float64], batches: int | None = None, level: float = LEVEL
 ) -> BatchMeans:
-    """The mean of a series of evenly spaced values, from `batches` (default 20) non-overlapping batches.
+    """Returns the mean of a series of evenly spaced values with its interval, computed from `batches`
+    (default 20) non-overlapping batches.
 
-    Remove the warm-up first (`metrics.mser5`). Values that do not fill the batches are left out at the
-    beginning. With fewer than two values per batch the result has no interval, but a warning. Raises
-    `ValueError` for values that are not finite and for fewer than ten batches.
+    Remove the warm-up first (`metrics.mser5`). If the number of values is not a multiple of the number of
+    batches, the surplus values are omitted at the beginning of the series. With fewer than two values per
+    batch, the result has a warning instead of an interval. Raises `ValueError` for values that are not
+    finite, and for fewer than ten batches.
     """
     values = np.asarray(series, dtype=np.float64)
     count = BATCHES if batches is None else batches
@@ -77,12 +82,13 @@ def batch_means(
 
 
 def neighbour_correlation(values: npt.NDArray[np.float64]) -> float:
-    """The correlation of neighbours, 1 - V / 2 with von Neumann's ratio V; 0 for equal values.
+    """Returns the correlation of neighbouring values, 1 - V / 2 with von Neumann's ratio V, or 0 if all
+    values are equal.
 
-    For n independent normal values it is nearly normal about 0 with the variance (n - 2) / (n² - 1) (J. von
-    Neumann, "Distribution of the ratio of the mean square successive difference to the variance", Annals of
-    Mathematical Statistics 12(4), 1941; for batches: Fishman, "Grouping observations in digital simulation",
-    Management Science 24(5), 1978).
+    For n independent normal values, the distribution of the correlation is nearly normal with mean 0 and
+    variance (n - 2) / (n² - 1) (J. von Neumann, "Distribution of the ratio of the mean square successive
+    difference to the variance", Annals of Mathematical Statistics 12(4), 1941; for batches: Fishman,
+    "Grouping observations in digital simulation", Management Science 24(5), 1978).
     """
     squares = float(((values - values.mean()) ** 2).sum())
     steps = float((np.diff(values) ** 2).sum())
@@ -90,7 +96,7 @@ def neighbour_correlation(values: npt.NDArray[np.float64]) -> float:
 
 
 def limit(count: int) -> float:
-    """The correlation of neighbouring batches above which independence is doubted, for `count` batches."""
+    """Returns the largest correlation of neighbouring batches that causes no warning, for `count` batches."""
     return DOUBT * math.sqrt((count - 2) / (count**2 - 1))
 
 

@@ -1,8 +1,9 @@
-"""Intervals over replications.
+"""Computes confidence intervals from replications.
 
-Replications differ in the seed only, and two queues with the same seed receive the same arrivals (common
-random numbers). Differences and ratios are therefore estimated in pairs, which needs far fewer runs than a
-comparison of two independent means (Law, "Simulation Modeling and Analysis", chapter 10).
+Replications only differ in the seed, and two queues with the same seed receive the same arrivals (common
+random numbers). Differences and ratios are therefore estimated from pairs of runs with the same seed, which
+needs far fewer runs than a comparison of two independent means (Law, "Simulation Modeling and Analysis",
+chapter 10).
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ LEVEL = 0.95
 
 
 def decimals(half_width: float) -> int:
-    """The number of decimal places for a number with this uncertainty, of which two digits are shown.
+    """Returns the number of decimal places for a number with this uncertainty. The number of places shows two
+    digits of the uncertainty.
 
     The result is between 0 and 6, and 3 for a number without uncertainty.
     """
@@ -27,17 +29,18 @@ def decimals(half_width: float) -> int:
 
 
 def plus_minus(mean: float, half_width: float) -> str:
-    """A mean ± half its interval's width, with the appropriate digits; only the mean without an interval."""
+    """Returns a mean ± half its interval's width as text with the appropriate number of digits, or only the
+    mean if there is no interval."""
     if not half_width > 0:
         said = f"{mean:.0f}" if mean.is_integer() else f"{mean:.4g}"
         return said if math.isnan(half_width) else f"{said} ± 0"
     places = decimals(half_width)
-    return f"{round(mean, places) + 0.0:.{places}f} ± {half_width:.{places}f}"  # Never -0.
+    return f"{round(mean, places) + 0.0:.{places}f} ± {half_width:.{places}f}"  # Adding 0.0 turns -0 into 0.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Interval:
-    """An estimate with its confidence interval; both ends are NaN with fewer than two values."""
+    """An estimate with its confidence interval. Both ends are NaN if there are fewer than two values."""
 
     value: float
     low: float
@@ -45,7 +48,7 @@ class Interval:
     count: int
     level: float = LEVEL
     median: bool = False
-    """Whether the estimate is the median over replications instead of the mean (`aqmlab.stats.modality`)."""
+    """Whether the estimate is the median over replications and not the mean (`aqmlab.stats.modality`)."""
 
     @property
     def decided(self) -> bool:
@@ -54,7 +57,7 @@ class Interval:
 
     @property
     def half_width(self) -> float:
-        """Half the width of the interval."""
+        """Half of the interval's width."""
         return (self.high - self.low) / 2
 
     def __str__(self) -> str:
@@ -72,30 +75,31 @@ class Interval:
 
 @lru_cache(maxsize=256)
 def t_quantile(level: float, freedom: float) -> float:
-    """The two-sided quantile of Student's t: 2.262 for 95 % and 9 degrees of freedom."""
-    # The function that `scipy.stats` calls, without the time to load `scipy.stats`.
+    """Returns the two-sided quantile of Student's t, for example 2.262 for 95 % and 9 degrees of freedom."""
+    # `scipy.stats` calls this function. Calling the function directly avoids loading `scipy.stats`, which
+    # takes time.
     from scipy.special import stdtrit
 
     return float(stdtrit(freedom, 0.5 + level / 2))
 
 
 def mean_interval(values: Sequence[float], level: float = LEVEL) -> Interval:
-    """Student-t interval of the mean of independent replications. NaN values are left out."""
+    """Returns the Student-t interval of the mean of independent replications. NaN values are omitted."""
     kept = [value for value in values if not math.isnan(value)]
     return _interval(kept, level)
 
 
 def paired_difference(ours: Sequence[float], theirs: Sequence[float], level: float = LEVEL) -> Interval:
-    """Interval of the mean of `ours - theirs`, paired by replication."""
+    """Returns the interval of the mean of `ours - theirs`, paired by replication."""
     return _interval([a - b for a, b in pairs(ours, theirs)], level)
 
 
 def paired_ratio(ours: Sequence[float], theirs: Sequence[float], level: float = LEVEL) -> Interval:
-    """Interval of mean(ours) / mean(theirs), paired by replication.
+    """Returns the interval of mean(ours) / mean(theirs), paired by replication.
 
-    The classical ratio estimate with its linearised variance (Cochran, "Sampling Techniques",
-    section 6.3). A zero in a single replication does no harm, in contrast to a mean of ratios. If no value is
-    negative, the interval does not extend below zero.
+    The estimate is the classical ratio estimate with its linearised variance (Cochran, "Sampling Techniques",
+    section 6.3). In contrast to a mean of ratios, this estimate also exists if `theirs` is zero in a single
+    replication. If no value is negative, the interval does not extend below zero.
     """
     both = pairs(ours, theirs)
     residuals = ratio_residuals(both)
@@ -110,8 +114,8 @@ def paired_ratio(ours: Sequence[float], theirs: Sequence[float], level: float = 
 
 
 def ratio_residuals(both: Sequence[tuple[float, float]]) -> list[float]:
-    """The residual of each pair from the ratio of the means, divided by the mean divisor. The interval of the
-    ratio is computed from these values. Empty if there is no ratio."""
+    """Returns the residual of each pair from the ratio of the means, divided by the mean divisor. The
+    interval of the ratio is computed from these residuals. The result is empty if there is no ratio."""
     divisor = sum(b for _, b in both)
     if not both or divisor == 0:
         return []
@@ -120,7 +124,7 @@ def ratio_residuals(both: Sequence[tuple[float, float]]) -> list[float]:
 
 
 def welch(ours: Sequence[float], theirs: Sequence[float], level: float = LEVEL) -> Interval:
-    """Interval of the difference of two means from independent replications (Welch 1947)."""
+    """Returns the interval of the difference of two means of independent replications (Welch 1947)."""
     a = [value for value in ours if not math.isnan(value)]
     b = [value for value in theirs if not math.isnan(value)]
     count = min(len(a), len(b))
@@ -139,11 +143,12 @@ def welch(ours: Sequence[float], theirs: Sequence[float], level: float = LEVEL) 
 
 
 def unpaired_ratio(ours: Sequence[float], theirs: Sequence[float], level: float = LEVEL) -> Interval:
-    """Interval of mean(ours) / mean(theirs) for positive means of independent replications.
+    """Returns the interval of mean(ours) / mean(theirs) for positive means of independent replications.
 
-    The interval is that of the logarithm of the ratio, whose variance is the sum of the squared relative
-    errors of the means, with Welch's degrees of freedom (Rice, "Mathematical Statistics and Data Analysis",
-    section 4.6). No end is below zero. NaN values are left out.
+    The interval is computed for the logarithm of the ratio. The variance of the logarithm is the sum of the
+    squared relative errors of the means, and Welch's degrees of freedom are used (Rice, "Mathematical
+    Statistics and Data Analysis", section 4.6). Therefore neither end of the interval is below zero. NaN
+    values are omitted.
     """
     kept = [[value for value in values if not math.isnan(value)] for values in (ours, theirs)]
     count = min(len(values) for values in kept)
@@ -166,11 +171,11 @@ RESAMPLES = 1000
 
 
 def bootstrap(statistic: Callable[[Any], Any], count: int, level: float = LEVEL) -> Interval:
-    """Percentile interval of a statistic that is not a mean (Efron, Tibshirani, "An Introduction to the
-    Bootstrap", 1993, chapter 13).
+    """Returns the bootstrap percentile interval of a statistic that is not a mean (Efron, Tibshirani, "An
+    Introduction to the Bootstrap", 1993, chapter 13).
 
-    `statistic` gets an array of indices (below `count`) of replications, with a row for each resample, and
-    returns a value for each row. The resamples are always the same.
+    The argument of `statistic` is an array of replication indices (less than `count`), with a row for each
+    resample. `statistic` returns a value for each row. Every call uses the same resamples.
     """
     import numpy as np
 
@@ -179,15 +184,16 @@ def bootstrap(statistic: Callable[[Any], Any], count: int, level: float = LEVEL)
         return Interval(value=value, low=math.nan, high=math.nan, count=count, level=level)
     picked = np.random.default_rng(1).integers(count, size=(RESAMPLES, count))
     tails = [(1 - level) / 2, (1 + level) / 2]
-    # No interpolation, because a ratio may be infinite.
+    # Quantiles are not interpolated, because a ratio may be infinite.
     low, high = (float(end) for end in np.quantile(statistic(picked), tails, method="inverted_cdf"))
     return Interval(value=value, low=low, high=high, count=count, level=level)
 
 
 def ellipse(points: Sequence[tuple[float, float]], corners: int = 60) -> list[tuple[str, float, float]]:
-    """The median of points in two dimensions, and the closed contour at one standard deviation of the normal
-    distribution that fits them best: one `centre` and several `contour` entries, each with its x and y.
-    Points with a NaN are left out; fewer than three points have no contour."""
+    """Returns the median of points in two dimensions, and a closed contour. The contour is at one standard
+    deviation of the normal distribution that fits the points best. The result has one `centre` entry and
+    several `contour` entries, each with x and y. Points with a NaN are omitted. Fewer than three points have
+    no contour."""
     import numpy as np
 
     kept = np.array([one for one in points if not any(map(math.isnan, one))], dtype=np.float64).reshape(-1, 2)
@@ -205,18 +211,19 @@ def ellipse(points: Sequence[tuple[float, float]], corners: int = 60) -> list[tu
 
 
 def inverse(interval: Interval, over: float = 1.0) -> Interval:
-    """`over` divided by a positive number; the upper end is infinite if the interval contains zero."""
+    """Returns the interval of `over` divided by a positive number. The upper end is infinite if the divisor's
+    interval contains zero."""
     high = over / interval.low if not interval.low <= 0 else math.inf
     return replace(interval, value=over / interval.value, low=over / interval.high, high=high)
 
 
 def through_origin(x: Sequence[float], y: Sequence[float]) -> float:
-    """The slope of the least-squares line through the origin."""
+    """Returns the slope of the least-squares line through the origin."""
     return math.fsum(a * b for a, b in zip(x, y, strict=True)) / math.fsum(a * a for a in x)
 
 
 def slope(x: Sequence[float], y: Sequence[float]) -> float:
-    """The slope of the least-squares line; NaN with fewer than two distinct x."""
+    """Returns the slope of the least-squares line, or NaN for fewer than two distinct values of x."""
     points = [(a, b) for a, b in zip(x, y, strict=True) if not (math.isnan(a) or math.isnan(b))]
     if len({a for a, _ in points}) < 2:
         return math.nan
@@ -227,10 +234,11 @@ def slope(x: Sequence[float], y: Sequence[float]) -> float:
 
 
 def simultaneous_level(level: float, count: int) -> float:
-    """The level of each of `count` intervals that shall jointly hold with at least the probability `level`.
+    """Returns the level that each of `count` intervals needs, so that all intervals jointly contain their
+    true values with at least the probability `level`.
 
-    The level follows from Bonferroni's inequality, which is valid for any dependence. (Šidák's
-    `level ** (1 / count)` requires independence, and reduces the width by less than 1 %.)
+    The level follows from Bonferroni's inequality, which is valid for any dependence between the intervals.
+    (Šidák's `level ** (1 / count)` requires independence, and would reduce the width by less than 1 %.)
     """
     if count < 1:
         raise ValueError(f"count: must be 1 or more, the number of judged intervals (got {count})")
@@ -238,7 +246,8 @@ def simultaneous_level(level: float, count: int) -> float:
 
 
 def pairs(ours: Sequence[float], theirs: Sequence[float]) -> list[tuple[float, float]]:
-    """The pairs in which both values exist. Raises `ValueError` if both sides differ in length."""
+    """Returns the pairs in which both values exist. Raises `ValueError` if the two sides have different
+    lengths."""
     if len(ours) != len(theirs):
         raise ValueError(f"pairs: both sides must have equal length (got {len(ours)} and {len(theirs)})")
     return [(a, b) for a, b in zip(ours, theirs, strict=True) if not (math.isnan(a) or math.isnan(b))]

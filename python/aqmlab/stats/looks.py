@@ -1,9 +1,10 @@
-"""Looks: the allowed error is divided if the results are examined more than once.
+"""Looks: if results are examined more than once, the allowed error is divided among the examinations.
 
-An experimenter who examines the runs, adds some and examines them again tends to stop when chance helps. Each
-look therefore gets an equal part of the allowed error (Bonferroni): the intervals of all looks jointly
-contain their numbers with the required probability, and so does the interval of the last look, whatever the
-reason to stop. Equal parts are one of the spending functions of Lan and DeMets ("Discrete sequential
+An experimenter who examines the runs, adds runs and examines the results again tends to stop when the results
+are favourable by chance. Each examination (look) therefore gets an equal part of the allowed error
+(Bonferroni). The intervals of all looks then jointly contain the true values with the required probability.
+The interval of the last look also contains the true value with this probability, regardless of the reason to
+stop. Dividing the error equally is one of the spending functions of Lan and DeMets ("Discrete sequential
 boundaries for clinical trials", Biometrika 70(3), 1983).
 """
 
@@ -13,10 +14,11 @@ from aqmlab.stats.intervals import LEVEL, simultaneous_level
 
 
 def look_level(looks: int, numbers: int = 1, level: float = LEVEL) -> float:
-    """The level of each interval at each of at most `looks` looks: 0.9875 for four looks at one number.
+    """Returns the level of each interval at each of at most `looks` looks, for example 0.9875 for four looks
+    at one number.
 
-    The intervals of `numbers` numbers at all looks jointly hold with at least the probability `level`.
-    Raises `ValueError` if `looks` or `numbers` is below 1.
+    The intervals of `numbers` numbers at all looks jointly contain the true values with at least the
+    probability `level`. Raises `ValueError` if `looks` or `numbers` is less than 1.
     """
     for name, count in (("looks", looks), ("numbers", numbers)):
         if count < 1:

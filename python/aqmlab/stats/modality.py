@@ -1,17 +1,19 @@
-"""Test whether replications have one mode, and estimates for replications with several modes.
+"""Tests whether replications have one mode, and estimates the results of replications with several modes.
 
-Replications of a bistable system fall into groups: most runs are calm, some collapse. Their mean is a number
-that no run shows, and Student's interval is too short for a rare group. The values from which a Student
-interval would be computed are therefore tested for several modes first, by the dip test (Hartigan and
-Hartigan, "The dip test of unimodality", Annals of Statistics 13(1), 1985), at the level of 5 % for all
-numbers. If the test finds several modes, the median over replications replaces the mean, with the interval
-from the binomial distribution, which is valid for any distribution of the values.
+Replications of a bistable system fall into groups: most runs are calm, and some runs collapse. The mean of
+such runs is far from the value of every run, and Student's interval is too short if one group is rare. Before
+a Student interval is computed, the values are therefore tested for several modes by the dip test (Hartigan
+and Hartigan, "The dip test of unimodality", Annals of Statistics 13(1), 1985), at the level of 5 % for all
+numbers. If the test finds several modes, the median over replications is used instead of the mean. The
+median's interval is computed from the binomial distribution and is valid for any distribution of the values.
 
-The dip of a sample is its largest distance to the nearest distribution with one mode. Its critical values are
-those of the uniform distribution, which is the hardest to distinguish from two modes. Fewer than `LEAST`
-values are not tested, and neither are samples with equal values, such as counts, because the test is for
-continuous values. The power of the test is limited: with 40 runs it always finds a half that collapses, finds
-a third in nine of ten cases and a fifth in one of five cases, and never finds a single run.
+The dip of a sample is the largest distance between the sample's distribution function and the nearest
+distribution with one mode. The critical values of the dip are those for the uniform distribution, which is
+the most difficult to distinguish from a distribution with two modes. Samples of fewer than `LEAST` values are
+not tested. Samples with equal values, such as counts, are not tested either, because the test is designed for
+continuous values. The power of the test is limited. With 40 runs, the test always detects a group if half of
+the runs collapse. If a third of the runs collapse, the test detects the group in nine of ten cases; if a
+fifth collapse, in one of five cases. The test never detects a single run.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ from aqmlab.stats import intervals as stats
 from aqmlab.stats.intervals import LEVEL, Interval
 
 SIGNIFICANCE = 0.05
-"""Probability that values with one mode are found to have several; much lower for bell-shaped ones."""
+"""Probability that the test finds several modes in values with a single mode. The probability is much lower
+for bell-shaped distributions."""
 
 CRITICAL: Mapping[int, float] = {
     5: 0.4168,
@@ -43,26 +46,29 @@ CRITICAL: Mapping[int, float] = {
     60: 0.501,
     80: 0.5075,
 }
-"""The 95th percentile of the dip times the square root of the number of values, for uniform values, by
-number. Computed from 100 000 samples each; `tests/test_modality.py` repeats some of them."""
+"""The 95th percentile of the dip times the square root of the number of values, for uniformly distributed
+values, by the number of values. Each percentile was computed from 100 000 samples. `tests/test_modality.py`
+repeats some of these computations."""
 
 LEAST = 5
 
 
 def mean(values: Sequence[float], level: float = LEVEL) -> Interval:
-    """Student's interval of the mean, or the interval of the median if the values have several modes."""
+    """Returns Student's interval of the mean, or the interval of the median if the values have several
+    modes."""
     kept = _known(values)
     return stats.mean_interval(kept, level) if has_one_mode(kept) else median(kept, level)
 
 
 def paired_difference(ours: Sequence[float], theirs: Sequence[float], level: float = LEVEL) -> Interval:
-    """The interval of the mean difference of pairs, or of the median if they have several modes."""
+    """Returns the interval of the mean difference of pairs, or of the median difference if the differences
+    have several modes."""
     return mean([a - b for a, b in stats.pairs(ours, theirs)], level)
 
 
 def paired_ratio(ours: Sequence[float], theirs: Sequence[float], level: float = LEVEL) -> Interval:
-    """The ratio of the means of pairs (`stats.paired_ratio`), or the median of the ratios of pairs if the
-    residuals of the ratio have several modes."""
+    """Returns the interval of the ratio of the means of pairs (`stats.paired_ratio`), or of the median of the
+    pairs' ratios if the residuals of the ratio have several modes."""
     pairs = stats.pairs(ours, theirs)
     if has_one_mode(stats.ratio_residuals(pairs)):
         return stats.paired_ratio(ours, theirs, level)
@@ -71,8 +77,8 @@ def paired_ratio(ours: Sequence[float], theirs: Sequence[float], level: float = 
 
 
 def unpaired_ratio(ours: Sequence[float], theirs: Sequence[float], level: float = LEVEL) -> Interval:
-    """The ratio of two positive means of unpaired values (`stats.unpaired_ratio`), or of two medians if the
-    values of either sample have several modes."""
+    """Returns the interval of the ratio of two positive means of unpaired values (`stats.unpaired_ratio`), or
+    of two medians if the values of either sample have several modes."""
     samples = _known(ours), _known(theirs)
     if all(map(has_one_mode, samples)):
         return stats.unpaired_ratio(*samples, level)
@@ -90,14 +96,14 @@ def unpaired_ratio(ours: Sequence[float], theirs: Sequence[float], level: float 
 
 
 def median(values: Sequence[float], level: float = LEVEL) -> Interval:
-    """The median of independent values with its exact interval (`quantiles.quantile_interval`)."""
+    """Returns the median of independent values with its exact interval (`quantiles.quantile_interval`)."""
     from aqmlab.stats.quantiles import quantile_interval
 
     return replace(quantile_interval(values, 0.5, level), median=True)
 
 
 def has_one_mode(values: Sequence[float]) -> bool:
-    """Whether the dip test does not reject that the values have one mode."""
+    """Returns whether the dip test does not reject the hypothesis that the values have one mode."""
     return _has_one_mode(tuple(values))
 
 
@@ -110,7 +116,7 @@ def _has_one_mode(values: tuple[float, ...]) -> bool:
 
 
 def critical(count: int) -> float:
-    """The critical value of the dip times the square root of the number of values."""
+    """Returns the critical value of the dip times the square root of the number of values."""
     numbers = sorted(CRITICAL)
     index = bisect_left(numbers, count)
     if index == len(numbers):
@@ -122,18 +128,18 @@ def critical(count: int) -> float:
 
 
 def dip(values: Sequence[float]) -> float:
-    """The largest distance of the distribution function of distinct values to the nearest function that is
-    convex up to some point and concave after it.
+    """Returns the dip: the largest distance between the distribution function of distinct values and the
+    nearest function that is convex up to some point and concave after this point.
 
-    The modal interval begins as the whole range. Each step compares the greatest convex minorant and the
-    least concave majorant of the function within this interval. The points where they are farthest apart
-    bound the new modal interval. The dip is at least the distance of the function to both curves outside this
-    interval.
+    Initially, the modal interval is the whole range. Each step computes the greatest convex minorant and the
+    least concave majorant of the function within this interval. The points at which the minorant and the
+    majorant are farthest apart are the bounds of the new modal interval. The dip is at least the distance
+    between the function and the two curves outside the new modal interval.
     """
     x = sorted(values)
     low, high = 0, len(x) - 1
     twice = 1.0
-    """Twice the dip, in units of one value."""
+    """Twice the dip, as a number of values."""
     while high > low:
         minorant, majorant = _hull(x, low, high, 1), _hull(x, low, high, -1)
         distance, left, right = max(_distances(x, minorant, majorant))
@@ -151,7 +157,8 @@ def dip(values: Sequence[float]) -> float:
 
 
 def _hull(x: Sequence[float], low: int, high: int, sign: int) -> list[int]:
-    """The knots of the greatest convex minorant (sign 1) or the least concave majorant (-1) of the ranks."""
+    """Returns the knots of the greatest convex minorant (sign 1) or the least concave majorant (sign -1) of
+    the ranks."""
     knots: list[int] = []
     for index in range(low, high + 1):
         while len(knots) > 1 and sign * _turn(x, knots[-2], knots[-1], index) <= 0:
@@ -161,12 +168,12 @@ def _hull(x: Sequence[float], low: int, high: int, sign: int) -> list[int]:
 
 
 def _turn(x: Sequence[float], a: int, b: int, c: int) -> float:
-    """Positive if the line from a via b to c turns left."""
+    """Returns a positive number if the line from a via b to c turns left."""
     return (x[b] - x[a]) * (c - a) - (x[c] - x[a]) * (b - a)
 
 
 def _rank(x: Sequence[float], knots: Sequence[int], at: int) -> float:
-    """The rank of a value on the lines between knots."""
+    """Returns the rank of a value, interpolated on the lines between knots."""
     index = min(bisect_right(knots, at), len(knots) - 1)
     a, b = knots[index - 1], knots[index]
     return a + (b - a) * (x[at] - x[a]) / (x[b] - x[a])
@@ -175,8 +182,9 @@ def _rank(x: Sequence[float], knots: Sequence[int], at: int) -> float:
 def _distances(
     x: Sequence[float], minorant: Sequence[int], majorant: Sequence[int]
 ) -> Iterator[tuple[float, int, int]]:
-    """The distance of both curves at each knot, with the knots around it: of the minorant to the left, of the
-    majorant to the right. The minorant counts the values below a point, the majorant also those at it."""
+    """Yields, for each knot, the distance between the two curves at this knot, with the neighbouring knots:
+    the knot of the minorant to the left and the knot of the majorant to the right. The minorant counts the
+    values below a point; the majorant also counts the values that equal the point."""
     for knot in majorant:
         left = minorant[bisect_right(minorant, knot) - 1]
         yield knot + 1 - _rank(x, minorant, knot), left, knot
@@ -186,7 +194,8 @@ def _distances(
 
 
 def _deviations(x: Sequence[float], knots: Sequence[int], sign: int) -> Iterator[float]:
-    """The distance of the distribution function from the lines between knots, on its far side."""
+    """Yields, for each value, the distance between the distribution function and the lines between knots. The
+    distance is measured on the side of the function's step that is farther from the lines."""
     for at in range(knots[0], knots[-1] + 1) if len(knots) > 1 else ():
         yield 1 + sign * (at - _rank(x, knots, at))
 

@@ -1,19 +1,20 @@
-"""The number of replications: adding replications until an interval is narrow enough.
+"""Determines the number of replications: replications are added until an interval is narrow enough.
 
-Adding replications until a 95 % interval is narrow, and then reporting this interval, is not valid: the rule
-tends to stop when chance made the spread small, so that the interval misses the true value too often (Law
-and Kelton, "Confidence intervals for steady-state simulations, II: a survey of sequential procedures",
+It is not valid to add replications until a 95 % interval is narrow and then to report this interval. This
+rule tends to stop when the spread is small by chance, so that the interval misses the true value too often
+(Law and Kelton, "Confidence intervals for steady-state simulations, II: a survey of sequential procedures",
 Management Science 28(5), 1982). The error vanishes asymptotically, for ever higher precision (Chow and
 Robbins, "On the asymptotic theory of fixed-width sequential confidence intervals for the mean", Annals of
 Mathematical Statistics 36(2), 1965; Glynn and Whitt, "The asymptotic validity of sequential stopping rules
 for stochastic simulations", Annals of Applied Probability 2(1), 1992), but real experiments are finite.
 
-aqmlab therefore increases the number of replications geometrically, so that there are few looks, and divides
-the allowed error equally among them (`aqmlab.stats.looks`). Because the looks are evenly spaced in the
-logarithm of the number of replications, this is a spending function linear in the logarithm. The reported
-interval holds with at least the required level, whatever the reason to stop: its own precision, that of
-another measure, or an interruption. The price, with ten looks, is an interval that is 40 % wider than that of
-a fixed number of replications, or twice as many replications.
+aqmlab therefore increases the number of replications geometrically, so that there are few looks at the data,
+and divides the allowed error equally among the looks (`aqmlab.stats.looks`). The looks are evenly spaced in
+the logarithm of the number of replications, so the spending function is linear in this logarithm. The
+reported interval contains the true value with at least the required probability, regardless of the reason to
+stop: the precision of the interval, the precision of another measure, or an interruption. The cost, with ten
+looks, is an interval that is 40 % wider than with a fixed number of replications, or twice the number of
+replications.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ from aqmlab.stats.looks import look_level
 class Look:
     """The state of a measure at one look.
 
-    `missing` of the `replications` have no value. The interval is computed from the others; its `level` is
-    that of the number that is finally reported. `next_count` is the number of replications at the next look.
-    It is `None` at the last look, when the precision is `enough`, or when the maximum number of replications
-    is `exhausted`.
+    `missing` is the number of replications that have no value. The interval is computed from the other
+    replications, with the `level` of the interval that is finally reported. `next_count` is the number of
+    replications at the next look. `next_count` is `None` at the last look: if the precision is `enough`, or
+    if the maximum number of replications is `exhausted`.
     """
 
     interval: Interval
@@ -46,15 +47,16 @@ class Look:
 
 @dataclass(frozen=True, kw_only=True)
 class Precision:
-    """The required precision of the interval of a mean, and the limits of the effort.
+    """The required precision of the interval of a mean, and the limits of the number of replications.
 
-    Exactly one of `relative` (to the absolute mean: 0.05 is 5 %) and `absolute` (in the measure's unit) sets
-    the half-width. The first look has `least` replications and the last `most`; the number grows by the
-    factor `growth` from look to look. The intervals of `measures` measures at all looks jointly hold with at
-    least the probability `level` if values are normal, which averages over long runs nearly are.
+    Exactly one of `relative` (to the absolute value of the mean: 0.05 is 5 %) and `absolute` (in the
+    measure's unit) sets the required half-width. The first look has `least` replications, and the last look
+    has `most` replications. From look to look, the number of replications is multiplied by `growth`. If
+    values are normal, the intervals of `measures` measures at all looks jointly contain the true values with
+    at least the probability `level`. Averages over long runs are nearly normal.
 
-    Five equal values end the sequence, because their interval is a point. For a measure that counts rare
-    events, increase `least`.
+    Five equal values end the sequence, because the interval of equal values is a point. For a measure that
+    counts rare events, increase `least`.
     """
 
     relative: float | None = None
@@ -71,27 +73,27 @@ class Precision:
         for name in ("relative", "absolute"):
             half_width = getattr(self, name)
             if half_width is not None and not 0 < half_width < math.inf:
-                raise ValueError(f"precision: {name} must be above 0 (got {half_width})")
+                raise ValueError(f"precision: {name} must be greater than 0 (got {half_width})")
         if not 0 < self.level < 1:
             raise ValueError(f"precision: level must be between 0 and 1, such as 0.95 (got {self.level})")
         if self.least < 2:
             raise ValueError(f"precision: least must be 2 or more for an interval (got {self.least})")
         if self.most < self.least:
-            raise ValueError(f"precision: most must not be below least = {self.least} (got {self.most})")
+            raise ValueError(f"precision: most must be at least least = {self.least} (got {self.most})")
         if not 1 < self.growth < math.inf:
-            raise ValueError(f"precision: growth must be above 1, such as 1.5 (got {self.growth})")
+            raise ValueError(f"precision: growth must be greater than 1, such as 1.5 (got {self.growth})")
         if self.measures < 1:
             raise ValueError(f"precision: measures must be 1 or more (got {self.measures})")
 
     def looks(self) -> tuple[int, ...]:
-        """The numbers of replications of all looks."""
+        """The numbers of replications at all looks."""
         counts = [self.least]
         while counts[-1] < self.most:
             counts.append(min(math.ceil(self.growth * counts[-1]), self.most))
         return tuple(counts)
 
     def for_measures(self, count: int) -> Precision:
-        """This precision for `count` measures that are reported together."""
+        """Returns this precision for `count` measures that are reported together."""
         return replace(self, measures=count)
 
     @property
@@ -100,12 +102,14 @@ class Precision:
         return look_level(len(self.looks()), self.measures, self.level)
 
     def judge(self, values: Sequence[float]) -> Look:
-        """Judges whether the values, one for each replication in the order of seeds, are enough.
+        """Judges whether the number of replications is sufficient. `values` has one value for each
+        replication, in the order of seeds.
 
-        Only the longest prefix of `values` with the length of a look is used, so that the result does not
-        depend on additional replications. With fewer than `least` values there is no interval. A missing
-        value is NaN; it counts as a replication but does not enter the interval. Fewer than `least` existing
-        values, or an infinite value, are never enough.
+        Only the longest prefix of `values` whose length is the number of replications at a look is used, so
+        that the result does not depend on additional replications. With fewer than `least` values there is no
+        interval. A missing value is NaN; it counts as a replication but is not used for the interval. The
+        number of replications is never sufficient if fewer than `least` values exist, or if a value is
+        infinite.
         """
         counts = self.looks()
         count = max((count for count in counts if count <= len(values)), default=0)

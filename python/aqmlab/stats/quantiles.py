@@ -1,9 +1,10 @@
-"""Quantiles and distributions over replications, with intervals and bands.
+"""Computes quantiles and distributions over replications, with intervals and bands.
 
-A replication with one number is an independent value, so that order statistics determine the interval of a
-quantile. A replication with many numbers, such as the times of its transfers, is one cluster of dependent
-values: the values are pooled, and whole replications are resampled (Davison and Hinkley, "Bootstrap Methods
-and their Application", 1997, section 3.8).
+If a replication has a single value, the values of replications are independent, so order statistics determine
+the interval of a quantile. If a replication has many values, such as the times of its transfers, these values
+are a cluster of dependent values. In this case the values of all replications are pooled, and whole
+replications are resampled (Davison and Hinkley, "Bootstrap Methods and their Application", 1997, section
+3.8).
 """
 
 from __future__ import annotations
@@ -27,11 +28,14 @@ POINTS = 1000
 
 
 def quantile_interval(values: Sequence[float] | Floats, q: float, level: float = LEVEL) -> Interval:
-    """Interval of the quantile `q` of independent values of any distribution. NaN values are left out.
+    """Returns the interval of the quantile `q` of independent values with any distribution. NaN values are
+    omitted.
 
-    The ends are values of the sample, from the binomial number of values below the quantile (Conover,
-    "Practical Nonparametric Statistics", section 3.2). If the sample is too small for an end, the end is
-    infinite: at 95 % the median has both ends from six values on, the 90th percentile its upper end from 36.
+    The ends of the interval are values of the sample. They follow from the binomial distribution of the
+    number of values below the quantile (Conover, "Practical Nonparametric Statistics", section 3.2). If the
+    sample is too small to determine an end, the end is infinite. At 95 %, both ends of the median's interval
+    are finite for six or more values, and the upper end of the 90th percentile's interval for 36 or more
+    values.
     """
     from scipy import stats as scipy_stats
 
@@ -53,11 +57,12 @@ def quantile_interval(values: Sequence[float] | Floats, q: float, level: float =
 
 
 def pooled_quantile(samples: Sequence[Floats], q: float, level: float = LEVEL) -> Interval:
-    """Interval of the quantile `q` of the pooled values of all replications. `samples` has an array for each.
+    """Returns the interval of the quantile `q` of the pooled values of all replications. `samples` contains
+    one array per replication.
 
-    The interval is that of the bootstrap over replications; `count` is their number. The interval is slightly
-    narrow: at 95 % with ten replications, the coverage is about 90 %. A replication without values counts as
-    a replication.
+    The interval is computed by the bootstrap over replications. Its `count` is the number of replications,
+    including replications without values. The interval is slightly too narrow: at 95 % with ten replications,
+    the coverage is about 90 %.
     """
     _check(q)
     of = _Pool(samples)
@@ -65,11 +70,12 @@ def pooled_quantile(samples: Sequence[Floats], q: float, level: float = LEVEL) -
 
 
 def tail_quantile(tails: Sequence[Sequence[float]], q: float, level: float = LEVEL) -> Interval:
-    """Interval of the quantile `q` of a count. Each replication provides the shares of its time in which the
-    count was at least 0, 1, 2 and so on.
+    """Returns the interval of the quantile `q` of a count over time. Each replication is given by the shares
+    of its time during which the count was at least 0, 1, 2 and so on.
 
-    The interval is that of the bootstrap over replications with equal weights. The ends are counts, however
-    few replications extend far into the tail. The interval is slightly narrow, as for `pooled_quantile`.
+    The interval is computed by the bootstrap over replications with equal weights. The ends of the interval
+    are counts, even if only a few replications extend far into the tail. The interval is slightly too narrow,
+    as for `pooled_quantile`.
     """
     _check(q)
     count = len(tails)
@@ -78,7 +84,7 @@ def tail_quantile(tails: Sequence[Sequence[float]], q: float, level: float = LEV
         shares[number, : len(one)] = one
 
     def quantiles(picked: npt.NDArray[np.int64]) -> Floats:
-        # Rounding must not count a share that equals the limit.
+        # A share that equals the limit must not be counted, which rounding errors could cause.
         more_often = (_times(picked, count) / count) @ shares > (1 - q) * (1 + 1e-9)
         return np.asarray(np.maximum(more_often.sum(axis=1) - 1.0, 0.0))
 
@@ -88,10 +94,12 @@ def tail_quantile(tails: Sequence[Sequence[float]], q: float, level: float = LEV
 def pooled_quantile_difference(
     ours: Sequence[Floats], theirs: Sequence[Floats], q: float, level: float = LEVEL
 ) -> Interval:
-    """Interval of the difference of two pooled quantiles, `ours - theirs`, from paired replications.
+    """Returns the interval of the difference of two pooled quantiles, `ours - theirs`, from paired
+    replications.
 
-    The interval is that of the bootstrap over pairs, so that common variation of the pairs cancels. For a
-    difference of medians of one number per replication, pass arrays of one element.
+    The interval is computed by the bootstrap over pairs, so that variation that is common to both sides of a
+    pair cancels. To compute the difference of medians for replications with one number each, pass arrays of
+    one element.
     """
     _check(q)
     if len(ours) != len(theirs):
@@ -103,13 +111,13 @@ def pooled_quantile_difference(
 
 
 def dkw_band(values: Sequence[float] | Floats, level: float = LEVEL) -> pl.DataFrame:
-    """A band that contains the whole distribution function of independent values, in columns `x`, `low`,
-    `share` and `high`.
+    """Returns a band that contains the whole distribution function of independent values, in the columns `x`,
+    `low`, `share` and `high`.
 
-    The band is the share of values up to `x` ± sqrt(ln(2 / (1 - level)) / 2n), by the inequality of
+    The band is the share of values up to `x`, ± sqrt(ln(2 / (1 - level)) / 2n), by the inequality of
     Dvoretzky, Kiefer and Wolfowitz with the constant of Massart, "The tight constant in the
-    Dvoretzky-Kiefer-Wolfowitz inequality", Annals of Probability 18(3), 1990. It is valid for any
-    distribution. NaN values are left out.
+    Dvoretzky-Kiefer-Wolfowitz inequality", Annals of Probability 18(3), 1990. The band is valid for any
+    distribution. NaN values are omitted.
     """
     sample = np.asarray(values, dtype=np.float64)
     x, count = np.unique(sample[~np.isnan(sample)], return_counts=True)
@@ -119,12 +127,12 @@ def dkw_band(values: Sequence[float] | Floats, level: float = LEVEL) -> pl.DataF
 
 
 def pooled_band(samples: Sequence[Floats], level: float = LEVEL, grid: Floats | None = None) -> pl.DataFrame:
-    """A band that contains the whole distribution function of the pooled values of replications, in columns
-    `x`, `low`, `share` and `high`.
+    """Returns a band that contains the whole distribution function of the pooled values of replications, in
+    the columns `x`, `low`, `share` and `high`.
 
-    The band follows from the bootstrap over replications of the largest distance of the functions over all
-    `x`, so that it holds at all `x` simultaneously. `x` are the points of `grid`, or at most a thousand of
-    the values. With fewer than two replications the function has no band.
+    The band is computed by the bootstrap over replications from the largest distance between the functions
+    over all `x`, so that the band is valid at all `x` simultaneously. `x` contains the points of `grid` or,
+    without `grid`, at most a thousand of the values. With fewer than two replications there is no band.
     """
     pooled = _together(samples)
     x = np.unique(pooled) if grid is None else np.asarray(grid, dtype=np.float64)
@@ -141,13 +149,13 @@ def pooled_band(samples: Sequence[Floats], level: float = LEVEL, grid: Floats | 
             shares = (times @ below) / (times @ sizes)[:, np.newaxis]
         return np.asarray(np.abs(shares - share).max(axis=1, initial=0.0))
 
-    # Distances have no lower bound to estimate, so all of the error is allowed above.
+    # Only an upper bound of the distance is estimated, so the whole allowed error is on the upper side.
     half = bootstrap(distance, len(samples), 2 * level - 1).high
     return _band(x, share, half)
 
 
 class _Pool:
-    """The sorted values of several replications, each with the index of its replication."""
+    """The sorted values of several replications. Each value is stored with the index of its replication."""
 
     def __init__(self, samples: Sequence[Floats]) -> None:
         owner = np.repeat(np.arange(len(samples)), [len(one) for one in samples])
@@ -156,7 +164,8 @@ class _Pool:
         self._values, self._owner, self._count = values[order], owner[order], len(samples)
 
     def quantiles(self, picked: npt.NDArray[np.int64], q: float) -> Floats:
-        """The quantile of the values of the picked replications, for each row; NaN without values."""
+        """Returns, for each row, the quantile of the values of the picked replications, or NaN if there are
+        no values."""
         if not self._values.size:
             return np.full(len(picked), math.nan)
         return np.array([self._quantile(times, q) for times in _times(picked, self._count)])
@@ -165,19 +174,20 @@ class _Pool:
         upto = np.cumsum(times[self._owner])
         if upto[-1] == 0:
             return math.nan
-        # Rounding must not increase the share of a whole number of values.
+        # A share that is a whole number of values must not be increased by rounding errors.
         return float(self._values[np.searchsorted(upto, q * upto[-1] * (1 - 1e-12), "left")])
 
 
 def _together(samples: Sequence[Floats]) -> Floats:
     values = np.concatenate([np.zeros(0), *samples])
     if np.isnan(values).any():
-        raise ValueError("samples: must not contain NaN; leave out missing values")
+        raise ValueError("samples: must not contain NaN; omit missing values")
     return values
 
 
 def _times(picked: npt.NDArray[np.int64], count: int) -> Floats:
-    """The number of times that each of `count` replications is picked, a row for each resample."""
+    """Returns the number of times that each of `count` replications is picked, with a row for each
+    resample."""
     rows = np.arange(len(picked))[:, np.newaxis] * count
     found = np.bincount((rows + picked).ravel(), minlength=len(picked) * count)
     return found.reshape(len(picked), count).astype(np.float64)

@@ -1,10 +1,10 @@
-"""The rule of verdict, from intervals of runs to verdicts on claims (`docs/background/law-of-verdict.md`).
+"""The rule of verdict, which derives verdicts on claims from intervals (`docs/background/law-of-verdict.md`).
 
-For one number, a claim *holds* if the whole interval is in the claimed band, *fails* if the whole interval is
-outside, and is *undecided* otherwise (`verdict`). `all_of` and `any_of` judge claims of several parts.
-`agreement` judges how close two systems are. This module only uses intervals and bands. Rules
-(`aqmlab.results.rule`) define the estimated number and the points, and `aqmlab.stats.looks` the level for
-several looks.
+A claim about one number *holds* if the whole interval is in the claimed band, *fails* if the whole interval
+is outside the band, and is *undecided* otherwise (`verdict`). `all_of` and `any_of` judge claims with several
+parts. `agreement` judges how closely two systems agree. This module only uses intervals and bands. Rules
+(`aqmlab.results.rule`) define the estimated number and the points. `aqmlab.stats.looks` computes the level
+for several looks at the data.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SIGNS: Mapping[Verdict, str] = {"holds": "✓", "fails": "✗", "undecided": "?"
 """Signs of verdicts, for tables."""
 
 PLURALS: Mapping[Verdict, str] = {"holds": "hold", "fails": "fail", "undecided": "undecided"}
-"""Words for several claims: `3 hold`."""
+"""Words for numbers of claims, as in `3 hold`."""
 
 AGREEMENTS: Mapping[Verdict, Agreement] = {"holds": "equivalent", "undecided": "compatible", "fails": "miss"}
 """Names of verdicts on claims of equivalence."""
@@ -34,7 +34,8 @@ AGREEMENT_SIGNS: Mapping[Agreement, str] = {"equivalent": "=", "compatible": "~"
 
 @dataclass(frozen=True, kw_only=True)
 class Band:
-    """The claimed range of a number. An infinite end is open; `below(1)` excludes 1."""
+    """The claimed range of a number. An infinite end means that the range has no limit on this side.
+    `below(1)` excludes 1."""
 
     low: float = -math.inf
     high: float = math.inf
@@ -49,80 +50,83 @@ class Band:
 
 
 def below(limit: float) -> Band:
-    """A band of numbers strictly smaller than `limit`."""
+    """Returns the band of numbers that are strictly smaller than `limit`."""
     return Band(high=limit, strict=True)
 
 
 def above(limit: float) -> Band:
-    """A band of numbers strictly larger than `limit`."""
+    """Returns the band of numbers that are strictly larger than `limit`."""
     return Band(low=limit, strict=True)
 
 
 def at_most(limit: float) -> Band:
-    """A band of numbers not larger than `limit`."""
+    """Returns the band of numbers that are at most `limit`."""
     return Band(high=limit)
 
 
 def at_least(limit: float) -> Band:
-    """A band of numbers not smaller than `limit`."""
+    """Returns the band of numbers that are at least `limit`."""
     return Band(low=limit)
 
 
 def within(low: float, high: float) -> Band:
-    """A band between two numbers, including both."""
+    """Returns the band between two numbers, which includes both numbers."""
     return Band(low=low, high=high)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """The measured number of a claim, with the verdict.
+    """The measured number of a claim, with the verdict on the claim.
 
-    For several parts, the number and its description are those of the part that decides.
+    If the claim has several parts, the number and the description are those of the part that decides.
     """
 
     verdict: Verdict
     measured: str
-    """The evidence as one line of text, including parts."""
+    """The evidence as one line of text, including the parts."""
     value: float = math.nan
     low: float = math.nan
     high: float = math.nan
     count: int = 0
-    """Number of replications of the interval."""
+    """Number of replications from which the interval was computed."""
     level: float = LEVEL
-    """Level of the interval that decides."""
+    """Level of the interval that decides the verdict."""
     wider: bool = False
-    """Whether the level allows for the number of parts."""
+    """Whether the level is corrected for the number of parts."""
     median: bool = False
-    """Whether the number is a median over replications, because these have several modes."""
+    """Whether the number is a median over replications, because the values of the replications have several
+    modes."""
     what: str = ""
     """Description of the number without its context: `mean object time, ratio of SHRED to RED`."""
     context: str = ""
     """Context of the measurement: `Web beside 10 FTP flows, averaged over load`."""
     where: Mapping[str, Any] = field(default_factory=dict)
-    """Point on the axes that the rule leaves open."""
+    """Point on the free axes of the rule."""
     band: Band | None = None
-    """Claimed band of the number."""
+    """Band that the claim states for the number."""
     lacks: str = ""
-    """Reason for a missing number."""
+    """Reason why the number is missing."""
     known_to: float = math.nan
-    """Half the width of the interval of an undecided number that is as precise as the rule requires. The
-    number is close to the limit, and more runs would not be useful."""
+    """Half the width of the interval of an undecided number, if the number is as precise as the rule
+    requires. In this case the number is close to the limit, and more runs would not be useful."""
     parts: tuple[Evidence, ...] = ()
     one_of: bool = False
-    """Whether one part that holds is sufficient."""
+    """Whether the claim holds if one part holds."""
     along: tuple[Evidence, ...] = ()
-    """The averaged numbers, point by point, if the number is an average; only the average is judged."""
+    """If the number is an average over points, the numbers at these points. Only the average is judged."""
 
 
 # One number
 
 
 def verdict(interval: Interval, band: Band) -> Verdict:
-    """The verdict of an interval on a claimed band; `undecided` if there is no interval."""
+    """Returns the verdict that follows from an interval and a claimed band. The verdict is `undecided` if
+    there is no interval."""
     if not interval.decided:
         return "undecided"
     if band.strict:
-        # An infinite end of the band excludes nothing, not even an infinite end of an interval.
+        # On the side of an infinite end of the band, the interval cannot be outside the band, even if the end
+        # of the interval is also infinite.
         above = interval.low > band.low or math.isinf(band.low)
         inside = above and (interval.high < band.high or math.isinf(band.high))
         outside = interval.high <= band.low or interval.low >= band.high
@@ -133,25 +137,28 @@ def verdict(interval: Interval, band: Band) -> Verdict:
 
 
 def agreement(interval: Interval, band: Band) -> Agreement:
-    """The agreement of two measurements, from the interval of their difference or ratio and a band.
+    """Returns the agreement of two measurements, which follows from a band and the interval of the
+    measurements' difference or ratio.
 
     *Equivalent*: the whole interval is in the band, which excludes a relevant difference (two one-sided
     tests; Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics 15(6), 1987). *Compatible*: the
-    interval is partly in the band, or there is no interval, so that neither is shown. *Miss*: the interval is
-    outside the band.
+    interval is partly in the band, or there is no interval, so that neither equivalence nor a miss is shown.
+    *Miss*: the interval is outside the band.
     """
     return AGREEMENTS[verdict(interval, band)]
 
 
 def is_known(interval: Interval, tolerance: float) -> bool:
-    """Whether half the interval's width is at most `tolerance`, so that more runs would not be useful."""
+    """Returns whether half the interval's width is at most `tolerance`, so that more runs would not be
+    useful."""
     return interval.decided and interval.half_width <= tolerance
 
 
 def judge(what: str, interval: Interval, band: Band, tolerance: float = 0.0) -> Evidence:
-    """Evidence for one number from its description `what`, its interval, and the claimed band.
+    """Returns the evidence for one number, from its description `what`, its interval and the claimed band.
 
-    An undecided number that is known to the `tolerance`, in the unit of the number, is close to the limit.
+    If a number is undecided although its interval's half-width is at most `tolerance` (in the number's unit),
+    the evidence states that the number is close to the limit.
     """
     found = verdict(interval, band)
     measured = f"{what}: {interval}{' (median over replications)' if interval.median else ''}, claimed {band}"
@@ -177,23 +184,25 @@ def judge(what: str, interval: Interval, band: Band, tolerance: float = 0.0) -> 
 # Several parts
 
 PartsAt = Callable[[float], Sequence[Evidence]]
-"""The evidence for all parts of a claim, with intervals of a given level. The number and order of parts do
-not depend on the level."""
+"""A function that returns the evidence for all parts of a claim, with intervals of a given level. The number
+and the order of the parts do not depend on the level."""
 
 
 def level_of_parts(level: float, count: int) -> float:
-    """The level of the interval by which one of `count` parts may decide the verdict: `all_of` fails or
-    `any_of` holds. The intervals of all parts jointly hold with at least the probability `level`."""
+    """Returns the level of the interval that a single part of `count` parts needs to decide the verdict
+    (`all_of` fails, or `any_of` holds). With this level, the intervals of all parts jointly contain the true
+    values with at least the probability `level`."""
     return simultaneous_level(level, max(count, 1))
 
 
 def all_of(parts_at: PartsAt, level: float = LEVEL) -> Evidence:
-    """Evidence for a claim that all parts hold.
+    """Returns the evidence for a claim that all parts hold.
 
-    The claim holds if all parts hold, each with an interval of this level: more parts do not make this
-    verdict more likely by chance. It fails if all parts fail, or if one fails with an interval of
-    `level_of_parts`, because one of many parts would fail by chance. A part that decides for all is shown
-    with this wider interval only, so that the verdict follows from the intervals shown.
+    The claim holds if all parts hold, each with an interval of this level, because additional parts do not
+    make this verdict more likely by chance. The claim fails if all parts fail, or if one part fails with an
+    interval of `level_of_parts`. The higher level is needed because one of many parts would otherwise fail by
+    chance. A single part that decides the verdict is only shown with the wider interval, so that the verdict
+    follows from the shown intervals.
     """
     parts = parts_at(level)
     failing = [part.verdict == "fails" for part in parts]
@@ -209,10 +218,11 @@ def all_of(parts_at: PartsAt, level: float = LEVEL) -> Evidence:
 
 
 def any_of(parts_at: PartsAt, count: int, level: float = LEVEL) -> Evidence:
-    """Evidence for a claim that at least one of `count` parts holds: the mirror image of `all_of`.
+    """Returns the evidence for a claim that at least one of `count` parts holds. The rules are the opposite
+    of those of `all_of`.
 
-    The claim holds if one part holds with an interval of `level_of_parts`, and fails if all parts fail, each
-    with an interval of this level.
+    The claim holds if one part holds with an interval of `level_of_parts`. The claim fails if all parts fail,
+    each with an interval of `level`.
     """
     wider_level = level_of_parts(level, count)
     parts = parts_at(wider_level)
@@ -224,10 +234,11 @@ def any_of(parts_at: PartsAt, count: int, level: float = LEVEL) -> Evidence:
 
 
 def together(*parts: Evidence, level: float = LEVEL) -> Evidence:
-    """Evidence for a claim from parts that are judged already: holds if all hold, fails if any fails.
+    """Returns the evidence for a claim whose parts have already been judged. The claim holds if all parts
+    hold, and fails if any part fails.
 
-    The number and interval are those of the part that decides, the first of the worst parts. Without parts
-    the claim is undecided, at this level.
+    The number and the interval are those of the part that decides, which is the first of the parts with the
+    worst verdict. Without parts, the claim is undecided at this level.
     """
     if not parts:
         return _without_parts(level)
@@ -237,11 +248,11 @@ def together(*parts: Evidence, level: float = LEVEL) -> Evidence:
 
 
 def either(*parts: Evidence, level: float = LEVEL) -> Evidence:
-    """Evidence for a claim that one of several parts holds, from parts that are judged already: holds if any
-    part holds, fails if all fail.
+    """Returns the evidence for a claim that one of several parts holds, if the parts have already been
+    judged. The claim holds if any part holds, and fails if all parts fail.
 
-    The number and interval are those of the part that decides, the first of the best parts; `level` is that
-    of the intervals. Without parts the claim is undecided.
+    The number and the interval are those of the part that decides, which is the first of the parts with the
+    best verdict. `level` is the level of the intervals. Without parts, the claim is undecided.
     """
     if not parts:
         return _without_parts(level)
@@ -252,8 +263,8 @@ def either(*parts: Evidence, level: float = LEVEL) -> Evidence:
 
 
 def best_first(parts: Sequence[Evidence], band: Band) -> list[Evidence]:
-    """The parts of one claim at several points, sorted so that the most extreme one in the claimed direction
-    is first; unchanged if the band has two ends."""
+    """Returns the parts of one claim at several points, sorted so that the part with the most extreme number
+    in the claimed direction is first. If the band has two ends, the order is unchanged."""
     if math.isfinite(band.low) and math.isfinite(band.high):
         return list(parts)
     sign = -1 if math.isfinite(band.low) else 1
@@ -265,10 +276,11 @@ def _without_parts(level: float) -> Evidence:
 
 
 def _at_level(part: Evidence, level: float) -> Evidence:
-    """Evidence whose text includes the level of its interval."""
+    """Returns the evidence with the level of its interval included in the text."""
     return replace(_wider(part), measured=f"{part.measured} (at {100 * level:.4g} %)")
 
 
 def _wider(part: Evidence) -> Evidence:
-    """Evidence whose level, and that of its parts, allows for the number of parts."""
+    """Returns the evidence, and the evidence of its parts, marked as having a level that is corrected for the
+    number of parts."""
     return replace(part, wider=True, parts=tuple(map(_wider, part.parts)))

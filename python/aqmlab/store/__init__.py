@@ -1,4 +1,4 @@
-"""The store: a folder that contains all finished runs."""
+"""The store, which is a folder that contains all finished runs."""
 
 from aqmlab.store.store import FORMAT, INDEX_AFTER, FrameError, Store, StoreFormatError, StoreFull
 

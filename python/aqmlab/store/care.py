@@ -1,8 +1,8 @@
-"""Maintenance of a store: verification, repair and removal of runs.
+"""Maintains a store: verifies and repairs its data, and removes runs.
 
-Logs are never modified. The records to keep from the logs of terminated writers are written to a new log,
-then the old logs are removed. A concurrent reader finds every record once or twice, and duplicates are
-harmless. The logs of running writers remain unchanged.
+Logs are never modified. The records to keep from the logs of terminated writers are written to a new log, and
+then the old logs are removed. A reader that reads at the same time finds every record once or twice, and
+duplicates are harmless. The logs of running writers remain unchanged.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from aqmlab._support.progress import Bar
 
 Name = tuple[str, int]
-"""Identity of a run: scenario digest and seed."""
+"""Identity of a run: the scenario's digest and the seed."""
 
 _SAMPLES = 5
 
@@ -35,12 +35,12 @@ _SAMPLES = 5
 
 @dataclass(kw_only=True)
 class Verification:
-    """The contents of a store's files, and the damage found."""
+    """The contents of a store's files, and the damage that was found."""
 
     logs: int = 0
     records: int = 0
     damaged_lines: dict[str, int] = field(default_factory=dict)
-    """Number of damaged lines by log; a truncated last line counts as damaged."""
+    """Number of damaged lines by log. A truncated last line counts as damaged."""
     index: str = "none"
     """State of the index: `none`, `well` or `damaged`."""
     frames: int = 0
@@ -54,7 +54,7 @@ class Verification:
 
 
 def verify(store: Store) -> Verification:
-    """Reads the whole store and compares all data with their checksums."""
+    """Reads the whole store and checks all data against their checksums."""
     found = Verification()
     folder = _folder(store)
     contents = Contents()
@@ -97,8 +97,8 @@ def _torn(path: Path) -> bool:
 
 
 def repair(store: Store, found: Verification) -> int:
-    """Removes the damaged data that `verify` found, so that their runs are repeated when needed. Returns the
-    number of logs that had to be skipped because their writers are running."""
+    """Removes the damaged data that `verify` found, so that the affected runs are repeated when needed.
+    Returns the number of logs that were skipped because their writers are running."""
     folder = _folder(store)
     if found.index == "damaged":
         (folder / "index").unlink(missing_ok=True)
@@ -126,7 +126,7 @@ def _rewrite(
     the old logs.
 
     Returns the number of logs that were skipped because their writers are running. Other processes may write
-    at the same time.
+    to the store at the same time.
     """
     claims: dict[Path, int] = {}
     left = 0
@@ -150,7 +150,7 @@ def _rewrite(
                 fresh.append(store_log.framed(record))
             fresh.close()
         except BaseException:
-            # The old logs still contain everything.
+            # The old logs still contain all records.
             for path in fresh.paths:
                 path.unlink(missing_ok=True)
             with suppress(OSError):
@@ -193,7 +193,7 @@ class Removal:
     """Number of runs to remove by reason: `old`, `orphan`, `failed`."""
 
     def reason(self, scenario: str, status: str) -> str | None:
-        """The reason to remove a run, or `None`."""
+        """Returns the reason to remove a run, or `None` if the run is kept."""
         if scenario in self.old:
             return "old"
         if scenario in self.orphans:
@@ -202,8 +202,9 @@ class Removal:
 
 
 def removal(store: Store, *, orphans: bool, failed: bool) -> Removal:
-    """The plan for `collect_garbage`: runs with other results versions than the core's, with `orphans` also
-    runs of scenarios in no sweep, with `failed` also failed runs."""
+    """Returns the plan for `collect_garbage`. The plan contains runs whose results version differs from the
+    core's, with `orphans` also runs of scenarios that belong to no sweep, and with `failed` also failed
+    runs."""
     store.refresh()
     runs = store.runs().select("scenario", "status")
     loose: frozenset[str] = frozenset()
@@ -227,7 +228,8 @@ def _old(store: Store) -> Iterator[str]:
         if level == "packet":
             current = version == _core.RESULTS_VERSION
         else:
-            # RESULTS_VERSION covers the packet level only; the versions of other levels change the digests.
+            # RESULTS_VERSION applies only to the packet level. If the version of another level changes, the
+            # digests change.
             current = any(_same_digest(record) for record in records[:_SAMPLES])
         if not current:
             yield from (record["scenario"] for record in records)
@@ -242,11 +244,12 @@ def _same_digest(record: Mapping[str, Any]) -> bool:
 
 
 def collect_garbage(store: Store, plan: Removal) -> tuple[int, int]:
-    """Removes the runs of the plan, and the data that only these runs used. Returns the number of freed
-    bytes, and the number of logs that were skipped because their writers are running."""
+    """Removes the runs of the plan, and the data that were only used by these runs. Returns the number of
+    freed bytes, and the number of logs that were skipped because their writers are running."""
     folder = _folder(store)
     before = size(store)
-    # A table listed here is in use by no writer, if all logs turn out to belong to terminated writers below.
+    # If the code below finds that all logs belong to terminated writers, no writer uses the tables in this
+    # list.
     tables = {path: path.stat().st_size for path in folder.glob("tables/*/*/*")}
     gone = plan.old | plan.orphans
     sweeps_left = {one["sweep"] for one in store.records("point") if one["scenario"] not in plan.old}
@@ -275,7 +278,7 @@ def _remove_unused(store: Store, tables: Mapping[Path, int]) -> int:
     used = {folder / entry["file"] for run in store.contents().with_frames() for entry in run.frames.values()}
     for path in tables.keys() - used:
         path.unlink(missing_ok=True)
-        with suppress(OSError):  # The folder may contain other tables.
+        with suppress(OSError):  # The folder may still contain other tables.
             path.parent.rmdir()
     for path in [*folder.glob(".index-*"), *folder.glob("logs/.*")]:
         path.unlink(missing_ok=True)
@@ -283,7 +286,7 @@ def _remove_unused(store: Store, tables: Mapping[Path, int]) -> int:
 
 
 def size(store: Store) -> int:
-    """The size of the logs and the index in bytes."""
+    """Returns the size of the logs and the index in bytes."""
     folder = _folder(store)
     found = 0
     for path in [folder / "index", *_logs(folder)]:
@@ -299,7 +302,7 @@ def _folder(store: Store) -> Path:
 
 @contextmanager
 def _reading(paths: Iterable[Path]) -> Iterator[tuple[list[Path], Bar | None]]:
-    """The existing ones of these logs, and a progress bar for their bytes."""
+    """Returns those of these logs that exist, and a progress bar for their bytes."""
     sizes = {}
     for path in paths:
         with suppress(FileNotFoundError):

@@ -1,5 +1,5 @@
-"""The contents of a store in columns, and the index file, which contains these columns and the read position
-in each log.
+"""The contents of a store as columns, and the index file. The index file contains these columns and the read
+position in each log.
 
 The index is derived from the logs. If the index is missing, damaged or inconsistent with the logs, the logs
 are read instead.
@@ -20,10 +20,10 @@ from aqmlab._support.files import replace
 from aqmlab.store.record import RUN, RunRecord, merged, read
 
 FORMAT = 1
-"""Version of the index format; an index with another version is rebuilt."""
+"""Version of the index format. An index with another version is rebuilt."""
 
 NEW_RECORDS = 20_000
-"""Number of new records that are kept as objects before they are converted to columns."""
+"""Number of new records that are stored as objects before they are converted to columns."""
 
 _MAGIC = b"aqmlab store index"
 
@@ -50,14 +50,15 @@ numbers."""
 _KINDS = {float: "float", type(None): "float", int: "int"}
 
 _EXACT = 2**53
-"""Limit up to which a float represents every whole number exactly."""
+"""Largest number up to which a float represents every whole number exactly."""
 
 
 class Contents:
-    """All runs, with their records merged, and all other records without duplicates.
+    """All runs, each with its records merged, and all other records without duplicates.
 
-    Most runs of a sweep have equal measures. Therefore the keys of the measures are stored once, as a shape,
-    and each run has a list of numbers. The newest records, at most `NEW_RECORDS`, are kept as objects.
+    Most runs of a sweep have the same measures. Therefore the keys of the measures are stored once, as a
+    shape, and each run only has a list of numbers. The newest records, at most `NEW_RECORDS`, are stored as
+    objects.
     """
 
     def __init__(self) -> None:
@@ -99,7 +100,7 @@ class Contents:
             self._new_others = {}
 
     def _columns(self, runs: Iterable[RunRecord]) -> Iterator[pl.DataFrame]:
-        """Yields the runs in columns, one frame for each shape."""
+        """Yields the runs as columns, with one frame for each shape."""
         by_shape: dict[Shape, list[RunRecord]] = {}
         for run in runs:
             by_shape.setdefault(_shape(run.values), []).append(run)
@@ -116,7 +117,7 @@ class Contents:
     # Queries
 
     def runs_of(self, scenarios: Sequence[str]) -> Iterator[RunRecord]:
-        """The runs of these scenarios."""
+        """Returns the runs of these scenarios."""
         digests = set(scenarios)
         newer = {name: run for name, run in self._new_runs.items() if run.scenario in digests}
         selected = pl.DataFrame({"scenario": list(digests)}, schema={"scenario": pl.String})
@@ -130,16 +131,16 @@ class Contents:
         return self._records(self.runs())
 
     def with_frames(self) -> Iterator[RunRecord]:
-        """The runs with stored tables."""
+        """Returns the runs that have stored tables."""
         return self._records(self.runs().filter(pl.col("frames").is_not_null()))
 
     def frame_bytes(self) -> int:
-        """The size of all stored tables in bytes."""
+        """Returns the total size of all stored tables in bytes."""
         sizes = self.runs()["frames"].drop_nulls().str.extract_all(r'"bytes":\d+').explode()
         return int(sizes.str.strip_prefix('"bytes":').cast(pl.Int64).sum())
 
     def every_other(self) -> Iterator[dict[str, Any]]:
-        """All records that are not runs."""
+        """Returns all records that are not runs."""
         self._settle()
         return (json.loads(text) for text in self._others["text"])
 
@@ -165,8 +166,8 @@ class Contents:
             )
 
     def others(self, kind: str, equal: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """The records of this kind (not `run`) whose fields have the values in `equal`, in the order of
-        addition."""
+        """Returns the records of this kind (not `run`) whose fields have the values in `equal`, in the order
+        in which the records were added."""
         self._settle()
         rows = self._others.filter(pl.col("kind") == kind)
         for name in ("sweep", "scenario"):
@@ -176,13 +177,13 @@ class Contents:
         return [one for one in records if all(one.get(name) == value for name, value in equal.items())]
 
     def runs(self) -> pl.DataFrame:
-        """All runs, one row each, with the columns of the index."""
+        """Returns all runs, with one row per run and the columns of the index."""
         self._settle()
         return self._runs
 
     def shapes(self) -> pl.DataFrame:
-        """The shapes, one row each: lists of keys, measures, versions and kinds (`float`, `int`, `json`) in
-        the order of a run's numbers."""
+        """Returns the shapes, with one row per shape. A row contains lists of keys, measures, versions and
+        kinds (`float`, `int`, `json`), in the order of a run's numbers."""
         keys = [list(of_shape) for of_shape, _ in self._shapes]
         names = [[_split(key) for key in one] for one in keys]
         return pl.DataFrame(
@@ -205,7 +206,8 @@ class Contents:
     # The index file
 
     def save(self, path: Path, logs: Mapping[str, int]) -> None:
-        """Writes the index file; `logs` contains the read position (bytes) in each log. Raises `OSError`."""
+        """Writes the index file. `logs` contains the read position (in bytes) in each log. Raises
+        `OSError`."""
         self._settle()
         self._runs, self._others = self._runs.rechunk(), self._others.rechunk()
         parts = [_parquet(self._runs), _parquet(self._others)]
@@ -220,8 +222,8 @@ class Contents:
 
     @classmethod
     def load(cls, path: Path) -> tuple[Contents, dict[str, int]] | None:
-        """The contents of an index file, and the read position in each log; `None` if the file is missing or
-        damaged."""
+        """Returns the contents of an index file and the read position in each log, or `None` if the file is
+        missing or damaged."""
         try:
             data = path.read_bytes()
         except OSError:
@@ -276,7 +278,7 @@ def _shape(values: Mapping[str, Any]) -> Shape:
 def _values(
     keys: Sequence[str], kinds: Sequence[str], numbers: Sequence[float | None], structured: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The values of a run with their original types."""
+    """Returns the values of a run with their original types."""
     found: dict[str, Any] = {}
     for key, kind, number in zip(keys, kinds, numbers, strict=True):
         if kind == "json":
@@ -287,7 +289,7 @@ def _values(
 
 
 def _numbers(runs: Sequence[RunRecord], shape: Shape) -> pl.Series:
-    """The numbers of runs with one shape, as one list for each run."""
+    """Returns the numbers of runs that have the same shape, with one list per run."""
     _, kinds = shape
     if not kinds:
         return pl.Series([[] for _ in runs], dtype=pl.List(pl.Float64))
@@ -300,13 +302,13 @@ def _numbers(runs: Sequence[RunRecord], shape: Shape) -> pl.Series:
 
 
 def _texts(run: RunRecord, shape: Shape) -> tuple[str | None, ...]:
-    """The data of a run that are not numbers, as JSON: structured values, tables, facts, data of live
-    runs."""
+    """Returns the data of a run that are not numbers, as JSON: structured values, tables, other information,
+    and data of live runs."""
     structured = {key: run.values[key] for key, kind in zip(*shape, strict=True) if kind == "json"}
     return tuple(_text(one) if one else None for one in (structured, run.frames, run.facts, run.live))
 
 
 def _split(key: str) -> tuple[str, int | None]:
-    """The name and the version in a measure's key."""
+    """Returns the name and the version that a measure's key contains."""
     name, _, version = key.rpartition("@")
     return (name, int(version)) if name and version.isdecimal() else (key, None)

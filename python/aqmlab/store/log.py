@@ -1,9 +1,9 @@
-"""The logs of a store: files of lines with checksums, each written by a single process.
+"""The logs of a store. A log is a file whose lines have checksums. Each log is written by a single process.
 
 A line consists of the CRC-32 of a record's JSON (8 hexadecimal digits), a space, the JSON and a newline.
-Readers ignore lines with a wrong checksum, and data after the last newline, which a process was killed while
-writing or is still writing. A truncated line is harmless, because no process appends to the log of another
-process.
+Readers ignore lines with a wrong checksum. Readers also ignore data after the last newline, because the
+writer was killed during the write or is still writing. A truncated line is harmless, because no process
+appends to the log of another process.
 """
 
 from __future__ import annotations
@@ -28,14 +28,15 @@ if TYPE_CHECKING:
     from aqmlab._support.progress import Bar
 
 LOG_BYTES = 64 << 20
-"""Size after which a process begins a new log."""
+"""Size of a log after which a process begins a new log."""
 
 SYNC_S = 0.2
-"""Maximum delay before a record is synchronised to disk. Until then the record survives the end of the
+"""Maximum delay until a record is synchronised to disk. Before this, the record survives the end of the
 process, but not a power failure."""
 
 SILENT_S = 3600.0
-"""Time without writes after which a log's writer counts as terminated, if locks are not visible."""
+"""Time without writes after which a log's writer counts as terminated, if the lock of the writer is not
+visible."""
 
 _BLOCK = 8 << 20
 _LONG = 32 << 20
@@ -45,7 +46,7 @@ _LONG = 32 << 20
 
 
 def framed(record: Mapping[str, Any]) -> bytes:
-    """The line of a record. NaN and infinity become null, because JSON cannot represent them.
+    """Returns the line for a record. NaN and infinity become null, because JSON cannot represent them.
 
     Raises `ValueError` for values that JSON cannot represent.
     """
@@ -65,7 +66,7 @@ def _finite(value: Any) -> Any:
 
 
 def _of_numpy(value: Any) -> Any:
-    """NumPy arrays and scalars as JSON values."""
+    """Returns NumPy arrays and scalars as JSON values."""
     if hasattr(value, "tolist"):
         return _finite(value.tolist())
     raise ValueError(f"`{value}`: must be a JSON value (got a {type(value).__name__})")
@@ -75,7 +76,7 @@ _JSON = json.JSONEncoder(separators=(",", ":"), allow_nan=False, default=_of_num
 
 
 def unframed(line: bytes) -> dict[str, Any] | None:
-    """The record of a line (without newline), or `None` if the line is damaged."""
+    """Returns the record in a line (without newline), or `None` if the line is damaged."""
     text = line[9:]
     if line[:9] != b"%08x " % zlib.crc32(text):
         return None
@@ -89,11 +90,11 @@ def unframed(line: bytes) -> dict[str, Any] | None:
 def read(
     path: Path, start: int, add: Callable[[dict[str, Any]], None], bar: Bar | None = None
 ) -> tuple[int, int, int]:
-    """Reads a log from byte `start`, and calls `add` with every intact record.
+    """Reads a log from byte `start` on, and calls `add` with every intact record.
 
-    Returns the position (bytes) up to which all lines are intact, the length of the log, and the number of
-    damaged lines. A damaged line may be intact later, on file systems that show the new length of a file
-    before the new data.
+    Returns the position (in bytes) up to which all lines are intact, the length of the log, and the number of
+    damaged lines. On file systems that show the new length of a file before the new data, a line that appears
+    damaged may be intact later.
     """
     well, end, damaged = start, start, 0
     rest = b""
@@ -117,7 +118,7 @@ def read(
 
 @contextmanager
 def reading(count: int) -> Iterator[Bar | None]:
-    """A progress bar for reading `count` bytes of logs; `None` for small amounts."""
+    """Returns a progress bar for reading `count` bytes of logs, or `None` if the number of bytes is small."""
     if count < _LONG:
         yield None
         return
@@ -131,8 +132,8 @@ def reading(count: int) -> Iterator[Bar | None]:
 
 
 def locked(file: int) -> bool | None:
-    """Locks an open file until it is closed. Returns `False` if another process holds the lock, `None` if the
-    file system does not support locks."""
+    """Locks an open file until the file is closed. Returns `False` if another process has locked the file,
+    and `None` if the file system does not support locks."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -146,9 +147,9 @@ def claimed(path: Path) -> int | None:
     """Opens and locks the log of a terminated writer. Returns `None` if the writer may be running, or if the
     log no longer exists.
 
-    Some file systems have no locks, and some do not show locks to other machines. Therefore the writer of a
-    log from another machine, or of a log that cannot be locked, counts as terminated after an hour without
-    writes by the clock of the file system.
+    Some file systems have no locks, and others do not show locks to other machines. Therefore the writer of a
+    log counts as terminated after an hour without writes (by the file system's clock), if the log is from
+    another machine or cannot be locked.
     """
     try:
         file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
@@ -186,8 +187,8 @@ def _unique() -> str:
 
 
 class LogWriter:
-    """The logs of one process, in a folder whose parent exists. Each line is a single write; lines are
-    synchronised to disk in groups."""
+    """The logs that one process writes, in a folder whose parent folder exists. Each line is written by a
+    single write operation. Lines are synchronised to disk in groups."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -198,8 +199,8 @@ class LogWriter:
         self._after_fork()
 
     def _after_fork(self) -> None:
-        """Resets the object: a forked process needs its own log, and has none of its parent's threads and
-        locks."""
+        """Resets the object after a fork, because a forked process needs its own log and does not inherit its
+        parent's threads and locks."""
         self._process = os.getpid()
         self._lock = threading.Lock()
         self._timer: threading.Timer | None = None
@@ -213,16 +214,17 @@ class LogWriter:
             os.close(self._file)
 
     def open(self) -> None:
-        """Opens the log, so that other processes see a running writer. Raises `OSError`."""
+        """Opens the log, so that other processes can see that the writer is running. Raises `OSError`."""
         if self._process != os.getpid():
             self._after_fork()
         with self._lock:
             self._opened()
 
     def append(self, line: bytes) -> None:
-        """Writes a line. On return the operating system has the data; the synchronisation to disk follows.
+        """Writes a line. When this method returns, the operating system has received the data. The data is
+        synchronised to disk later.
 
-        Raises `OSError`; earlier lines remain readable, and later lines are unaffected.
+        Raises `OSError`. After an error, earlier lines remain readable, and later lines can be written.
         """
         if self._process != os.getpid():
             self._after_fork()
@@ -255,7 +257,8 @@ class LogWriter:
 
     def _opened(self) -> int:
         file = self._file
-        # Where locks do not work, another process may have treated this log as terminated and removed it.
+        # If locks do not work, another process may have assumed that this writer has terminated, and may have
+        # removed this log.
         if file is not None and (self._length >= LOG_BYTES or not os.fstat(file).st_nlink):
             self._end(file)
             file = None
@@ -280,7 +283,8 @@ class LogWriter:
         self._length += len(line)
 
     def _abandon(self, file: int) -> None:
-        """Removes a partly written line; if that fails, the truncated line remains, and readers ignore it."""
+        """Removes a partly written line. If the removal fails, the truncated line remains, and readers ignore
+        the line."""
         try:
             os.ftruncate(file, self._length)
         except OSError:

@@ -1,4 +1,4 @@
-"""Conversion of runs with lists of numbers to a table with a column for each measure."""
+"""Converts runs with lists of numbers to a table with a column for each measure."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from aqmlab.store.index import Contents
 from aqmlab.store.selection import Selection
 
 JSON, INT = "json", "int"
-"""The kinds of values that change in a column of `Float64`."""
+"""The kinds of values that a column of `Float64` cannot represent unchanged."""
 
 TABLE = "tables/"
-"""Prefix of the names of measures that are whole tables of runs."""
+"""Prefix of the names of measures that are complete tables of runs."""
 
 
 def results(
     contents: Contents, selection: Selection, frame_there: Callable[[Mapping[str, Any]], bool]
 ) -> Results:
-    """The table of the selected runs that the store contains, in the order of the selection.
+    """Returns a table of the selected runs that the store contains, in the order of the selection.
 
     `frame_there` returns whether the file of a stored table exists.
     """
@@ -57,7 +57,7 @@ def results(
 
 
 def _rows(contents: Contents, selection: Selection) -> pl.DataFrame:
-    """The stored runs with their index in the selection (`at`), sorted by index and seed."""
+    """Returns the stored runs with their index in the selection (`at`), sorted by index and seed."""
     selected = pl.DataFrame(
         {
             "at": range(len(selection.runs)),
@@ -72,9 +72,9 @@ def _rows(contents: Contents, selection: Selection) -> pl.DataFrame:
 
 
 def numbers(rows: pl.DataFrame, shapes: pl.DataFrame, called: Mapping[str, str]) -> pl.DataFrame:
-    """A column of numbers for each key in `called`, which maps keys of measures to names of columns; null
-    where a run has no value. `rows` has the columns `shape` and `numbers` of the index, and determines the
-    order; `shapes` contains the shapes of these rows."""
+    """Returns a column of numbers for each key in `called`, which maps keys of measures to names of columns.
+    A number is null where a run has no value. `rows` has the columns `shape` and `numbers` of the index, and
+    determines the order of the numbers. `shapes` contains the shapes of these rows."""
     parts = [pl.DataFrame(schema={"row": pl.UInt32} | dict.fromkeys(called.values(), pl.Float64))]
     numbered = rows.select("shape", "numbers").with_row_index("row")
     for shape, keys, _, _, _ in shapes.iter_rows():
@@ -88,7 +88,7 @@ def numbers(rows: pl.DataFrame, shapes: pl.DataFrame, called: Mapping[str, str])
 
 
 def _exact(rows: pl.DataFrame, shapes: pl.DataFrame, called: Mapping[str, str]) -> dict[str, tuple[Any, ...]]:
-    """The original values, by measure, of measures with whole numbers or JSON values."""
+    """Returns the original values of measures that have whole numbers or JSON values, by measure."""
     kinds: dict[int, dict[str, tuple[int, str]]] = {}
     names: dict[str, None] = {}
     for shape, keys, _, _, of_keys in shapes.iter_rows():
@@ -117,7 +117,8 @@ def _whole(
     keys: Sequence[str],
     frame_there: Callable[[Mapping[str, Any]], bool],
 ) -> list[bool]:
-    """For each run, whether it succeeded and has a value or a table for each of these keys of measures."""
+    """Returns, for each run, whether the run succeeded and has a value or a table for each of these keys of
+    measures."""
     lacking = {shape: set(keys) - set(known) for shape, known, _, _, _ in shapes.iter_rows()}
 
     def has_tables(shape: int, text: str | None) -> bool:

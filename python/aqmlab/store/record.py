@@ -1,4 +1,4 @@
-"""The records of runs in a store, and the merging of several records of one run."""
+"""The records of runs in a store, and functions that merge several records of one run."""
 
 from __future__ import annotations
 
@@ -7,40 +7,41 @@ from dataclasses import dataclass, field
 from typing import Any
 
 OWN_SEEDS_APART = 1_000_003
-"""Unit of the distance between the first seeds of points that do not share random numbers. The factor is a
-30-bit hash of the point's labels."""
+"""Unit of the distance between the first seeds of points that do not share random numbers. The distance is
+this unit multiplied by a 30-bit hash of the point's labels."""
 
 DONE = "done"
 STATUSES = (DONE, "failed", "crashed")
-"""A run succeeded (`done`), raised an error (`failed`), or killed its processes (`crashed`)."""
+"""The possible status of a run: the run succeeded (`done`), raised an error (`failed`), or killed its
+processes (`crashed`)."""
 
 RUN = "run"
-"""The kind of the records of runs."""
+"""The `kind` of a record that describes a run."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunRecord:
-    """One run: the digest of its scenario with seed 1, its seed, status and measured values."""
+    """One run: the digest of the run's scenario with seed 1, the seed, the status and the measured values."""
 
     scenario: str
     seed: int
     status: str
     """One of `STATUSES`."""
     values: Mapping[str, Any] = field(default_factory=dict)
-    """Values by key of the measure, `NAME@VERSION`: a number, `None`, or another JSON value."""
+    """Values by the key of the measure, `NAME@VERSION`. A value is a number, `None` or another JSON value."""
     frames: Mapping[str, Any] = field(default_factory=dict)
-    """Stored tables by key of the measure: `file`, `bytes` and `crc32`."""
+    """Stored tables by the key of the measure. The value has the keys `file`, `bytes` and `crc32`."""
     error: str | None = None
     cpu_s: float | None = None
     version: str = ""
-    """Version of aqmlab."""
+    """Version of aqmlab that executed the run."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     live: Mapping[str, Any] | None = None
-    """Facts about a live run, for example its kernel."""
+    """Information about a live run, for example the kernel's release."""
 
     @property
     def name(self) -> tuple[str, int]:
-        """The identity of the run: scenario digest and seed."""
+        """The identity of the run: the scenario's digest and the seed."""
         return self.scenario, self.seed
 
 
@@ -67,11 +68,11 @@ def written(run: RunRecord) -> dict[str, Any]:
 
 
 def merged(earlier: RunRecord, later: RunRecord) -> RunRecord:
-    """Merges two records of one run. The values are united; a record with the status `done` takes precedence,
-    and otherwise the later record.
+    """Merges two records of one run. The result has the values of both records. If both records have the same
+    field, a record with the status `done` takes precedence, and otherwise the later record.
 
-    Measures that failed attempts did not obtain (`facts["asked"]`) are kept with the error until they have a
-    value.
+    Measures that failed attempts could not compute (`facts["asked"]`) are kept with the error until the
+    measures have a value.
     """
     best, other = later, earlier
     if earlier.status == DONE and later.status != DONE:
@@ -97,7 +98,7 @@ def check(record: Mapping[str, Any]) -> None:
     """Raises `ValueError` if a store cannot read this record."""
     kind = record.get("kind")
     if not isinstance(kind, str):
-        raise ValueError(f"kind: must be a text such as `run` (got `{kind}`)")
+        raise ValueError(f"kind: must be a string such as `run` (got `{kind}`)")
     if kind != RUN:
         return
     required: dict[str, tuple[type, ...]] = {"scenario": (str,), "seed": (int,), "values": (Mapping,)}
@@ -105,7 +106,7 @@ def check(record: Mapping[str, Any]) -> None:
         if not isinstance(record.get(name), types):
             raise ValueError(f"{name}: must be of the type {types[0].__name__} (got `{record.get(name)}`)")
     if not 0 <= record["seed"] < 2**63:
-        raise ValueError(f"seed: must be 0 to {2**63 - 1} (got {record['seed']})")
+        raise ValueError(f"seed: must be from 0 to {2**63 - 1} (got {record['seed']})")
     if record.get("status", DONE) not in STATUSES:
         raise ValueError(
             f"status: must be {', '.join(STATUSES[:-1])} or {STATUSES[-1]} (got `{record.get('status')}`)"

@@ -1,4 +1,4 @@
-"""Selections of runs in a store: the points of a sweep or an experiment, with their measures."""
+"""Selections of runs in a store, which contain the points of a sweep or an experiment and their measures."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class SelectedRuns:
-    """Runs of one scenario that belong to a point: `count` consecutive seeds."""
+    """The runs of one scenario that belong to a point. The runs have `count` consecutive seeds."""
 
     point: PointValues
     """The values of the labels, in the order of the axes."""
@@ -27,15 +27,16 @@ class SelectedRuns:
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """The runs of some points, in order. The class `Results` describes the fields that both classes have."""
+    """The runs of some points, in order. The class `Results` describes the fields that are common to
+    `Results` and this class."""
 
     name: str
     axes: Mapping[str, Sequence[Value]]
     measures: Mapping[str, Quantity]
-    """Measures by the key of their stored values; the name of a measure is the name of its column."""
+    """Measures by the key of their stored values. The name of a measure is the name of its column."""
     runs: Sequence[SelectedRuns]
     points: Sequence[PointValues] | None = None
-    """The points, if they are not the full product of the axes' values."""
+    """The points, if the points are not the full product of the axes' values."""
     whole: bool = False
     """Whether failed runs, and runs that lack a measure, are excluded."""
     looks: int = 1

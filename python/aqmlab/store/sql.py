@@ -1,4 +1,4 @@
-"""SQL queries over the contents of a store, with DuckDB. No query can change the store."""
+"""Runs SQL queries on the contents of a store with DuckDB. Queries cannot change the store."""
 
 from __future__ import annotations
 
@@ -18,28 +18,29 @@ if TYPE_CHECKING:
 
 
 class QueryError(ValueError):
-    """A query that DuckDB rejects, with the reason."""
+    """The exception for a query that DuckDB rejects. The message contains the reason."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """The result of a query: names of columns, and rows."""
+    """The result of a query: the names of the columns, and the rows."""
 
     columns: list[str]
     rows: list[tuple[Any, ...]]
 
 
 def query(store: Store, sql: str) -> Answer:
-    """Runs a query over the tables `runs`, `values`, `scenarios`, `sweeps` and `points`. Each sweep is a
-    further table of the same name, with its labels, the seed, and a column for each measure. Raises
+    """Runs a query on the tables `runs`, `values`, `scenarios`, `sweeps` and `points`. Each sweep is an
+    additional table, named after the sweep, with columns for the labels, the seed and each measure. Raises
     `QueryError`."""
     import duckdb
 
     tables = _tables(store)
-    # Without access to files, a query can neither change the store nor read other files.
+    # Access to files is disabled, so that a query can neither change the store nor read other files.
     with duckdb.connect(":memory:", config={"enable_external_access": "false"}) as connection:
         try:
-            connection.execute("SET enable_progress_bar = false")  # The bar would appear inside the result.
+            # A progress bar would appear in the middle of the result.
+            connection.execute("SET enable_progress_bar = false")
             everything = re.search(r"\b(show|information_schema|duckdb_\w+)\b", sql, re.IGNORECASE)
             for name, make in tables.items():
                 # Tables that the query does not mention are not built.
@@ -53,13 +54,14 @@ def query(store: Store, sql: str) -> Answer:
             return Answer(columns=[one[0] for one in answer.description], rows=answer.fetchall())
         except duckdb.Error as error:
             message = str(error)
-            if "Table with name" in message:  # DuckDB would suggest its internal tables.
+            if "Table with name" in message:  # The complete message would suggest DuckDB's internal tables.
                 message = f"{message.partition(chr(10))[0]} Available: {_listed(tables)}"
             raise QueryError(f"the query failed: {message}") from None
 
 
 def _refuse_changes(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
-    """Rejects statements without a result, such as `DROP TABLE`, which would only change copies of tables."""
+    """Rejects statements without a result, such as `DROP TABLE`, because they would only change copies of
+    tables."""
     import duckdb
 
     allowed = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN, duckdb.StatementType.PRAGMA)
@@ -88,7 +90,7 @@ def _tables(store: Store) -> dict[str, Callable[[], pl.DataFrame]]:
 
 @dataclass(frozen=True)
 class _Stream:
-    """A table with only its Arrow interface, which DuckDB reads without further packages."""
+    """A table that only has the Arrow interface, which DuckDB can read without additional packages."""
 
     frame: pl.DataFrame
 
@@ -97,14 +99,14 @@ class _Stream:
 
 
 def _create_table(connection: duckdb.DuckDBPyConnection, name: str, frame: pl.DataFrame) -> None:
-    """Copies a frame to a table of DuckDB, because some versions can read a stream only once."""
+    """Copies a frame to a DuckDB table, because some versions of DuckDB can read a stream only once."""
     connection.register("aqmlab_stream", _Stream(frame))
     connection.execute(f"CREATE TABLE {_quoted(name)} AS FROM aqmlab_stream")
     connection.unregister("aqmlab_stream")
 
 
 def _listed(tables: Iterable[str]) -> str:
-    """The names of tables in SQL syntax."""
+    """Returns the names of tables in SQL syntax."""
     return ", ".join(name if re.fullmatch(r"[A-Za-z_]\w*", name) else _quoted(name) for name in tables)
 
 

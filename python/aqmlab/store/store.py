@@ -1,9 +1,10 @@
-"""The store: all finished runs in one folder, shared by any number of processes and machines.
+"""The store: a folder that contains all finished runs, and that any number of processes and machines can
+share.
 
-The records are in `logs/`, with one append-only file for each writing process (`aqmlab.store.log`). The
-stored tables of runs are in `tables/`. The file `index` is derived from the logs (`aqmlab.store.index`), and
-the file `FORMAT` contains the version of the format. Files are never modified in place, and no decision
-depends on a clock.
+The records are in the folder `logs/`, with one append-only file for each writing process
+(`aqmlab.store.log`). The stored tables of runs are in the folder `tables/`. The file `index` is derived from
+the logs (`aqmlab.store.index`), and the file `FORMAT` contains the version of the format. Files are never
+modified in place, and no decision depends on a clock.
 """
 
 from __future__ import annotations
@@ -37,39 +38,39 @@ FORMAT = "aqmlab store 1"
 """The first line of the file `FORMAT`."""
 
 INDEX_AFTER = 1000
-"""Number of records read from logs after which the index is rewritten; for a large index, a tenth of its
-runs."""
+"""The index is rewritten after this number of records has been read from logs. For a large index, a tenth of
+the index's runs is used instead."""
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
 class StoreFull(OSError):
-    """No space is left for a record. Earlier records remain readable."""
+    """The exception that is raised if no space is left for a record. Earlier records remain readable."""
 
 
 class StoreFormatError(ValueError):
-    """A folder that is not a store, or a store with an unsupported format."""
+    """The exception for a folder that is not a store, and for a store with an unsupported format."""
 
 
 class FrameError(LookupError):
-    """A stored table of a run is missing or damaged, so that the run must be repeated."""
+    """The exception for a missing or damaged table of a run. The run must be repeated."""
 
 
 class Selects(Protocol):
     """An object that selects runs of a store, such as a sweep or an experiment."""
 
     def selection(self, store: Store, /) -> Selection:
-        """The selected runs. Their number may depend on the contents of the store."""
+        """Returns the selected runs. The number of selected runs may depend on the contents of the store."""
 
 
 class Store:
-    """A store in a folder. A folder that does not exist is an empty store; the first write creates the
+    """A store in a folder. If the folder does not exist, the store is empty, and the first write creates the
     folder.
 
-    After `add` returns, a record survives the end of the process, and after 0.2 s also a power failure. Any
-    number of processes may read and write a store at the same time. With `read_only` nothing is written, not
-    even the index. Use a store as a context manager, or call `close`.
+    After `add` returns, a record survives the end of the process. After another 0.2 s, the record also
+    survives a power failure. Any number of processes may read and write a store at the same time. With
+    `read_only`, nothing is written, not even the index. Use a store as a context manager, or call `close`.
     """
 
     def __init__(self, folder: Path | str, *, read_only: bool = False) -> None:
@@ -83,7 +84,7 @@ class Store:
 
     @classmethod
     def in_memory(cls) -> Store:
-        """A store without a folder, which exists as long as this object."""
+        """Creates a store in memory, which has no folder and exists as long as this object."""
         store = cls.__new__(cls)
         store.folder, store.read_only = None, False
         store._begin()
@@ -115,11 +116,11 @@ class Store:
     # Writing
 
     def add(self, record: Mapping[str, Any]) -> None:
-        """Adds a record. On return the operating system has the data.
+        """Adds a record. When this method returns, the operating system has received the data.
 
         Raises `StoreFull` if no space is left, `OSError` if the folder is not writable, and `ValueError` for
-        an invalid record. Other errors are reported once on standard error; then records are kept in memory,
-        so that the caller can continue.
+        an invalid record. The first other error is reported on standard error. Records that cannot be written
+        are kept in memory, so that the caller can continue.
         """
         check(record)
         line = store_log.framed(record)
@@ -134,19 +135,20 @@ class Store:
             self._keep_in_memory(line)
 
     def keep_frame(self, scenario: str, seed: int, key: str, frame: pl.DataFrame) -> dict[str, Any]:
-        """Writes a table of a run and returns its entry for the run's record. Raises the errors of `add`."""
+        """Writes a table of a run and returns the table's entry for the run's record. Raises the same errors
+        as `add`."""
         file = io.BytesIO()
         frame.write_parquet(file)
         data = file.getvalue()
         crc32 = zlib.crc32(data)
         name = quote(scenario, safe="")
-        # The checksum in the name separates the tables of one run from different versions.
+        # The name contains the checksum, so that different versions of a run's table have different names.
         path = f"tables/{name[:2]}/{name}-{seed}/{quote(key, safe='@')}.{crc32:08x}.parquet"
         if self.folder is None:
             self._unwritten_frames[path] = data
         else:
             try:
-                # While this log is open, no process removes the table as unused.
+                # While this log is open, no process considers the table unused and removes it.
                 self._open(self.folder).open()
                 (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
                 replace(self.folder / path, [data])
@@ -156,7 +158,7 @@ class Store:
         return {"file": path, "bytes": len(data), "crc32": crc32}
 
     def close(self) -> None:
-        """Writes the records that could not be written before, synchronises all data to disk, and closes the
+        """Writes the records that could not be written earlier, synchronises all data to disk, and closes the
         log."""
         if self._writer is None or self.folder is None:
             return
@@ -177,7 +179,7 @@ class Store:
             self._contents.add(record)
 
     def _open(self, folder: Path) -> store_log.LogWriter:
-        """The log of this process. Creates the folder of the store if necessary."""
+        """Returns the log of this process. Creates the folder of the store if necessary."""
         if self.read_only:
             raise OSError(errno.EROFS, "The store is read-only", str(folder))
         assert self._writer is not None
@@ -193,12 +195,13 @@ class Store:
     @staticmethod
     def _check_format(folder: Path) -> None:
         found = _first_line(folder)
-        # A process that was stopped while it created the store may have left names that begin with a dot.
+        # A process that was stopped while it was creating the store may have left files whose names begin
+        # with a dot.
         if found is None and folder.is_dir() and any(not name.startswith(".") for name in os.listdir(folder)):
-            found = _first_line(folder)  # Another process may have created the store meanwhile.
+            found = _first_line(folder)  # Another process may have created the store in the meantime.
             if found is None:
                 raise StoreFormatError(
-                    f"{folder}: contains files, but is not a store: name a store, or an empty or new folder"
+                    f"{folder}: contains files, but is not a store: select a store, or an empty or new folder"
                 )
         if found not in (None, FORMAT):
             raise StoreFormatError(
@@ -207,10 +210,14 @@ class Store:
             )
 
     def _handle(self, error: OSError, folder: Path) -> None:
-        """Raises fatal errors with advice; reports the first other error on standard error."""
+        """Raises fatal errors, with advice in the message. The first non-fatal error is reported on standard
+        error."""
         path = error.filename or str(folder)
         if error.errno in _FULL:
-            advice = "free space there, or use another folder with --store; the stored runs remain readable"
+            advice = (
+                "free space on this file system, or use another folder with --store; "
+                "the stored runs remain readable"
+            )
             raise StoreFull(error.errno, f"{error.strerror}: {advice}", str(folder)) from error
         if error.errno in _READ_ONLY:
             advice = "use a writable folder with --store"
@@ -226,7 +233,7 @@ class Store:
     # Reading
 
     def refresh(self) -> None:
-        """Reads the records that this process and others have written since the last call."""
+        """Reads the records that this and other processes have written since the last call."""
         if self._contents is None:
             self._load()
         while not self._read_logs():
@@ -236,14 +243,15 @@ class Store:
             self._write_index()
 
     def contents(self) -> Contents:
-        """All records, including those that this process added."""
+        """Returns all records, including records that this process added."""
         if self._stale:
             self.refresh()
         assert self._contents is not None
         return self._contents
 
     def _load(self) -> None:
-        """Loads the index, if all logs that it covers still exist; otherwise begins empty."""
+        """Loads the index if all logs that the index covers still exist. Otherwise begins with empty
+        contents."""
         from aqmlab.store.index import Contents
 
         self._contents, self._positions, self._seen = Contents(), {}, {}
@@ -256,7 +264,7 @@ class Store:
             self._contents.add(record)
 
     def _logs(self) -> dict[str, int]:
-        """The logs and their sizes in bytes."""
+        """Returns the logs with their sizes in bytes."""
         if self.folder is None:
             return {}
         found = {}
@@ -270,8 +278,8 @@ class Store:
         return found
 
     def _read_logs(self) -> bool:
-        """Reads the new parts of the logs. Returns `False` if a log that was read before has been removed,
-        because its records may have been removed, too."""
+        """Reads the new parts of the logs. Returns `False` if a log that was read earlier has been removed,
+        because the log's records may also have been removed."""
         if self.folder is None:
             return True
         logs = self._logs()
@@ -299,7 +307,7 @@ class Store:
         self._since_index += 1
 
     def _write_index(self) -> None:
-        """Writes the index if possible. The index only saves time, so errors are ignored."""
+        """Writes the index if possible. Errors are ignored, because the index only saves time."""
         if self.folder is None or self._contents is None or not self._may_index:
             return
         try:
@@ -309,10 +317,10 @@ class Store:
         self._indexed, self._since_index = self._contents.runs().height, 0
 
     def runs_of(self, scenarios: Sequence[str], *, as_read: bool = False) -> dict[tuple[str, int], RunRecord]:
-        """The runs of these scenarios (digests with seed 1), by scenario and seed. With `as_read` the runs at
-        the last refresh, without later additions.
+        """Returns the runs of these scenarios (digests with seed 1), by scenario and seed. With `as_read`,
+        the result contains the runs at the last refresh, without later additions.
 
-        A run's `frames` do not contain tables whose file is missing or truncated.
+        The `frames` of a run do not contain tables whose file is missing or truncated.
         """
         contents = self._contents if as_read and self._contents is not None else self.contents()
         return {run.name: self._with_tables(run) for run in contents.runs_of(scenarios)}
@@ -334,21 +342,21 @@ class Store:
             return False
 
     def records(self, kind: str, **equal: Any) -> list[dict[str, Any]]:
-        """The records of a kind (`scenario`, `sweep`, `point`, `finished`) whose fields have these values,
-        without duplicates."""
+        """Returns the records of a kind (`scenario`, `sweep`, `point`, `finished`) whose fields have these
+        values, without duplicates."""
         return self.contents().others(kind, equal)
 
     def runs(self) -> pl.DataFrame:
-        """All runs, one row each: `scenario`, `seed`, `status`, `error`, `cpu_s`, `version`, and `facts` and
-        `live` as JSON."""
+        """Returns all runs, with one row per run. The columns are `scenario`, `seed`, `status`, `error`,
+        `cpu_s`, `version`, and `facts` and `live` as JSON."""
         columns = ["scenario", "seed", "status", "error", "cpu_s", "version", "facts", "live"]
         return self.contents().runs().select(columns)
 
     def results(self, sweep: Selects | Selection) -> Results:
-        """The table of the stored runs of a sweep (`aqmlab.Sweep`): for each point the required number of
-        runs, beginning with its first seed.
+        """Returns the table of the stored runs of a sweep (`aqmlab.Sweep`). For each point, the table
+        contains at most the required number of runs, beginning with the point's first seed.
 
-        The columns of measures are null for failed runs, and where a run lacks the measure.
+        The columns of measures are null for failed runs, and for runs that lack the measure.
         """
         from aqmlab.store import pivot
         from aqmlab.store.selection import Selection
@@ -357,8 +365,8 @@ class Store:
         return pivot.results(self.contents(), selection, self._frame_there)
 
     def holding(self, keys: Sequence[str]) -> pl.DataFrame:
-        """The successful runs that have a value (not a table) for each of these keys: columns `scenario` and
-        `seed`."""
+        """Returns the successful runs that have a value (not a table) for each of these keys, with the
+        columns `scenario` and `seed`."""
         import polars as pl
 
         contents = self.contents()
@@ -369,8 +377,8 @@ class Store:
         return held.select("scenario", "seed")
 
     def values(self) -> pl.DataFrame:
-        """All values, one row each: `scenario`, `seed`, `measure`, `version` of the measure, and `value`,
-        which is null for values that are not numbers."""
+        """Returns all values, with one row per value. The columns are `scenario`, `seed`, `measure`,
+        `version` (of the measure), and `value`, which is null for values that are not numbers."""
         import polars as pl
 
         contents = self.contents()
@@ -383,7 +391,7 @@ class Store:
         )
 
     def frame(self, record: RunRecord, key: str) -> pl.DataFrame:
-        """A stored table of a run. Raises `FrameError` if the table is missing or damaged."""
+        """Returns a stored table of a run. Raises `FrameError` if the table is missing or damaged."""
         import polars as pl
 
         entry = record.frames.get(key)
@@ -397,7 +405,7 @@ class Store:
         return pl.read_parquet(io.BytesIO(data))
 
     def has_frame(self, record: RunRecord, key: str) -> bool:
-        """Whether a stored table of a run is intact; reads the file."""
+        """Reads the file of a stored table, and returns whether the table is intact."""
         entry = record.frames.get(key)
         return entry is not None and self._frame_bytes(entry) is not None
 
@@ -414,15 +422,17 @@ class Store:
 
 
 def _consistent(logs: Mapping[str, int], positions: Mapping[str, int]) -> bool:
-    """Whether all logs exist and are at least as long as the read positions."""
+    """Returns whether all logs exist and are at least as long as the read positions."""
     return all(logs.get(name, -1) >= size for name, size in positions.items())
 
 
 def _first_line(folder: Path) -> str | None:
-    """The contents of the file `FORMAT`; `None` if the file does not exist."""
+    """Returns the contents of the file `FORMAT`, or `None` if the file does not exist."""
     try:
         return (folder / "FORMAT").read_text(encoding="utf-8", errors="replace").strip()[:40]
     except NotADirectoryError:
-        raise StoreFormatError(f"{folder}: is a file, but a store is a folder") from None
+        raise StoreFormatError(
+            f"{folder}: must be a folder, because a store is a folder (got a file)"
+        ) from None
     except FileNotFoundError:
         return None

@@ -1,4 +1,5 @@
-"""Tables of a store's scenarios, sweeps and points, and of its runs with a column for each measure."""
+"""Creates tables of a store's scenarios, sweeps and points, and tables of runs with a column for each
+measure."""
 
 from __future__ import annotations
 
@@ -15,11 +16,11 @@ if TYPE_CHECKING:
     from aqmlab.store.store import Store
 
 _OWN = pl.col("seed").is_between("first_seed", pl.col("first_seed") + OWN_SEEDS_APART, closed="left")
-"""Condition for the runs of a scenario that belong to a point."""
+"""Condition that a scenario's runs satisfy if they belong to a point."""
 
 
 def scenarios(store: Store) -> pl.DataFrame:
-    """The scenarios, one row each; `given` and the names of `files` are JSON."""
+    """Returns the scenarios, with one row per scenario. `given` and the names of `files` are JSON."""
     schema = {
         "scenario": pl.String,
         "name": pl.String,
@@ -45,7 +46,7 @@ def scenarios(store: Store) -> pl.DataFrame:
 
 
 def points(store: Store) -> pl.DataFrame:
-    """The points of all sweeps, one row each; `labels` is JSON."""
+    """Returns the points of all sweeps, with one row per point. `labels` is JSON."""
     schema = {
         "sweep": pl.String,
         "number": pl.Int64,
@@ -61,8 +62,8 @@ def points(store: Store) -> pl.DataFrame:
 
 
 def sweeps(store: Store) -> pl.DataFrame:
-    """The sweeps, one row each: numbers of points, of stored runs and of failed runs, and whether the sweep
-    was finished."""
+    """Returns the sweeps, with one row per sweep. A row contains the numbers of points, of stored runs and of
+    failed runs, and whether the sweep was finished."""
     schema = {"sweep": pl.String, "name": pl.String, "definition": pl.String}
     rows = [(one["sweep"], one["name"], json.dumps(one["definition"])) for one in store.records("sweep")]
     found = pl.DataFrame(rows, schema=schema, orient="row").unique("sweep", keep="last", maintain_order=True)
@@ -90,8 +91,8 @@ def sweeps(store: Store) -> pl.DataFrame:
 
 
 def names(of_sweeps: pl.DataFrame) -> dict[str, str]:
-    """The unique names of sweeps by id: a sweep's name, followed by the beginning of its id if several sweeps
-    have this name."""
+    """Returns unique names of sweeps by ID. If several sweeps have the same name, the first digits of the
+    sweep's ID are appended to the name."""
     twice = set(of_sweeps.filter(pl.col("name").is_duplicated())["name"])
     return {
         sweep: f"{name}-{sweep[:8]}" if name in twice else name
@@ -100,8 +101,8 @@ def names(of_sweeps: pl.DataFrame) -> dict[str, str]:
 
 
 def chosen(store: Store, text: str) -> str:
-    """The id of the sweep with this name, or whose id begins with `text`. Raises `LookupError` unless exactly
-    one sweep matches."""
+    """Returns the ID of the sweep whose name is `text` or whose ID begins with `text`. Raises `LookupError`
+    unless exactly one sweep matches."""
     called = names(sweeps(store))
     for found in (
         [sweep for sweep, name in called.items() if name == text],
@@ -113,11 +114,12 @@ def chosen(store: Store, text: str) -> str:
 
 
 def wide(store: Store, sweep: str | None = None) -> pl.DataFrame:
-    """Runs, one row each, with a column for each measure. The runs of a sweep (by id) have columns for their
-    labels; without `sweep`, all runs have a column for the scenario's name.
+    """Returns runs, with one row per run and a column for each measure. With `sweep` (an ID), the table
+    contains the sweep's runs and has columns for the labels. Without `sweep`, the table contains all runs and
+    has a column for the scenario's name.
 
-    The name of a column is the measure's name; for older versions of a measure, the name with the version.
-    Structured values are left out.
+    The name of a column is the measure's name. For an older version of a measure, the version is appended to
+    the name. Structured values are omitted.
     """
     rows = store.contents().runs()
     if sweep is None:
@@ -136,11 +138,11 @@ def wide(store: Store, sweep: str | None = None) -> pl.DataFrame:
 
 
 _LABEL = "label "
-"""Prefix of the columns of labels, which distinguishes a label from another column of this name."""
+"""Prefix of the columns of labels, which distinguishes a label from another column with the same name."""
 
 
 def _labels(records: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
-    """The points of a sweep in order, with a column for each label."""
+    """Returns the points of a sweep in order, with a column for each label."""
     ordered = sorted(records, key=lambda one: int(one["number"]))
     labels = {
         f"{_LABEL}{name}": _column([one["labels"].get(name) for one in ordered])
@@ -152,7 +154,7 @@ def _labels(records: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
 
 
 def _column(values: list[Any]) -> pl.Series:
-    """The values of a label as a column; values of mixed types, and tables, become JSON."""
+    """Returns the values of a label as a column. Values of mixed types, and tables, are converted to JSON."""
     types = {type(value) for value in values if value is not None}
     if types <= {int, float} or (len(types) == 1 and types <= {str, bool}):
         return pl.Series(values, dtype=pl.Float64 if float in types else None)
@@ -160,7 +162,7 @@ def _column(values: list[Any]) -> pl.Series:
 
 
 def _measures(rows: pl.DataFrame, shapes: pl.DataFrame) -> tuple[list[str], pl.DataFrame]:
-    """The names of the measures of these runs, and a frame with a column for each measure."""
+    """Returns the names of the measures of these runs, and a frame with a column for each measure."""
     used = shapes.filter(pl.col("shape").is_in(rows["shape"].unique().implode()))
     keys: dict[str, tuple[str, int]] = {}
     newest: dict[str, int] = {}

@@ -1,6 +1,7 @@
-"""Studies: experiments, claims, figures and tables that answer a question, with a verdict on each claim.
+"""Studies, which consist of experiments, claims, figures and tables that answer a question. Each claim gets a
+verdict.
 
-Modules that define a study import from this package; `docs/reference/study.md` describes every name.
+Modules that define a study import from this package. `docs/reference/study.md` describes every name.
 """
 
 from aqmlab.measures import Measure

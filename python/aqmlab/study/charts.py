@@ -1,4 +1,5 @@
-"""Figures of studies as queries: the plotted quantity, its axis, and the axes of lines and panels."""
+"""Figures of studies that are defined by queries. A figure specifies the plotted quantity, the horizontal
+axis, and the axes for lines and panels."""
 
 from __future__ import annotations
 
@@ -20,12 +21,12 @@ from aqmlab.study.query import ENDS, Shown, check_axes, label_of, means, query
 Draws = Callable[[ExperimentResults], Chart]
 
 SEPARATOR = ", "
-"""Separator between the values of axes that are combined to one."""
+"""Separator between values if several axes are combined into one axis."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Line:
-    """A query that is plotted from the runs of a study."""
+    """A chart of a query, which is evaluated on the runs of a study."""
 
     shown: Shown
     x: str | None
@@ -39,7 +40,7 @@ class Line:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __call__(self, results: ExperimentResults) -> Chart:
-        """The chart of the query's estimates."""
+        """Returns the chart of the query's estimates."""
         shown = query(self.shown)
         found = list(shown.find(results))
         x, groups, panels = self._layout([point for point, _ in found])
@@ -48,7 +49,7 @@ class Line:
         options = dict(self.options)
         label, kind = self.x_label or _in_words(x), self.kind or "line"
         if self.x is None:
-            # Whole numbers are kept as whole numbers.
+            # Whole numbers remain whole numbers.
             table, unit = (table, "") if table.schema[x].is_numeric() else with_numbers(table, x)
             label = self.x_label or (f"{x} ({unit})" if unit else x)
             numeric = table.schema[x].is_numeric()
@@ -81,7 +82,7 @@ class Line:
         )
 
     def _layout(self, points: Sequence[Labels]) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
-        """The axis from left to right, the axes of lines, and the axes of panels."""
+        """Returns the horizontal axis, the axes for lines, and the axes for panels."""
         if self.x is not None:
             return self.x, tuple(self.by or ()), tuple(self.panel or ())
         values = {label: [point[label] for point in points] for label in self.shown.axes}
@@ -104,13 +105,14 @@ def line(
     intervals: bool = True,
     **options: Any,
 ) -> Line:
-    """Plots a query with its `intervals` along an axis: a line for each value (or combination of values) of
-    the axes `by`, and a panel for each of the axes `panel`. Intervals are cut off at `clip`.
+    """Plots a query with its `intervals` along an axis. There is a line for each value (or combination of
+    values) of the axes `by`, and a panel for each value (or combination of values) of the axes `panel`.
+    Intervals are cut off at `clip`.
 
-    Without `x`, the first axis of numbers, or quantities such as `10Mbps`, goes from left to right, and the
-    other axes become lines and panels in turn; an axis of names becomes bars in the order of its values.
-    `kind` is `line` by default. Labels default to the axis and to the estimated quantity. `options` are those
-    of `Chart`. Raises `ValueError` if the query has other axes or the kind does not exist.
+    Without `x`, the horizontal axis is the first axis of numbers or of quantities such as `10Mbps`. The other
+    axes become lines and panels in turn. An axis of names becomes bars in the order of its values. `kind` is
+    `line` by default. By default, labels contain the axis and the estimated quantity. `options` are those of
+    `Chart`. Raises `ValueError` if the query has other axes or the kind does not exist.
     """
     groups, panels = ((one,) if isinstance(one, str) else one for one in (by, panel))
     if kind is not None:
@@ -118,7 +120,7 @@ def line(
     if x is not None:
         check_axes(shown, tuple(dict.fromkeys((*(panels or ()), *(groups or ()), x))))
     elif not shown.axes:
-        raise ValueError(f"{label_of(shown)}: has no axis to plot it against")
+        raise ValueError(f"{label_of(shown)}: has no axis that can be the horizontal axis")
     return Line(
         shown=shown,
         x=x,
@@ -134,7 +136,8 @@ def line(
 
 
 def _in_words(label: str) -> str:
-    """The name of an axis with its unit of time in parentheses: `time (s)` for `time_s`."""
+    """Returns the name of an axis with the unit of time in parentheses, for example `time (s)` for
+    `time_s`."""
     name, _, unit = label.rpartition("_")
     return f"{name} ({unit})" if name and unit in ("s", "ms") else label
 
@@ -147,9 +150,9 @@ def boxes(
     panel: str = "panel",
     **options: Any,
 ) -> Draws:
-    """Plots replications as boxes (minimum, quartiles, maximum) along an axis of numbers: a panel per
-    variable, and a box for the runs of each of `sources`. `panel` is the name of the axis of variables.
-    `options` are those of `Chart`."""
+    """Plots replications as boxes (minimum, quartiles, maximum) along an axis of numbers. There is a panel
+    for each variable, and a box for the runs of each of `sources`. `panel` is the name of the axis along
+    which the variables are. `options` are those of `Chart`."""
     import numpy as np
 
     def draw(results: ExperimentResults) -> Chart:

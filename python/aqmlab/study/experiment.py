@@ -1,4 +1,5 @@
-"""Experiments of studies: a sweep, its quick form, and its reduced form for variants."""
+"""Experiments of studies. An experiment consists of a sweep, the sweep's quick form, and a reduced form for
+variants."""
 
 from __future__ import annotations
 
@@ -25,13 +26,13 @@ if TYPE_CHECKING:
 FormName = Literal["full", "quick", "varied", "varied-quick"]
 
 Prepare = Callable[[Scenario], "Runnable"]
-"""Converts a scenario to the object that is run."""
+"""A function that converts a scenario to the object that is run."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Form:
-    """A reduction of an experiment: fewer seeds, fewer values of some axes, and new values at dotted paths of
-    the scenario, for example a shorter duration."""
+    """A reduction of an experiment, with fewer seeds, fewer values of some axes, and new values at dotted
+    paths of the scenario, for example a shorter duration."""
 
     seeds: int | None = None
     axes: Mapping[str, Sequence[Value]] = field(default_factory=dict)
@@ -42,8 +43,9 @@ class Form:
 class Experiment:
     """A scenario with its axes, measures and number of seeds.
 
-    Axes are defined as in a `Sweep`: a dotted path with its values, or a word with `Changes`. The label of an
-    axis is the last word of the path. All points use the same seeds, so that differences are paired.
+    Axes are defined as in a `Sweep`: either by a dotted path and its values, or by a word and `Changes`. The
+    label of an axis is the last word of the path. All points use the same seeds, so that differences are
+    paired.
 
     Raises `ValueError` if an axis, value or measure does not exist, so that a study with a misspelt name
     cannot be imported.
@@ -53,7 +55,7 @@ class Experiment:
     title: str
     """Name of the experiment in the text of rules, for example `Web-mixed`."""
     scenario: Mapping[str, Any] | Scenario | str | Path
-    """Scenario: its table, a `Scenario`, or the path of a scenario file."""
+    """The scenario, as a table, a `Scenario`, or the path of a scenario file."""
     axes: Mapping[str, Sequence[Value] | Mapping[Any, Any]]
     measures: Sequence[Measure | str]
     """Measures, or names of measures of the scenario (`web.mean-time`, `web.*`)."""
@@ -61,23 +63,25 @@ class Experiment:
     seeds: int = 10
     first_seed: int = 1
     most_seeds: int = 40
-    """Maximum number of seeds of a point at which a verdict is undecided (`study.seeds`)."""
+    """Maximum number of seeds of a point if a verdict at this point is undecided (`study.seeds`)."""
     quick: Form = Form(seeds=3)
     varied: Form | None = None
-    """Form in which variants are run; `None`: no variant is run. It may only select values of axes: variants
-    have the seeds and the durations of the main runs, with which they are compared."""
+    """Form in which variants are run. With `None`, no variants are run. The form may only select values of
+    axes, because variants must have the same seeds and durations as the main runs with which they are
+    compared."""
     varied_quick: Form = Form()
-    """Further reduction of `varied` in the quick form."""
+    """Additional reduction of `varied` in the quick form."""
     zipped: Sequence[Sequence[str]] = ()
     where: str | None = None
     own_seeds: Sequence[str] = ()
     own_measures: Mapping[str, Measure] = field(default_factory=dict)
     """`zipped`, `where`, `own_seeds` and `own_measures` have the same meaning as in a `Sweep`."""
     live: bool = False
-    """Whether the runs are live runs over the kernel's TCP instead of simulations."""
+    """Whether the runs are live runs with the kernel's TCP instead of simulations."""
     of_seed: Callable[[dict[str, Any], Labels, int], dict[str, Any]] | None = None
-    """Function that returns the scenario table of one replication from the table, the labels of the point and
-    the seed; for replications that differ in more than their random numbers."""
+    """Function that returns the scenario table of one replication. The arguments are the table, the labels of
+    the point and the seed. This function is needed if replications differ in more than their random
+    numbers."""
 
     def __post_init__(self) -> None:
         if self.varied is not None and (self.varied.seeds is not None or self.varied.changes):
@@ -113,12 +117,12 @@ class Experiment:
 
     @property
     def given(self) -> Mapping[str, Any]:
-        """The scenario's table, as written in the study."""
+        """The scenario's table as written in the study."""
         return self.scenario if isinstance(self.scenario, Mapping) else self._base.scenario.given
 
     @property
     def base_scenario(self) -> Scenario:
-        """The scenario, before any axis changes it."""
+        """The scenario before the changes of axes are applied."""
         return self._base.scenario
 
     @property
@@ -132,18 +136,20 @@ class Experiment:
         return tuple(axis.label for axis in self._base.all_axes)
 
     def values(self, label: str) -> tuple[Value, ...]:
-        """All values of an axis. Raises `ValueError` if the experiment has no axis with this label."""
+        """Returns all values of an axis. Raises `ValueError` if the experiment has no axis with this
+        label."""
         for axis in self._base.all_axes:
             if axis.label == label:
                 return tuple(axis.values)
         raise ValueError(f"{self.name}: no axis is named `{label}`; available: {', '.join(self.labels)}")
 
     def check(self, labels: Mapping[str, Any]) -> None:
-        """Raises `ValueError` if the experiment has no such axis or value."""
+        """Raises `ValueError` if the experiment does not have one of these axes or values."""
         self._base.check_labels(self.name, labels)
 
     def sweep(self, form: FormName, variant: Change | None = None) -> Sweep:
-        """The sweep of a form. A variant's change is applied to each scenario after all other changes."""
+        """Returns the sweep for a form. A variant's change is applied to each scenario after all other
+        changes."""
         if form.startswith("varied") and self.varied is None:
             raise ValueError(f"{self.name}: has no form for variants (`varied`)")
         forms = {
@@ -159,7 +165,8 @@ class Experiment:
         return sweep if variant is None else replace(sweep, last=variant)
 
     def __getitem__(self, measure: Measure | str) -> Measured:
-        """The values of a measure at every point. Raises `ValueError` if the experiment lacks the measure."""
+        """Returns the variable of a measure at all points. Raises `ValueError` if the experiment does not
+        have the measure."""
         known = {one.name: one for one in self._base.wanted}
         name = measure if isinstance(measure, str) else measure.name
         found = known.get(name)
@@ -168,11 +175,11 @@ class Experiment:
         return Measured(experiment=self, measure=found)
 
     def variables(self, *measures: Measure | str, **labels: Value) -> list[Measured]:
-        """The values of several measures at the given values of some axes."""
+        """Returns the variables of several measures at the given values of some axes."""
         return [self[one].at(**labels) for one in measures]
 
     def plan(self, sweep: Sweep, prepare: Prepare | None = None) -> Planned:
-        """The runs of a sweep. `prepare` converts each scenario to the object that is run."""
+        """Returns the runs of a sweep. `prepare` converts each scenario to the object that is run."""
         from aqmlab.campaign import live as live_runs
 
         if self.live:
@@ -185,7 +192,8 @@ class Experiment:
                 points.append((point.labels, partial(_any_seed, made)))
             else:
                 of_seed = partial(self._of_seed, of_point, point.labels)
-                # Each scenario is needed several times: to run it, to collect its results and to report it.
+                # Each scenario is needed several times: for the runs, for the collection of results and for
+                # the report.
                 points.append((point.labels, cache(partial(_runnable_of_seed, sweep, of_seed, prepare))))
         return Planned(experiment=self, sweep=sweep, points=tuple(points))
 
@@ -197,14 +205,15 @@ class Experiment:
 
 
 def point_values(sweep: Sweep) -> tuple[tuple[Value, ...], ...] | None:
-    """The points of a sweep by the values of their labels; `None` if all products of values are points."""
+    """Returns the points of a sweep by the values of their labels, or `None` if all combinations of values
+    are points."""
     if sweep.where is None and not sweep.zipped:
         return None
     return tuple(tuple(point.labels.values()) for point in sweep.points())
 
 
 def _reduced(name: str, sweep: Sweep, form: Form) -> Sweep:
-    """A sweep with fewer seeds and values, and with a changed scenario."""
+    """Returns a sweep with fewer seeds and values, and with a changed scenario."""
     axes: dict[str, Sequence[Value] | Mapping[Any, Any]] = dict(sweep.axes)
     by_label = {axis.label: axis for axis in sweep.all_axes}
     for label, values in form.axes.items():
@@ -244,24 +253,24 @@ def _runnable_of_seed(
 
 
 Counts = Mapping[PointName, int]
-"""Number of seeds of each point that has more seeds than its experiment's `seeds`."""
+"""Number of seeds of each point that has more seeds than `seeds` of its experiment."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Planned:
-    """The points of an experiment in some form, each with the run of a given seed."""
+    """The points of an experiment in some form. For each point, the run with a given seed is available."""
 
     experiment: Experiment
     sweep: Sweep
     points: tuple[tuple[Labels, Callable[[int], Runnable]], ...]
 
     def among(self, points: Collection[PointName]) -> Planned:
-        """These runs, restricted to some points."""
+        """Returns these runs, restricted to some points."""
         kept = tuple(one for one in self.points if (self.experiment.name, tuple(one[0].values())) in points)
         return replace(self, points=kept)
 
     def tasks(self, counts: Counts) -> list[tuple[Labels, Task]]:
-        """The runs of all points, with their labels."""
+        """Returns the runs of all points, with their labels."""
         from aqmlab.campaign import Task
 
         found = []
@@ -275,12 +284,12 @@ class Planned:
         return found
 
     def collect(self, store: Store, counts: Counts) -> Results:
-        """The runs that are in the store, with all measures of the experiment."""
+        """Returns the runs that are in the store, with all measures of the experiment."""
         runs = []
         for labels, scenario in self.points:
             point, first = tuple(labels.values()), self.experiment.first_seed
             count = counts.get((self.experiment.name, point), self.sweep.replications)
-            # If replications have different scenarios, each of them is a selection of its own.
+            # If replications have different scenarios, each replication needs its own selection.
             parts = (
                 [(first, count)]
                 if self.experiment.of_seed is None

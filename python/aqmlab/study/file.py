@@ -1,4 +1,5 @@
-"""Studies as TOML files: the keys of a sweep file, with figures, tables and a quick form in addition."""
+"""Studies as TOML files. A study file has the keys of a sweep file, and additional keys for figures, tables
+and a quick form."""
 
 from __future__ import annotations
 
@@ -25,13 +26,14 @@ from aqmlab.sweep.claims import Swept
 STUDY_KEYS: Mapping[str, str] = {
     "title": "Title of the report; by default the name of the file.",
     "question": "Question that the study answers.",
-    "paper": "Publication that the study reproduces, if any.",
+    "paper": "Publication that the study reproduces, if there is one.",
     "quick": "Reductions of `--quick`: `replications` (by default 3), `set` with values at paths of the "
     "scenario, and `axes` with fewer values by the label of an axis.",
     "figures": "Tables `[[figures]]`, one per figure.",
     "tables": "Tables `[[tables]]`, one per table.",
 }
-"""Keys of a study file that a sweep file lacks, with descriptions; `tables` has another meaning in sweeps."""
+"""Keys of a study file that sweep files do not have, with descriptions. `tables` has a different meaning in
+sweep files."""
 
 SWEEP_ONLY_KEYS: Mapping[str, str] = {
     "precision": "a study adds seeds where verdicts are undecided; use replications, the seeds of the first "
@@ -41,32 +43,34 @@ SWEEP_ONLY_KEYS: Mapping[str, str] = {
 """Keys of sweep files that study files do not have, with the replacement."""
 
 CLAIM_KEYS: Mapping[str, str] = {
-    "id": "Id of the claim; by default C-1, C-2 and so on.",
-    "source": "Place of the statement in the publication.",
-    "figures": "Ids of the figures and tables that show the claim's numbers.",
+    "id": "ID of the claim; by default C-1, C-2 and so on.",
+    "source": "Location of the statement in the publication.",
+    "figures": "IDs of the figures and tables that show the claim's numbers.",
 }
 """Keys of a claim in addition to those of sweep files."""
 
 _QUERY: Mapping[str, str] = {
-    "ratio": 'Shows the ratio of the measure at two values of an axis, `{ queue = ["red", "drop-tail"] }`, '
+    "ratio": 'Ratio to show: the measure at two values of an axis, `{ queue = ["red", "drop-tail"] }`, '
     "paired by seed.",
-    "difference": "Shows the difference, with the syntax of `ratio`.",
+    "difference": "Difference to show, with the syntax of `ratio`.",
     "at": "Values of axes at which the measure is shown: `{ load = 0.9 }`.",
 }
 
 FIGURE_KEYS: Mapping[str, str] = {
-    "id": "Id of the figure and name of its files; by default the name of the measure.",
-    "title": "Title; by default the measure with its unit.",
+    "id": "ID of the figure and name of its files; by default the name of the measure.",
+    "title": "Title of the figure; by default the measure with its unit.",
     "caption": "Text below the figure.",
     "measure": "Measure to plot, with its interval.",
     **_QUERY,
-    "x": "Axis from left to right; by default the first axis of numbers, or else the first axis.",
+    "x": "Horizontal axis; by default the first axis of numbers, or the first axis if no axis has numbers.",
     "by": "Axis whose values become lines or bars; by default the next axis.",
     "panel": "Axis whose values become panels; by default the axis after `by`.",
-    "kind": "`line`, `bars` or `curve`; by default bars for an axis of names, and lines for one of numbers.",
+    "kind": "Kind of chart: `line`, `bars` or `curve`; by default `bars` for an axis of names, and `line` "
+    "for an axis of numbers.",
     "x_label": "Label of the horizontal axis.",
     "y_label": "Label of the vertical axis.",
-    "log_x": "Whether the horizontal axis is logarithmic; by default if its values span a factor of ten.",
+    "log_x": "Whether the horizontal axis is logarithmic; by default true if its values span a factor of "
+    "ten.",
     "log_y": "Whether the vertical axis is logarithmic; by default false.",
 }
 """Keys of a figure."""
@@ -77,8 +81,8 @@ KINDS = ("line", "bars", "curve")
 _OPTIONS = ("x_label", "y_label", "log_x", "log_y")
 
 TABLE_KEYS: Mapping[str, str] = {
-    "id": "Id of the table and name of its CSV; by default table-1, table-2 and so on.",
-    "title": "Title; by default the measures of the columns.",
+    "id": "ID of the table and name of its CSV file; by default table-1, table-2 and so on.",
+    "title": "Title of the table; by default the measures of the columns.",
     "caption": "Text below the table.",
     "measures": "Measures of the columns. The table has one row per point.",
     "measure": "Measure of a table with a single column.",
@@ -88,7 +92,7 @@ TABLE_KEYS: Mapping[str, str] = {
 
 
 def is_study(path: Path) -> bool:
-    """Whether a TOML file defines a study: the file has a title, figures or `[[tables]]`."""
+    """Returns whether a TOML file defines a study. A study has a title, figures or `[[tables]]`."""
     try:
         table = sweep_file.read(path)
     except ScenarioFileError:
@@ -97,8 +101,8 @@ def is_study(path: Path) -> bool:
 
 
 def load(path: Path) -> Study:
-    """Reads a study from a TOML file. Raises `ScenarioFileError` with the file, the field, the error and the
-    allowed values."""
+    """Reads a study from a TOML file. Raises `ScenarioFileError`, whose message contains the file, the field,
+    the error and the allowed values."""
     try:
         return _study(sweep_file.read(path), path)
     except ScenarioFileError:
@@ -112,9 +116,9 @@ def _study(table: Mapping[str, Any], path: Path) -> Study:
     attempt = mistakes.attempt
     for key, cure in SWEEP_ONLY_KEYS.items():
         if key in table:
-            mistakes.add(f"{key}: is allowed in sweeps only; {cure}")
+            mistakes.add(f"{key}: is only allowed in sweep files; {cure}")
     if "tables" in table and not _has_tables(table):
-        mistakes.add("tables: must be [[tables]] in a study, each with measures")
+        mistakes.add("tables: must be [[tables]] in a study, and each table must have measures")
     known = (*(key for key in sweep_file.KEYS if key not in SWEEP_ONLY_KEYS), *STUDY_KEYS)
     attempt(
         lambda: names.check_keys("", {key: table[key] for key in table if key not in SWEEP_ONLY_KEYS}, known)
@@ -227,7 +231,7 @@ def _claim(field: str, table: Mapping[str, Any], number: int, swept: Swept) -> C
     )
     figures = table.get("figures", [])
     if not isinstance(figures, list) or not all(isinstance(one, str) for one in figures):
-        raise ValueError(f"{field}.figures: must be a list of ids of figures and tables (got {figures!r})")
+        raise ValueError(f"{field}.figures: must be a list of IDs of figures and tables (got {figures!r})")
     return Claim(
         _text(f"{field}.", table, "id", f"C-{number + 1}"),
         rule.says,
@@ -239,13 +243,14 @@ def _claim(field: str, table: Mapping[str, Any], number: int, swept: Swept) -> C
 
 
 def _estimate(field: str, table: Mapping[str, Any], measure: str, swept: Swept) -> Variable | Estimate:
-    """A measure at some values of axes, or the ratio or difference of its values at two values of an axis."""
+    """Returns a measure at some values of axes, or the ratio or difference of the measure at two values of an
+    axis."""
     variable = claim_tables.variable(field, {**table, "measure": measure}, swept)
     compared = [key for key in ("ratio", "difference") if key in table]
     if not compared:
         return variable
     if len(compared) > 1:
-        raise ValueError(f"{field}: must have ratio or difference, not both")
+        raise ValueError(f"{field}: must have either ratio or difference, but not both")
     label, pair = claim_tables.one_axis(f"{field}.{compared[0]}", table[compared[0]], swept, 2, 2)
     estimate: Callable[..., Estimate] = ratio if compared[0] == "ratio" else difference
     return estimate(*(variable.at(**{label: value}) for value in pair))
@@ -297,7 +302,7 @@ def _table(field: str, table: Mapping[str, Any], number: int, swept: Swept) -> T
 
 
 def _heading(shown: Sequence[Variable | Estimate]) -> str:
-    """The quantities of a figure or table, with units, as a title."""
+    """Returns a title that contains the quantities of a figure or table, with units."""
     text = "; ".join(map(label_of, shown))
     return text[:1].upper() + text[1:]
 

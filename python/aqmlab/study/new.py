@@ -1,4 +1,4 @@
-"""Writes a template for a new study: a complete TOML file to edit."""
+"""Writes a template for a new study, which is a complete TOML file to edit."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ from aqmlab.measures import Measure
 from aqmlab.scenario import Scenario
 
 LIKELY_ENDINGS = ("mean-time", "mean-queue-delay", "mean-delay", "goodput", "utilisation")
-"""Endings of measures that are useful in a first study, the most likely first."""
+"""Endings of the names of measures that are useful in a first study, beginning with the most useful
+ending."""
 
 INLINE = ("web.mean-time", "bulk.goodput")
-"""Measures of the template's own scenario, which is used without a scenario file."""
+"""Measures of the template's own scenario, which is used if no scenario file is given."""
 
 
 def write(name: str, folder: Path, scenario: Path | None = None) -> Path:
-    """Writes `name.toml` into a folder: a study of the scenario, or of a small scenario inside the file.
+    """Writes the file `name.toml` into a folder. The file contains a study of the scenario, or of a small
+    scenario inside the file.
 
-    Raises `ValueError` if the name is malformed, the file exists already, or the scenario has none of the
-    measures with which a study can start.
+    Raises `ValueError` if the name is malformed, if the file already exists, or if the scenario has no
+    measure that is suitable for a first study.
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -31,7 +33,7 @@ def write(name: str, folder: Path, scenario: Path | None = None) -> Path:
         raise ValueError(f"NAME: must consist of letters, digits, `-` and `_` (got {name!r})")
     path = folder / f"{name}.toml"
     if path.exists():
-        raise ValueError(f"{path}: exists already: choose another name")
+        raise ValueError(f"{path}: already exists: choose another name")
     if scenario is None:
         wanted, link, own = list(INLINE), "bottleneck", '{ kind = "drop-tail", limit = "100p" }'
     else:
@@ -60,7 +62,7 @@ def write(name: str, folder: Path, scenario: Path | None = None) -> Path:
 
 
 def _likely(scenario: Scenario) -> list[Measure]:
-    """At most two measures, each with another of the likely endings."""
+    """Returns at most two measures. Each measure has a different one of the useful endings."""
     known = measures.of_scenario(scenario)
     found = [
         next(one for one in known.values() if one.name.endswith(f".{ending}"))
@@ -68,12 +70,12 @@ def _likely(scenario: Scenario) -> list[Measure]:
         if any(name.endswith(f".{ending}") for name in known)
     ]
     if not found:
-        raise ValueError(f"{scenario.name}: has none of the measures with which a study can start")
+        raise ValueError(f"{scenario.name}: has no measure that is suitable for a first study")
     return found[:2]
 
 
 def _own_queue(scenario: Scenario) -> tuple[str, str]:
-    """The path of the first managed link of a scenario, and its queue as an inline table."""
+    """Returns the path of the first managed link of a scenario, and the link's queue as an inline table."""
     if not scenario.managed_links:
         raise ValueError(f"{scenario.name}: has no link with a queue to change")
     link, _ = scenario.links[scenario.managed_links[0]]

@@ -1,4 +1,5 @@
-"""The points of experiments that claims need, for variants, single claims and the registry of rules."""
+"""Determines the points of experiments that claims need, for variants, for single claims and for the registry
+of rules."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ Points = frozenset[PointName]
 
 
 def without_runs(experiments: Iterable[Experiment], form: FormName) -> ExperimentResults:
-    """Experiments in a form, with the values of their axes but without runs."""
+    """Experiments in a form, which have the values of their axes but no runs."""
     sweeps = {one.name: one.sweep(form) for one in experiments}
     return {
         name: replace(
@@ -33,7 +34,7 @@ def without_runs(experiments: Iterable[Experiment], form: FormName) -> Experimen
 
 
 def needed(rule: AnyRule, results: ExperimentResults) -> Points:
-    """The points from which a rule is judged, in the form of these results."""
+    """Returns the points from which a rule is judged, in the form of these results."""
     if isinstance(rule, Combined):
         return frozenset[PointName]().union(*(needed(one, results) for one in rule.rules))
     estimate = rule.estimate
@@ -46,7 +47,7 @@ def needed(rule: AnyRule, results: ExperimentResults) -> Points:
 
 
 def needed_by(study: Study, claims: Iterable[Claim], form: FormName) -> Points:
-    """The points of the study's own runs that some claims need, for all readings."""
+    """Returns the points of the study's own runs that these claims need, for all readings."""
     results = without_runs(study.experiments, form)
     return frozenset[PointName]().union(
         *(
@@ -59,9 +60,9 @@ def needed_by(study: Study, claims: Iterable[Claim], form: FormName) -> Points:
 
 
 def varied(study: Study, *, quick: bool) -> list[tuple[Claim, Reading, Points]]:
-    """The claims that are judged under variants, each with a reading and the points that it needs. A claim is
-    included if variants run all of its points. In the quick form, variants run fewer points than the main
-    grid; a claim is then judged from the remaining points."""
+    """Returns the claims that are judged under variants, each with a reading and the points that the claim
+    needs. A claim is included if variants run all points of the claim. In the quick form, variants run fewer
+    points than the main grid, and a claim is judged from the remaining points."""
     some = [one for one in study.experiments if one.varied is not None]
     runs = without_runs(some, "varied-quick" if quick else "varied")
     whole = runs if quick else without_runs(some, "full")
@@ -70,7 +71,7 @@ def varied(study: Study, *, quick: bool) -> list[tuple[Claim, Reading, Points]]:
         for reading in study.readings_of(claim):
             if reading.runs is not None:
                 continue
-            # KeyError: the claim uses an experiment or a value that no variant runs.
+            # A `KeyError` means that the claim uses an experiment or a value that no variant runs.
             with suppress(KeyError):
                 points = needed(claim.rule.at(reading.labels), whole)
                 if points and all(_has(runs, point) for point in points):
@@ -84,11 +85,11 @@ def _has(runs: ExperimentResults, point: PointName) -> bool:
 
 
 def chosen(study: Study, claims: Sequence[str] = (), figures: Sequence[str] = ()) -> Study:
-    """A study reduced to some of its claims, figures and tables and to the experiments that these need,
-    without variants. Claims are selected by their id, or by the id without its version (`SH-4` selects
-    SH-4.2), figures and tables by their id.
+    """Returns a study that is reduced to some of its claims, figures and tables and to the experiments that
+    they need, without variants. Claims are selected by ID, or by the ID without the version (`SH-4` selects
+    SH-4.2). Figures and tables are selected by ID.
 
-    Raises `KeyError` with the nearest ids if a claim, figure or table does not exist.
+    If a claim, figure or table does not exist, raises `KeyError`, which suggests similar IDs.
     """
     wanted = [one for id in claims for one in _claims_of(study, id)]
     drawn = [one for one in study.figures if one.id in figures]
@@ -121,7 +122,7 @@ def chosen(study: Study, claims: Sequence[str] = (), figures: Sequence[str] = ()
 
 
 def _claims_of(study: Study, id: str) -> list[Claim]:
-    """The claim with an id, or the claims whose id without version equals it."""
+    """Returns the claim with this ID, or the claims whose ID without the version is this ID."""
     found = [one for one in study.claims if one.id == id or one.id.rpartition(".")[0] == id]
     if not found:
         known = [one.id for one in study.claims]
@@ -130,7 +131,7 @@ def _claims_of(study: Study, id: str) -> list[Claim]:
 
 
 def _drawn_from(study: Study, shown: Figure | Table) -> set[str]:
-    """The experiments whose runs a figure or table shows."""
+    """Returns the experiments whose runs a figure or table shows."""
     draws: object = shown.draws if isinstance(shown, Figure) else shown.tabulates
     if not isinstance(draws, Line | Crossed):
         return {one.name for one in shown.shows or study.experiments}
@@ -144,6 +145,6 @@ def _drawn_from(study: Study, shown: Figure | Table) -> set[str]:
 
 
 def needed_by_chosen(study: Study, form: FormName) -> Points | None:
-    """The points that the claims of a chosen study need; `None` if the study shows figures or tables, which
-    need all points of their experiments."""
+    """Returns the points that the claims of a reduced study need, or `None` if the study shows figures or
+    tables, because they need all points of their experiments."""
     return None if study.figures or study.tables else needed_by(study, study.claims, form)

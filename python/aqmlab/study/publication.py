@@ -1,4 +1,5 @@
-"""Parts of a study: experiments, figures, tables and claims of a publication; and the results of a study."""
+"""The parts of a study (experiments, figures, tables and claims of a publication), and the results of a
+study."""
 
 from __future__ import annotations
 
@@ -34,14 +35,14 @@ class Figure:
     id: str
     title: str
     chart: Callable[[ExperimentResults], Chart] | Shown
-    """Function that draws the chart (`line`), or a variable, estimate or query that is plotted."""
+    """Either a function that draws the chart (`line`), or a variable, estimate or query to plot."""
     caption: str = ""
     shows: tuple[Experiment, ...] = ()
-    """Experiments whose runs a function plots; by default all experiments of the study."""
+    """Experiments whose runs the function plots; by default all experiments of the study."""
 
     @cached_property
     def draws(self) -> Callable[[ExperimentResults], Chart]:
-        """The function that draws the chart."""
+        """Returns the function that draws the chart."""
         return self.chart if callable(self.chart) else line(self.chart)
 
     def __post_init__(self) -> None:
@@ -61,15 +62,15 @@ class Table:
     id: str
     title: str
     table: Callable[[ExperimentResults], pl.DataFrame] | Shown | Sequence[Shown]
-    """Function that computes the table (`crossed`, `listed`, `overview`), or variables, estimates or queries
-    with the same axes, which become columns."""
+    """Either a function that computes the table (`crossed`, `listed`, `overview`), or variables, estimates or
+    queries with the same axes, each of which becomes a column."""
     caption: str = "Means over the seeds ± half of their 95 % interval."
     shows: tuple[Experiment, ...] = ()
-    """Experiments whose runs a function tabulates; by default all experiments of the study."""
+    """Experiments whose runs the function tabulates; by default all experiments of the study."""
 
     @cached_property
     def tabulates(self) -> Callable[[ExperimentResults], pl.DataFrame]:
-        """The function that computes the table."""
+        """Returns the function that computes the table."""
         if callable(self.table):
             return self.table
         columns = self.table if isinstance(self.table, Sequence) else (self.table,)
@@ -85,57 +86,62 @@ def _measured(variables: Iterable[Variable]) -> Iterator[Measured]:
 
 
 Origin = Literal["paper", "sheet", "ours"]
-"""Origin of a claim: the publication's words, aqmlab's reading of them, or an addition of aqmlab."""
+"""Origin of a claim: a statement of the publication, aqmlab's interpretation of the publication, or an
+addition of aqmlab."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A published conclusion with the rule by which it is judged."""
+    """A published conclusion, with the rule that judges the conclusion."""
 
     id: str
     statement: str
-    """Sentence that is judged: the source's own words, or one sentence as close to them as possible."""
+    """Sentence that is judged, which is either quoted from the source or as close to the source's words as
+    possible."""
     rule: AnyRule
     source: str = ""
-    """Place of the statement in the source: `slide 24`."""
+    """Location of the statement in the source, for example `slide 24`."""
     figures: tuple[str, ...] = ()
-    """Figures and tables about the claim; the verdict links to the first of them. By default those that the
-    source names, or those that show the measures of the rule (`Study.figures_of`)."""
+    """Figures and tables about the claim. The verdict links to the first of these. By default, these are the
+    figures and tables that the source names, or that show the measures of the rule (`Study.figures_of`)."""
     origin: Origin = "paper"
 
 
 def our_reading(
     id: str, statement: str, rule: AnyRule, source: str = "", figures: tuple[str, ...] = ()
 ) -> Claim:
-    """A claim that is aqmlab's reading of the publication instead of its own words."""
+    """A claim that is aqmlab's interpretation of the publication and not a statement of the publication."""
     return Claim(id, statement, rule, source, figures, "sheet")
 
 
 def our_claim(
     id: str, statement: str, rule: AnyRule, source: str = "", figures: tuple[str, ...] = ()
 ) -> Claim:
-    """A claim of aqmlab that the publication does not make."""
+    """A claim that aqmlab adds and that the publication does not contain."""
     return Claim(id, statement, rule, source, figures, "ours")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """One of several systems for each of which a claim is judged, if they differ in what the claim uses. A
-    reading selects values of axes that the rules leave open, or other runs."""
+    """One of several systems for which a study's claims are judged. A reading selects values of the rules'
+    free axes, or selects other runs. A claim is judged separately for each reading if the readings differ in
+    something that the claim uses."""
 
     name: str
     labels: Mapping[str, Value] = field(default_factory=dict)
     suffix: str = ""
-    """Suffix of the id of a claim that is judged for this reading."""
+    """Suffix of the ID of a claim that is judged for this reading."""
     runs: Callable[[ExperimentResults], ExperimentResults] | None = None
-    """Function that returns the runs of this reading, for example recorded runs; `None`: the study's runs."""
+    """Function that returns the runs of this reading, for example recorded runs. With `None`, the study's
+    runs are used."""
     leaves_out: Mapping[str, str] = field(default_factory=dict)
-    """Claims that are not judged for this reading, by id, with the reason."""
+    """Claims that are not judged for this reading, by ID, with the reasons."""
 
 
 @dataclass(frozen=True)
 class Variant:
-    """An alternative answer to a question that the source leaves open; claims are judged again under it."""
+    """An alternative answer to a question that the source does not answer. Claims are judged again under this
+    alternative."""
 
     name: str
     """Key of the variant in results."""
@@ -152,7 +158,8 @@ class Variant:
 
 @dataclass(frozen=True)
 class Decision:
-    """The answer chosen where the source is silent, with the alternatives that are tried."""
+    """The answer that aqmlab selected for a question that the source does not answer, and alternative answers
+    that are tested."""
 
     question: str
     decision: str
@@ -161,37 +168,39 @@ class Decision:
 
 
 Queues = Mapping[str, Mapping[str, Any]]
-"""Tables of queues, by the names that figures show."""
+"""Tables of queues, by the names that figures show for the queues."""
 
 Part = Experiment | Claim | Figure | Table | Decision | Variant
-"""Parts of a study."""
+"""Types of the parts of a study."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Floor:
-    """The value that a claim's number takes between equal systems, that is, by chance alone."""
+    """The value that a claim's number has for a comparison of equal systems. This value is caused by chance
+    alone."""
 
     claim: str
     band: Band
-    """Claimed range of the number."""
+    """Range that the claim states for the number."""
     where: Labels
     measured: Interval
     equal: Interval
-    """The same estimate between systems that differ only in their random numbers."""
+    """The same estimate for systems that only differ in their random numbers."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """A question with experiments, claims, figures and tables, often those of a publication.
+    """A question with experiments, claims, figures and tables, which are often taken from a publication.
 
-    `Study.of` takes the parts in any order. Raises `ValueError` if a claim refers to a figure or table that
-    does not exist, a reading leaves out a claim that does not exist, or two parts of one kind share an id.
+    `Study.of` accepts the parts in any order. Raises `ValueError` if a claim refers to a figure or table that
+    does not exist, if a reading excludes a claim that does not exist, or if two parts of the same kind have
+    the same ID.
     """
 
     name: str
     title: str
     paper: str = ""
-    """Publication; empty for an original study."""
+    """Publication that the study reproduces, or empty for an original study."""
     question: str = ""
     experiments: tuple[Experiment, ...] = ()
     figures: tuple[Figure, ...] = ()
@@ -199,25 +208,26 @@ class Study:
     claims: tuple[Claim, ...] = ()
     decisions: tuple[Decision, ...] = ()
     answer: Callable[[Verdicts], list[str]] = lambda _: []
-    """Function that returns the short answer, in sentences, from the evidence."""
+    """Function that returns the short answer to the question as sentences. The argument is the evidence."""
     readings: tuple[Reading, ...] = ()
-    """Readings; the first one is the main reading."""
+    """Readings. The first reading is the main reading."""
     checks: Callable[[ExperimentResults], list[str]] = lambda _: []
-    """Function that returns warnings to print, for example about a short warm-up."""
+    """Function that returns warnings to print, for example that the warm-up is too short."""
     variants: tuple[Variant, ...] = ()
     """Variants that belong to no single decision, in addition to those of the decisions."""
     floors: Callable[[ExperimentResults, float], Iterable[Floor]] = lambda *_: ()
-    """Function that returns, for claims about distances, the values between equal systems, with intervals of
-    a level."""
+    """Function that returns, for claims about distances, the values for comparisons of equal systems, with
+    intervals of a given level."""
     with_queues: Callable[[Queues], Study] | None = None
-    """Function that adds other queues to those of the publication (`aqmlab study run NAME --queues LIST`);
-    the claims of the returned study are judged for each of these queues."""
+    """Function that adds other queues to the queues of the publication (`aqmlab study run NAME --queues
+    LIST`). The claims of the returned study are judged for each of the added queues."""
 
     @classmethod
     def of(cls, name: str, title: str, *parts: Part, **fields: Any) -> Study:
-        """Creates a study from experiments, claims, figures, tables, decisions and variants in any order, so
-        that the parts about one experiment can be written together. `fields` are those of the class. Raises
-        `ValueError` as the class does, and `TypeError` for a part of any other type."""
+        """Creates a study from experiments, claims, figures, tables, decisions and variants. The parts can
+        have any order, so that the parts about one experiment can be written together. `fields` are the other
+        fields of the class. Raises the same `ValueError` as the class, and `TypeError` for a part of any
+        other type."""
         kinds: Mapping[type, str] = {
             Experiment: "experiments",
             Claim: "claims",
@@ -252,7 +262,7 @@ class Study:
         claims = {one.id for one in self.claims}
         for reading in self.readings:
             for id in reading.leaves_out.keys() - claims:
-                raise ValueError(f"{self.name}, {reading.name}: leaves out `{id}`, which is not a claim")
+                raise ValueError(f"{self.name}, {reading.name}: excludes `{id}`, which is not a claim")
         drawn = self._drawn
         known = {one.name for one in self.experiments}
         for claim in self.claims:
@@ -269,8 +279,9 @@ class Study:
         return [*(one.id for one in self.figures), *(one.id for one in self.tables)]
 
     def figures_of(self, claim: Claim) -> tuple[str, ...]:
-        """The figures and tables that a claim names. Without any, those whose ids its source names (`figures
-        8a and 8b`), or else the queries that share most measures with its rule and show the fewest others."""
+        """Returns the figures and tables that a claim names. If the claim names none, returns those whose IDs
+        the claim's source contains (`figures 8a and 8b`). Otherwise returns the queries that share the most
+        measures with the claim's rule and show the fewest other measures."""
         if chosen := claim.figures or self._named(claim.source):
             return chosen
         about = {(one.experiment.name, one.measure.key) for one in _measured(claim.rule.variables)}
@@ -279,13 +290,14 @@ class Study:
         return tuple(id for id, share in shares.items() if share == most > 0)
 
     def _named(self, source: str) -> tuple[str, ...]:
-        """The figures and tables whose ids follow the word `figure` or `figures` in a source."""
+        """Returns the figures and tables whose IDs follow the word `figure` or `figures` in a source."""
         ids = re.findall(r"\w+", " ".join(re.findall(r"\bfigures? (\w+(?:(?:, | and )\w+)*)", source)))
         return tuple(dict.fromkeys(id for id in ids if id in self._drawn))
 
     @cached_property
     def _shown(self) -> dict[str, set[tuple[str, str]]]:
-        """The measures, each with its experiment, that figures and tables made of queries show."""
+        """Returns the measures that figures and tables with queries show. Each measure is given with its
+        experiment."""
         drawn = {one.id: one.draws for one in self.figures} | {one.id: one.tabulates for one in self.tables}
         estimates = {
             id: [one for one in query(of.shown).of if isinstance(one, Estimate)]
@@ -299,24 +311,25 @@ class Study:
 
     @property
     def all_variants(self) -> tuple[Variant, ...]:
-        """The variants of the study and of all its decisions."""
+        """Returns the variants of the study and of all decisions of the study."""
         return (*self.variants, *(variant for one in self.decisions for variant in one.variants))
 
     def rule_of(self, claim: Claim) -> AnyRule:
-        """The rule of a claim in the form that is printed: without the axes whose values readings select."""
+        """Returns the rule of a claim in printed form, without the axes whose values are selected by
+        readings."""
         return claim.rule.without(*(label for reading in self.readings for label in reading.labels))
 
     def readings_of(self, claim: Claim) -> tuple[Reading, ...]:
-        """The readings for which a claim is judged; a single reading without name if they make no
-        difference to the claim."""
+        """Returns the readings for which a claim is judged. If readings do not affect the claim, the result
+        is a single reading without a name."""
         used = (self.reading_of(claim, reading) for reading in self.readings)
         distinct = {reading.name: reading for reading in used if reading is not None}
         return tuple(distinct.values()) or (Reading(name=""),)
 
     def reading_of(self, claim: Claim, reading: Reading) -> Reading | None:
-        """The reading whose verdict on a claim applies to `reading`: the first one that does not differ in
-        anything that the claim uses, or a reading without name if the claim uses nothing that readings
-        select. `None` if `reading` leaves the claim out."""
+        """Returns the reading whose verdict on a claim applies to `reading`. This is the first reading that
+        does not differ from `reading` in anything that the claim uses, or a reading without a name if the
+        claim uses nothing that readings select. Returns `None` if `reading` excludes the claim."""
         if claim.id in reading.leaves_out:
             return None
         open_axes = {label for variable in claim.rule.variables for label in variable.axes}
@@ -339,7 +352,7 @@ class Study:
 
 @dataclass(frozen=True, kw_only=True)
 class Drawn:
-    """A figure with its chart and files, or the reason why it could not be plotted."""
+    """A figure with its chart and files, or the reason why the figure could not be plotted."""
 
     figure: Figure
     chart: Chart | None
@@ -349,7 +362,7 @@ class Drawn:
 
 @dataclass(frozen=True, kw_only=True)
 class Judged:
-    """A claim with its evidence for a reading."""
+    """A claim with the evidence for a reading."""
 
     claim: Claim
     reading: Reading
@@ -357,26 +370,27 @@ class Judged:
 
     @property
     def id(self) -> str:
-        """That of the claim, and what tells its reading."""
+        """The ID of the claim, followed by the suffix of the reading."""
         return self.claim.id + self.reading.suffix
 
 
 class Verdicts(tuple[Judged, ...]):
-    """All claims of a study with their evidence, by id."""
+    """All claims of a study with their evidence, by ID."""
 
     __slots__ = ()
 
     def of(self, id: str) -> Evidence:
-        """The evidence for the claim of an id, suffix included. Raises `KeyError`."""
+        """Returns the evidence for the claim with this ID, which includes the reading's suffix. Raises
+        `KeyError` for an unknown ID."""
         for judged in self:
             if judged.id == id:
                 return judged.evidence
-        raise KeyError(f"no claim `{id}`: there is {', '.join(judged.id for judged in self)}")
+        raise KeyError(f"no claim `{id}`; available: {', '.join(judged.id for judged in self)}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class StudyResult:
-    """Everything a study found."""
+    """All results of a study."""
 
     study: Study
     quick: bool
@@ -384,22 +398,23 @@ class StudyResult:
     drawn: tuple[Drawn, ...]
     tables: tuple[tuple[Table, pl.DataFrame | str], ...]
     sensitivity: tuple[tuple[Variant, Verdicts], ...]
-    """The verdicts under each variant."""
+    """The verdicts for each variant."""
     failures: tuple[Failure, ...]
     warnings: tuple[str, ...]
     provenance: Mapping[str, Any]
     report: Path
     results: ExperimentResults
-    """The main runs, a table for each experiment, by its name."""
+    """The main runs, as a table for each experiment, by the experiment's name."""
     floors: tuple[Floor, ...] = ()
     level: float = LEVEL
-    """The level of each interval, but of those that allow for the number of parts."""
+    """The level of each interval, except of intervals whose level is corrected for the number of parts."""
     source: str = ""
-    """The command by which a reader runs the study, without `aqmlab` and options: `study run shred`."""
+    """The command that runs the study, without `aqmlab` and without options, for example `study run
+    shred`."""
 
     @property
     def verdicts(self) -> dict[str, str]:
-        """Verdict by claim."""
+        """Returns the verdict on each claim."""
         return {judged.id: judged.evidence.verdict for judged in self.judged}
 
     def _repr_html_(self) -> str:

@@ -1,7 +1,7 @@
-"""Queries of figures and tables: estimates, each at a point of some axes.
+"""Queries that define figures and tables. A query returns estimates at the points of some axes.
 
-A variable or an estimate of a rule is a query. Queries can be joined, relabelled, or evaluated on other runs.
-Formulas, printed numbers and values from single runs are queries, too.
+Variables and estimates of rules are queries. Queries can be joined, relabelled, or evaluated on other runs.
+Formulas, printed numbers and values from single runs are also queries.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ ENDS = ("value", "low", "high")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Query:
-    """Estimates at points of some axes."""
+    """A query, which returns estimates at the points of some axes."""
 
     name: str
-    """Estimated quantity, with its unit."""
+    """The estimated quantity, with its unit."""
     axes: tuple[str, ...]
     find: Callable[[ExperimentResults], Found]
     of: tuple[Estimate | Experiment, ...] = ()
-    """Estimates or experiments whose runs the query evaluates; empty for a formula."""
+    """Estimates or experiments whose runs the query evaluates, or empty for a formula."""
 
     def tagged(self, **labels: Value) -> Query:
-        """This query with additional axes, each of one value."""
+        """Returns this query with additional axes, each of which has one value."""
         return replace(
             self,
             axes=(*labels, *self.axes),
@@ -46,8 +46,9 @@ class Query:
         )
 
     def relabelled(self, **how: Callable[[Any], Value] | Mapping[Any, Value]) -> Query:
-        """This query with new values on some axes: the results of a function of the old values, or those of a
-        mapping from old to new values. Points whose value the mapping lacks are left out."""
+        """Returns this query with new values on some axes. The new values are either the results of a
+        function of the old values, or the values of a mapping from old to new values. Points whose old value
+        is not in the mapping are omitted."""
         self._check(how)
 
         def find(results: ExperimentResults) -> Found:
@@ -62,7 +63,7 @@ class Query:
         return replace(self, find=find)
 
     def renamed(self, **names: str) -> Query:
-        """This query with new names for some axes: `renamed(load="reading")`."""
+        """Returns this query with new names for some axes, for example `renamed(load="reading")`."""
         self._check(names)
         return replace(
             self,
@@ -74,7 +75,7 @@ class Query:
         )
 
     def where(self, chosen: Callable[..., bool], *labels: str) -> Query:
-        """The points at which a function of the values of some axes returns true."""
+        """Returns this query at the points for which a function of the values of some axes returns true."""
         self._check(labels)
         return replace(
             self,
@@ -84,13 +85,15 @@ class Query:
         )
 
     def at(self, **labels: Value) -> Query:
-        """The points with the given values of some axes. The result does not have these axes."""
+        """Returns this query at the points with the given values of some axes. The result does not have these
+        axes."""
         chosen = self.where(lambda *values: values == tuple(labels.values()), *labels)
         return replace(chosen, axes=tuple(label for label in self.axes if label not in labels))
 
     def formula(self, compute: Callable[..., float | None], *labels: str) -> Query:
-        """The value of a formula of some axes at each point of this query, so that a form with fewer points
-        yields fewer values. A point at which the formula returns `None` is left out."""
+        """Returns the value of a formula of some axes at each point of this query. In a form with fewer
+        points, the result therefore has fewer values. Points at which the formula returns `None` are
+        omitted."""
         self._check(labels)
 
         def find(results: ExperimentResults) -> Found:
@@ -109,11 +112,11 @@ class Query:
 
 
 Shown = Variable | Estimate | Query
-"""Quantities that figures and tables show; a variable is shown as its mean over the seeds."""
+"""Quantities that figures and tables can show. A variable is shown as the mean over seeds."""
 
 
 def query(shown: Shown) -> Query:
-    """A variable or an estimate at each point that has runs."""
+    """A query of a variable or an estimate, at each point that has runs."""
     if isinstance(shown, Query):
         return shown
     estimate = shown if isinstance(shown, Estimate) else mean_of(shown)
@@ -128,7 +131,8 @@ def query(shown: Shown) -> Query:
 
 
 def joined(*several: Shown) -> Query:
-    """The points of all queries, in the order of the queries. Raises `ValueError` if their axes differ."""
+    """Returns a query with the points of all queries, in the order of the queries. Raises `ValueError` if the
+    axes of the queries differ."""
     first, *others = made = [query(one) for one in several]
     for other in others:
         if set(other.axes) != set(first.axes):
@@ -144,8 +148,9 @@ def joined(*several: Shown) -> Query:
 
 
 def stacked(axis: str, several: Mapping[str, Shown] | Sequence[Shown]) -> Query:
-    """Several queries as one, with an additional axis of their names: the keys of a mapping, or else the
-    estimated quantities with their units. Raises `ValueError` if two names are equal."""
+    """Returns several queries as one query, with an additional axis that contains the queries' names. The
+    names are the keys of a mapping or, without a mapping, the estimated quantities with their units. Raises
+    `ValueError` if two names are equal."""
     if not isinstance(several, Mapping):
         labels = [label_of(one) for one in several]
         if len(set(labels)) < len(labels):
@@ -155,8 +160,8 @@ def stacked(axis: str, several: Mapping[str, Shown] | Sequence[Shown]) -> Query:
 
 
 def recorded_in(shown: Variable, runs: Callable[[ExperimentResults], ExperimentResults]) -> Query:
-    """A variable in other runs, for example recorded runs. The query has no points if these runs lack one of
-    the variable's experiments."""
+    """Returns a query of a variable in other runs, for example recorded runs. The query has no points if one
+    of the variable's experiments is missing from these runs."""
     here = query(shown)
 
     def find(results: ExperimentResults) -> Found:
@@ -167,8 +172,8 @@ def recorded_in(shown: Variable, runs: Callable[[ExperimentResults], ExperimentR
 
 
 def formula(compute: Callable[..., float | None], name: str = "", **axes: Sequence[Value]) -> Query:
-    """The values of a formula, or numbers that a publication prints, at values of some axes. A point at which
-    `compute` returns `None` is left out."""
+    """Returns a query of a formula's values, or of numbers that a publication prints, at values of some axes.
+    Points at which `compute` returns `None` are omitted."""
 
     def find(_: ExperimentResults) -> Found:
         for point in product(axes):
@@ -186,9 +191,9 @@ def of_runs(
     seeds: int = 1,
     **labels: Value,
 ) -> Query:
-    """Values that a function extracts from single runs. The function `adds` axes to those of the experiment.
-    Only the runs of the first seed are used, or of the first `seeds` seeds; with more than one seed, `seed`
-    is an axis, too."""
+    """Returns a query of values that a function extracts from single runs. `adds` names the axes that the
+    function adds to the experiment's axes. Only the runs with the first seed are used, or with the first
+    `seeds` seeds. With more than one seed, `seed` is an additional axis."""
     experiment.check(labels)
 
     def find(results: ExperimentResults) -> Found:
@@ -205,12 +210,12 @@ def of_runs(
 
 
 def exactly(value: float) -> Interval:
-    """A number as an interval without ends."""
+    """Returns a number as an interval without ends."""
     return Interval(value=float(value), low=math.nan, high=math.nan, count=0)
 
 
 def scaled(variable: Variable, factor: float, unit: str, name: str = "") -> Derived:
-    """The variable in another unit, multiplied by a factor."""
+    """Returns the variable multiplied by a factor and with another unit."""
     return Derived(
         name=name or variable.name,
         compute=lambda value: value * factor,
@@ -220,12 +225,12 @@ def scaled(variable: Variable, factor: float, unit: str, name: str = "") -> Deri
 
 
 def cell(interval: Interval) -> str:
-    """The mean and half the width of the interval, as text."""
+    """Returns the mean and half the width of the interval, as text."""
     return plus_minus(interval.value, interval.half_width)
 
 
 def label_of(shown: Shown) -> str:
-    """The name and unit, for axes of charts and heads of tables."""
+    """Returns the name and unit, for axes of charts and headings of tables."""
     if isinstance(shown, Estimate):
         return shown.words
     return shown.name if isinstance(shown, Query) else with_unit(shown.name, shown.unit)
@@ -234,8 +239,8 @@ def label_of(shown: Shown) -> str:
 def by_point(
     shown: Shown, results: ExperimentResults, labels: Sequence[str]
 ) -> dict[tuple[Value, ...], Interval]:
-    """The estimates of a query by the values of these axes. Raises `ValueError` if the query has other axes,
-    or two estimates at one point."""
+    """Returns the estimates of a query by the values of these axes. Raises `ValueError` if the query has
+    other axes, or has two estimates at one point."""
     check_axes(shown, labels)
     found: dict[tuple[Value, ...], Interval] = {}
     for labelled, one in query(shown).find(results):
@@ -247,8 +252,8 @@ def by_point(
 
 
 def in_order(points: Iterable[tuple[Value, ...]]) -> list[tuple[Value, ...]]:
-    """The distinct points, sorted along one axis after the other. Values of an axis are sorted by their first
-    occurrence."""
+    """Returns the distinct points, sorted along one axis after the other. Values of an axis are sorted by
+    their first occurrence."""
     different = list(dict.fromkeys(points))
     ranks = [
         {value: rank for rank, value in enumerate(dict.fromkeys(values))}
@@ -258,8 +263,8 @@ def in_order(points: Iterable[tuple[Value, ...]]) -> list[tuple[Value, ...]]:
 
 
 def means(shown: Shown, results: ExperimentResults, *labels: str) -> pl.DataFrame:
-    """The estimates of a query, sorted by its axes, in the columns of the labels, `value`, `low`, `high` and
-    `seeds`."""
+    """Returns the estimates of a query, sorted by the query's axes. The columns are the labels, `value`,
+    `low`, `high` and `seeds`."""
     found = by_point(shown, results, labels)
     numbers = {point: (one.value, one.low, one.high, one.count) for point, one in found.items()}
     rows = [(*point, *numbers[point]) for point in in_order(found)]

@@ -1,4 +1,5 @@
-"""Other queues and senders in a study: named queues as changes of links, with a reading for each queue."""
+"""Adds other queues and senders to a study. Named queues become changes of links, with a reading for each
+queue."""
 
 from __future__ import annotations
 
@@ -23,39 +24,42 @@ TODAY: Mapping[str, dict[str, Any]] = {
     "CAKE by flows": {"kind": "cake", "flows": "flows"},
     "DualPI2": {"kind": "dualpi2"},
 }
-"""Queue disciplines with Linux's defaults, by the names that figures show. CAKE is fair among hosts first and
-among flows second. Some studies have many flows per host, so CAKE is included a second time with `flows`."""
+"""Queue disciplines with Linux's defaults, by the names that figures show. CAKE shares the link first among
+hosts and then among the flows of each host. In some studies a host has many flows, so CAKE is included a
+second time with `flows`."""
 
 
 def at(queues: Queues, *links: str, **more: Any) -> Changes:
-    """A change for each queue that sets the queue at these links, and `more` changes common to all."""
+    """Returns a change for each queue. A change sets the queue at these links and applies `more` changes,
+    which are common to all queues."""
     return Changes(
         {name: {**{f"{link}.queue": table for link in links}, **more} for name, table in queues.items()}
     )
 
 
 def readings(queues: Iterable[str]) -> tuple[Reading, ...]:
-    """A reading for each queue: a claim that leaves the axis `queue` open is judged for each of them."""
+    """Returns a reading for each queue. A claim with the free axis `queue` is judged for each of these
+    readings."""
     return tuple(Reading(name=name, labels={"queue": name}, suffix=f", {name}") for name in queues)
 
 
 def counted(found: Verdicts, achievements: str) -> list[str]:
-    """Sentences with the number of claims that hold, fail and stay undecided for each queue."""
+    """Returns sentences that state, for each queue, the number of claims that hold, fail and remain
+    undecided."""
     by_queue: dict[str, list[str]] = {}
     for one in found:
         by_queue.setdefault(one.reading.name, []).append(one.evidence.verdict)
     return [
         f"{queue} does {verdicts.count('holds')} of {len(verdicts)} {achievements}; "
-        f"{verdicts.count('fails')} it "
-        "does not, "
-        f"and {verdicts.count('undecided')} stay undecided."
+        f"{verdicts.count('fails')} it does not, and {verdicts.count('undecided')} remain undecided."
         for queue, verdicts in by_queue.items()
     ]
 
 
 def named(words: Iterable[str]) -> Queues:
-    """Queues by the words of a command line: `today` for all modern queues, the name of one of them, or a
-    kind of queue with its defaults. Raises `ValueError` with the nearest names."""
+    """Returns the queues that the words of a command line select. A word is `today` for all modern queues,
+    the name of a modern queue, or a kind of queue with its defaults. For an unknown word, raises
+    `ValueError`, which suggests similar names."""
     by_word = {name.lower(): name for name in TODAY}
     kinds = [one.name.removeprefix("queues.") for one in members("queues")]
     found: dict[str, Mapping[str, Any]] = {}
@@ -72,8 +76,9 @@ def named(words: Iterable[str]) -> Queues:
 
 
 def beside(study: Study, queues: Queues) -> Study:
-    """Adds queues to a study: by the study's own `with_queues`, or else as additional values of the axis
-    `queue` of its experiments, so that figures and tables show the queues and claims are judged for them.
+    """Adds queues to a study with the study's own `with_queues`, if the study has this function. Otherwise
+    the queues become additional values of the axis `queue` of the study's experiments. Figures and tables
+    then show the queues, and claims are judged for the queues.
 
     Raises `ValueError` if no experiment has an axis `queue`.
     """
@@ -82,7 +87,7 @@ def beside(study: Study, queues: Queues) -> Study:
         return form if queues == TODAY else replace(form, name=f"{study.name}-queues")
     wider = tuple(_wider(one, queues) if "queue" in one.labels else one for one in study.experiments)
     if wider == study.experiments:
-        raise ValueError(f"{study.name}: no experiment has an axis `queue`, to which queues can be added")
+        raise ValueError(f"{study.name}: queues cannot be added, because no experiment has an axis `queue`")
     return replace(study, name=f"{study.name}-queues", experiments=wider)
 
 
@@ -116,7 +121,7 @@ def _wider(experiment: Experiment, queues: Queues) -> Experiment:
 
 
 def with_senders(study: Study, tcp: str) -> Study:
-    """The study with the parameters of a named TCP (`aqmlab list tcp`) applied to all senders. Raises
+    """Returns the study with the parameters of a named TCP (`aqmlab list tcp`) applied to all senders. Raises
     `ValueError` if the name does not exist, or if no experiment has senders that use TCP."""
     changed = []
     problem: ValueError | None = None

@@ -1,4 +1,5 @@
-"""The record of a study's verdicts, `claims.json`, from which pages of the documentation take results."""
+"""The record of a study's verdicts, `claims.json`. Pages of the documentation contain results from this
+file."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ Record = Mapping[str, Any]
 
 
 def records(result: StudyResult) -> dict[str, Any]:
-    """The content of `claims.json` for the results of a study."""
+    """Returns the content of `claims.json` for the results of a study."""
     return {
         "study": result.study.name,
         "quick": result.quick,
@@ -77,9 +78,9 @@ def _part(part: Evidence) -> dict[str, Any]:
 
 
 def _verdict(evidence: Evidence) -> dict[str, Any]:
-    """A verdict with the number and the interval that decide it. An end that is `None` is infinite; a value
-    that is `None` is infinite if there is an interval. `level` is included if it differs from that of the
-    whole file, and `median` if the number is a median."""
+    """Returns a verdict with the number and the interval that decide the verdict. An end that is `None` is
+    infinite. A value that is `None` is infinite if there is an interval. `level` is included if the level
+    differs from the level of the whole file. `median` is included if the number is a median."""
     return {
         "verdict": evidence.verdict,
         **_numbers(evidence),
@@ -95,12 +96,13 @@ def _numbers(found: Evidence | Interval) -> dict[str, Any]:
 
 
 def _rounded(value: float) -> float:
-    """Rounds to six significant digits, which are the same on every machine."""
+    """Rounds a number to six significant digits, so that the result is the same on every machine."""
     return float(f"{value:.6g}")
 
 
 def interval_of(found: Record) -> Interval | None:
-    """The interval of a record, in which `None` is an infinite end or value; `None` if it has no interval."""
+    """Returns the interval of a record, in which `None` stands for an infinite end or value. Returns `None`
+    if the record has no interval."""
     if found["interval"] is None:
         return None
     low, high = found["interval"]

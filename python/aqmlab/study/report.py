@@ -1,4 +1,5 @@
-"""Renders a study as one web page that works offline: figures, their numbers, claims and provenance."""
+"""Renders a study as a single web page that works offline and contains figures with their numbers, claims and
+provenance."""
 
 from __future__ import annotations
 
@@ -24,11 +25,11 @@ from aqmlab.study.rules import listed, retired
 TEMPLATE = "report.html.jinja"
 _MOST_ROWS = 400
 _LONG = 40
-"""Length, in characters, from which the text of a table cell is wrapped."""
+"""Minimum length, in characters, of a table cell's text for the text to be wrapped."""
 
 
 def render(result: StudyResult) -> str:
-    """Returns the page as HTML. The page refers to no other file and to no network address."""
+    """Returns the page as HTML. The page does not refer to other files or to network addresses."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -66,9 +67,9 @@ def render(result: StudyResult) -> str:
 
 
 def shared_parameters(scenarios: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Splits effective scenarios into shared parameters and the parameters specific to each scenario.
+    """Splits effective scenarios into shared parameters and parameters that are specific to each scenario.
 
-    Parameters are named by dotted path, so that the page prints each of them once.
+    Parameters are named by dotted path, so that the page prints each shared parameter only once.
     """
     flattened = {name: flat(entry["scenario"]) for name, entry in scenarios.items()}
     if not flattened:
@@ -98,7 +99,7 @@ class PageItem:
 
 
 def drawn(result: StudyResult) -> dict[str, PageItem]:
-    """The figures and tables of a study on the page, by id."""
+    """Returns the figures and tables of a study on the page, by ID."""
     study = result.study
     named = {one.id: (f"figure-{one.id}", _name("Figure", one.id, one.title)) for one in study.figures}
     named |= {one.id: (one.id, one.title) for one in study.tables}
@@ -115,7 +116,7 @@ def _name(kind: str, id: str, title: str) -> str:
 
 
 def number(value: Any, digits: int = 4) -> str:
-    """A number as readable text, with a dash for a missing value."""
+    """Returns a number as readable text, with a dash for a missing value."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "–"
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -124,18 +125,18 @@ def number(value: Any, digits: int = 4) -> str:
 
 
 def data_uri(path: Path) -> str:
-    """An SVG file as a `data:` URI that contains the file."""
+    """Returns a `data:` URI that contains an SVG file."""
     return "data:image/svg+xml;base64," + base64.b64encode(path.read_bytes()).decode("ascii")
 
 
 def rows(table: pl.DataFrame) -> list[tuple[Any, ...]]:
-    """The first rows of a table, up to the page's limit of 400 rows."""
+    """Returns the first rows of a table, up to the page's limit of 400 rows."""
     return table.head(_MOST_ROWS).rows()
 
 
 def looks(table: pl.DataFrame) -> list[str]:
-    """The layout of each column of a table: `number` (numbers, also with a unit or an interval), `words`, or
-    `prose` for texts of several lines."""
+    """Returns the layout of each column of a table: `number` (numbers, also with a unit or an interval),
+    `words`, or `prose` (texts of several lines)."""
     return [_look(column) for column in table.head(_MOST_ROWS)]
 
 
@@ -149,10 +150,11 @@ def _look(column: pl.Series) -> str:
 
 
 def is_wide(chart: Chart) -> bool:
-    """Whether a chart needs the full width of the page because it has more than two panels."""
+    """Returns whether a chart needs the full width of the page, because the chart has more than two
+    panels."""
     return chart.panel is not None and chart.table[chart.panel].n_unique() > 2
 
 
 def pretty(value: Any) -> str:
-    """A parameter in the notation of scenario files."""
+    """Returns a parameter in the syntax of scenario files."""
     return json.dumps(value, ensure_ascii=False)

@@ -1,4 +1,5 @@
-"""Claims in a report: their matrix of verdicts, the dependences of verdicts, and the evidence in detail."""
+"""Claims in a report: the matrix of verdicts, the choices on which verdicts depend, and the detailed
+evidence."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from aqmlab.study.publication import Claim, Judged, Origin, Reading, StudyResult
 
 ORIGIN_TITLES: Mapping[Origin, str] = {
     "paper": "Claims of the paper",
-    "sheet": "aqmlab's readings of the paper",
+    "sheet": "aqmlab's interpretations of the paper",
     "ours": "Claims of aqmlab",
 }
 
@@ -30,7 +31,7 @@ class Cell:
     readings: tuple[Reading, ...]
     judged: Judged | None
     why: str = ""
-    """Reason for a missing verdict."""
+    """Reason why there is no verdict."""
 
 
 Counts = dict[Verdict, int]
@@ -38,14 +39,15 @@ Effect = Literal["same", "other", "turned"]
 
 
 class VerdictMatrix:
-    """The verdicts of a study by claim and reading, and under its variants."""
+    """The verdicts of a study by claim and reading, and for each variant."""
 
     def __init__(self, result: StudyResult) -> None:
         self.result = result
         self.claims = result.study.claims
         several = any(one.reading.name for one in result.judged)
         self.columns: tuple[Reading, ...] = result.study.readings if several else (Reading(name=""),)
-        """Readings that change verdicts; a single reading without name if there are none."""
+        """Readings that change verdicts, or a single reading without a name if no reading changes a
+        verdict."""
         self.variants = tuple(variant for variant, _ in result.sensitivity)
         self._main: dict[str, Verdict] = {one.id: one.evidence.verdict for one in result.judged}
         self._under: dict[str, list[tuple[Variant, Judged]]] = {}
@@ -54,15 +56,15 @@ class VerdictMatrix:
                 self._under.setdefault(one.id, []).append((variant, one))
 
     def judged(self, claim: Claim) -> list[Judged]:
-        """The verdicts on a claim, beginning with the main reading."""
+        """Returns the verdicts on a claim, beginning with the main reading."""
         return [one for one in self.result.judged if one.claim.id == claim.id]
 
     def under(self, id: str) -> list[tuple[Variant, Judged]]:
-        """A verdict under each variant in which the claim is judged."""
+        """Returns the verdicts for the variants under which the claim is judged."""
         return self._under.get(id, [])
 
     def cells(self, claim: Claim) -> list[Cell]:
-        """The verdicts on a claim for each column."""
+        """Returns the verdicts on a claim for each column."""
         found: list[Cell] = []
         for reading in self.columns:
             judged = self._for(claim, reading, self.judged(claim))
@@ -79,7 +81,8 @@ class VerdictMatrix:
 
     @property
     def by_origin(self) -> dict[str, Counts]:
-        """Numbers of claims of each origin that hold, fail and stay undecided in the main reading."""
+        """Returns, for each origin of claims, the numbers of claims that hold, fail and remain undecided in
+        the main reading."""
         if not self.result.study.paper and self.claims:
             return {"Claims": _count([self.judged(one)[0].evidence.verdict for one in self.claims])}
         found = {}
@@ -91,7 +94,7 @@ class VerdictMatrix:
 
     @property
     def by_reading(self) -> list[Counts]:
-        """Numbers of claims that hold, fail and stay undecided, for each column."""
+        """Returns, for each column, the numbers of claims that hold, fail and remain undecided."""
         rows = [[(cell.judged, len(cell.readings)) for cell in self.cells(claim)] for claim in self.claims]
         wide = [[judged for judged, span in row for _ in range(span)] for row in rows]
         return [_count([one.evidence.verdict for one in each if one]) for each in zip(*wide, strict=True)]
@@ -107,7 +110,7 @@ class VerdictMatrix:
         return [reading for reading in self.columns if any(any(row) for _, row in self.varied_in(reading))]
 
     def varied_in(self, reading: Reading) -> list[tuple[Variant, list[Judged | None]]]:
-        """The verdicts on the varied claims under each variant, for a reading."""
+        """Returns the verdicts on the varied claims for each variant, for a reading."""
         judged = [self._for(claim, reading, self.judged(claim)) for claim in self.varied]
         rows = [dict(self._named(one.id)) if one else {} for one in judged]
         return [(variant, [row.get(variant.name) for row in rows]) for variant in self.variants]
@@ -116,12 +119,13 @@ class VerdictMatrix:
         return [(variant.name, one) for variant, one in self.under(id)]
 
     def effect(self, one: Judged) -> Effect:
-        """The effect of a variant on the main verdict."""
+        """Returns text about the effect of a variant on the main verdict."""
         before, now = self._main[one.id], one.evidence.verdict
         return "same" if before == now else "turned" if {before, now} == {"holds", "fails"} else "other"
 
     def changes(self, claim: Claim) -> str:
-        """The number of variants that change a verdict on the claim, as text; empty without variants."""
+        """Returns the number of variants that change a verdict on the claim as text, or an empty string
+        without variants."""
         pairs = [pair for one in self.judged(claim) for pair in self.under(one.id)]
         names = {variant.name for variant, _ in pairs}
         other = {variant.name for variant, one in pairs if self.effect(one) != "same"}
@@ -130,7 +134,8 @@ class VerdictMatrix:
         )
 
     def dependences(self) -> list[Dependence]:
-        """The claims whose verdict changes between `holds` and `fails`, with the choice that changes it."""
+        """Returns the claims whose verdict changes between `holds` and `fails`, with the choice that changes
+        the verdict."""
         return [
             one for claim in self.claims for one in (*self._by_readings(claim), *self._by_variants(claim))
         ]
@@ -155,7 +160,7 @@ class VerdictMatrix:
 
 @dataclass(frozen=True, kw_only=True)
 class Dependence:
-    """A verdict that depends on a choice that the source leaves open."""
+    """A verdict that depends on a choice that the source does not specify."""
 
     claim: Claim
     id: str
@@ -167,18 +172,19 @@ def _count(verdicts: Sequence[Verdict]) -> Counts:
 
 
 def listed(words: Sequence[str]) -> str:
-    """Joins words to `a, b and c`. A word that contains a comma is quoted."""
+    """Joins words in the form `a, b and c`. A word that contains a comma is quoted."""
     *others, last = [f"“{word}”" if "," in word else word for word in words]
     return f"{', '.join(others)} and {last}" if others else last
 
 
 def tally(counts: Counts) -> list[tuple[int, str]]:
-    """The numbers of claims that hold, fail and stay undecided, each with the matching word."""
+    """Returns the numbers of claims that hold, fail and remain undecided, each with the matching word."""
     return [(number, verdict if number == 1 else PLURALS[verdict]) for verdict, number in counts.items()]
 
 
 def deciding(found: Evidence) -> str:
-    """The number of parts with the verdict of the whole, as text; empty if there is one part."""
+    """Returns text with the number of parts that have the same verdict as the claim, or an empty string if
+    there is only one part."""
     alike = sum(part.verdict == found.verdict for part in found.parts)
     several = {"holds": "hold", "fails": "fail", "undecided": "are undecided"}
     one = several | {"undecided": "is undecided", "holds": "holds", "fails": "fails"}
@@ -187,8 +193,8 @@ def deciding(found: Evidence) -> str:
 
 
 def interval(found: Evidence) -> str:
-    """The number with its interval and the properties of the interval, as text, or the reason why there is no
-    interval."""
+    """Returns text with the number, its interval and the interval's properties, or with the reason why there
+    is no interval."""
     if found.lacks:
         return found.lacks
     text = str(Interval(value=found.value, low=found.low, high=found.high, count=found.count))
@@ -200,7 +206,7 @@ def interval(found: Evidence) -> str:
 
 
 def one_is_enough(rule: AnyRule) -> bool:
-    """Whether one of several rules is sufficient."""
+    """Returns whether one of several rules is sufficient."""
     return isinstance(rule, Combined) and not rule.every
 
 
@@ -209,7 +215,7 @@ def one_is_enough(rule: AnyRule) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Strip:
-    """An interval in relation to the claimed band, in positions from 0 (left) to 100 (right)."""
+    """An interval and the claimed band, as positions from 0 (left) to 100 (right)."""
 
     value: float
     low: float | None
@@ -218,13 +224,13 @@ class Strip:
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """A number of the evidence."""
+    """A number in the evidence."""
 
     label: str
     evidence: Evidence
     strip: Strip | None
     judged: bool = True
-    """Whether the number is judged by itself, and is not only part of an average."""
+    """Whether the number is judged individually, and is not only part of an average."""
 
     @property
     def text(self) -> str:
@@ -234,7 +240,7 @@ class Line:
 
 @dataclass(frozen=True, kw_only=True)
 class Lines:
-    """Numbers of one kind with the same claimed band, plotted on one scale."""
+    """Numbers of the same kind with the same claimed band, which are plotted on one scale."""
 
     what: str
     claimed: str
@@ -248,7 +254,8 @@ class Lines:
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """Evidence with one context: lines, or further groups, of which all or only one must hold."""
+    """Evidence with a common context. The group contains lines or other groups, of which either all or only
+    one must hold."""
 
     context: str
     lines: Sequence[Lines] = ()
@@ -257,7 +264,7 @@ class Group:
 
 
 def groups(evidence: Evidence) -> list[Group]:
-    """All parts of the evidence in their order, grouped by context and quantity."""
+    """Returns all parts of the evidence in their order, grouped by context and quantity."""
     found = []
     parts = evidence.parts or (evidence,)
     for (context, nested), several in itertools.groupby(parts, lambda one: (one.context, bool(one.parts))):
@@ -312,7 +319,8 @@ class _Scale:
 
     @classmethod
     def of(cls, parts: Sequence[Evidence], band: Band) -> _Scale:
-        """A scale with all intervals and both ends of the band, with a margin of 8 % on each side."""
+        """Returns a scale that contains all intervals and both ends of the band, with a margin of 8 % on each
+        side."""
         numbers = [number for part in parts for number in (part.value, part.low, part.high)]
         known = [number for number in (*numbers, band.low, band.high) if math.isfinite(number)]
         low, high = min(known, default=0.0), max(known, default=1.0)

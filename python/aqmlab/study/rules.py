@@ -1,12 +1,14 @@
-"""The registry of rules: every rule by which claims were ever judged, with the plan of each verdict.
+"""The registry of rules, which contains every rule that has ever been used to judge a claim, with the plan of
+each verdict.
 
-`data/rules.json` lists rules by study and id of the claim, with a short digest of the rule's definition. A
-rule that is changed gets a new id (`SH-8` becomes `SH-8.2`), and the old id gets a reason under `retired`.
+`data/rules.json` lists rules by study and claim ID, with a short digest of the rule's definition. If a rule
+is changed, the rule gets a new ID (`SH-8` becomes `SH-8.2`), and the entry of the old ID gets the reason as
+`retired`.
 
-The registry also lists everything else that decides a verdict as its `plan`: the origin of the claim, the
-precision from which no more seeds are added, the level of intervals, the seeds at the first look and at most,
-and a digest of the scenarios. The plan of an id may change if `data/changes.json` lists the change with the
-commit and the reason, which the page of the study prints.
+All other information that decides a verdict is listed as the `plan`: the origin of the claim, the precision
+at which no more seeds are added, the level of intervals, the number of seeds at the first look, the maximum
+number of seeds, and a digest of the scenarios. The plan of an ID may be changed if `data/changes.json` lists
+the change with the commit and the reason. The page of the study prints these changes.
 """
 
 from __future__ import annotations
@@ -25,32 +27,34 @@ FILE = "data/rules.json"
 CHANGES = "data/changes.json"
 
 Listed = dict[str, dict[str, dict[str, Any]]]
-"""By study and id: `digest`, `rule` and `plan`, and for a rule no longer in use `retired` with the reason."""
+"""Entries by study and ID, with `digest`, `rule` and `plan`. For a rule that is no longer used, `retired`
+contains the reason."""
 
 Change = dict[str, Any]
-"""A change of plans whose ids stay: `study` (or `all`), `claims` (empty: all claims of the study), `field` of
-the plan (or another description of the change), `was`, `is`, `date`, `commit` and `why`."""
+"""A change of plans without a change of IDs. The fields are `study` (or `all`), `claims` (empty for all
+claims of the study), `field` of the plan (or another description of the change), `was`, `is`, `date`,
+`commit` and `why`."""
 
 
 def listed() -> Listed:
-    """All rules, including those no longer in use."""
+    """Returns all rules, including rules that are no longer used."""
     found: Listed = _read(FILE)
     return found
 
 
 def changes(study: str = "") -> list[Change]:
-    """The changes of plans whose ids stayed, for one study or for all studies."""
+    """Returns the changes of plans without changes of IDs, for one study or for all studies."""
     found: list[Change] = _read(CHANGES)
     return [one for one in found if not study or one["study"] in (study, "all")]
 
 
 def entry(study: Study, claim: Claim) -> dict[str, Any]:
-    """The registry's entry for a claim's rule."""
+    """Returns the registry's entry for a claim's rule."""
     return {"digest": digest(claim.rule.definition), "rule": claim.rule.text, "plan": plan(study, claim)}
 
 
 def plan(study: Study, claim: Claim) -> dict[str, Any]:
-    """Everything that decides the verdict in addition to the rule."""
+    """Returns everything that decides the verdict in addition to the rule."""
     points = needed_by(study, [claim], "full")
     used = [one for one in study.experiments if one in _experiments(claim)]
     looks = study_seeds.looks(study)
@@ -86,12 +90,12 @@ def _tolerances(rule: AnyRule) -> Iterator[float]:
 
 
 def retired(study: str) -> dict[str, dict[str, Any]]:
-    """The replaced rules of a study with the reasons, by id."""
+    """Returns the replaced rules of a study with the reasons, by ID."""
     return {id: one for id, one in listed().get(study, {}).items() if "retired" in one}
 
 
 def written(found: Listed) -> str:
-    """The registry as JSON with one line per field, so that changes are visible in a diff."""
+    """Returns the registry as JSON with one line per field, so that changes are visible in a diff."""
     studies = []
     for study, of_study in found.items():
         rules = []

@@ -1,8 +1,9 @@
-"""Runs studies: executes the runs of their experiments, plots their figures and judges their claims.
+"""Runs studies: executes the runs of experiments, plots figures and judges claims.
 
-A `Study` is a declaration; `run` executes it. Each run is reduced immediately to its measures, which are
-written to the store in the output folder as soon as they are known. An interruption therefore loses no
-finished run, and the same command resumes the study. A failed run is reported and does not stop the others.
+A `Study` is a declaration, and `run` executes the study. The measures of each run are computed as soon as the
+run finishes, and are immediately written to the store in the output folder. Therefore an interruption loses
+no finished run, and the same command resumes the study. A failed run is reported and does not stop the other
+runs.
 """
 
 from __future__ import annotations
@@ -73,17 +74,17 @@ def run(
     store_at: Path | None = None,
 ) -> StudyResult:
     """Runs a study and writes `report.html`, `claims.json`, `values.parquet`, `figures/` and the folder
-    `store` into `out`. With `claims` or `figures` (ids of figures or tables), only these are judged and
-    plotted, from the runs that they need and without variants, and `part.html` shows them. Raises `KeyError`
-    if an id does not exist. `source` is the command, without options, with which a reader runs the study; by
-    default `study run` with the study's name. `store_at` is the folder of the store, for several studies that
-    share a store.
+    `store` into `out`. With `claims` or `figures` (IDs of figures or tables), only these claims, figures and
+    tables are judged and plotted, without variants. Only the necessary runs are executed, and the report is
+    written to `part.html`. Raises `KeyError` if an ID does not exist. `source` is the command that runs the
+    study, without options; the default is `study run` with the study's name. `store_at` is the folder of the
+    store, which is needed if several studies share a store.
 
-    `jobs` is the number of concurrent runs; by default the number of cores, or for live runs the result of
-    `live_runs.at_once`. An `executor` executes the simulated runs if it is given. Runs already stored in
-    `out` are not repeated. Live runs are executed while no simulation runs. Raises `NotLive` before any run
-    if this machine cannot make live runs, and `ValueError` if a scenario cannot be run live.
-    `KeyboardInterrupt` is propagated after finished runs are stored.
+    `jobs` is the number of concurrent runs. The default is the number of cores, or for live runs the result
+    of `live_runs.at_once`. If an `executor` is given, it executes the simulated runs. Runs that are already
+    stored in `out` are not repeated. Live runs are executed while no simulation is running. Before any run,
+    raises `NotLive` if live runs are impossible on this machine, and `ValueError` if a scenario cannot be run
+    live. `KeyboardInterrupt` is raised again after finished runs have been stored.
     """
     out.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
@@ -184,7 +185,7 @@ def run(
 
 
 def _first_scenarios(plans: Sequence[Planned]) -> Iterator[Runnable]:
-    """The run of each point with its first seed."""
+    """Returns the run of each point with the first seed."""
     for planned in plans:
         for _, scenario in planned.points:
             yield scenario(planned.experiment.first_seed)
@@ -198,13 +199,13 @@ def _check_scenarios(plans: Sequence[Planned]) -> None:
 
 
 MEASURES = "measures.json"
-"""File with a digest of the code of each measure that the study's own file declares."""
+"""File with digests of the code of the measures that the study's own file declares."""
 
 
 def _check_measures(study: Study, path: Path) -> dict[str, list[str]]:
-    """Digests of the measures that the study's own file declares, by key, merged with those in the folder.
-    Raises `ValueError` if the code or the unit of a measure has changed since the folder got its values under
-    the same version."""
+    """Returns the digests of the measures that the study's own file declares, by key, merged with the digests
+    in the folder. Raises `ValueError` if the code or the unit of a measure has changed without a new version
+    since the values in the folder were computed."""
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
     own = {
         one.key: [one.fingerprint, one.unit, python]
@@ -221,15 +222,16 @@ def _check_measures(study: Study, path: Path) -> dict[str, list[str]]:
         if unit != old_unit or (code != old_code and by == old_by):
             name, _, version = key.rpartition("@")
             raise ValueError(
-                f"measure {name}: {change} since {path.parent} got values of version {version}: set "
-                f"version={int(version) + 1} in the measure, or select another folder with --out"
+                f"measure {name}: {change} since the values of version {version} in {path.parent} were "
+                f"computed: set version={int(version) + 1} in the measure, or select another folder with "
+                "--out"
             )
     return {**before, **own}
 
 
 @dataclass(kw_only=True)
 class _Varied:
-    """The runs of a variant, with the claims that are judged by them."""
+    """The runs of a variant, with the claims that are judged from these runs."""
 
     study: Study
     variant: Variant
@@ -238,8 +240,9 @@ class _Varied:
     counts: Counts = field(default_factory=dict)
 
     def grow(self, decided: Collection[str], limits: Counts, store: Store, looks: int) -> bool:
-        """Adds seeds for undecided claims whose main verdict is decided, because this variant might reverse
-        the verdict, up to the seeds of the main runs. Returns whether seeds were added."""
+        """Adds seeds for claims that are undecided under this variant and whose main verdict is decided,
+        because the variant might reverse the verdict. The number of seeds is limited to the number of seeds
+        of the main runs. Returns whether seeds were added."""
         claims = [one for one in self.claims if one[0].id + one[1].suffix in decided]
         undecided = study_seeds.undecided_points(claims, _collect(self.plans, store, self.counts), looks)
         before = [len(one.tasks(self.counts)) for one in self.plans]
@@ -265,15 +268,19 @@ def _varied(study: Study, quick: bool, prepare: Prepare | None) -> list[_Varied]
 
 
 def judge(study: Study, path: Path) -> StudyResult:
-    """Judges the claims of a study from the published values of its runs (`study.values`), without a run. The
-    verdicts are the same; figures and tables are left out. Raises `ValueError` if the file belongs to another
-    study, or if a measure of the study's own file has changed since (`measures.json` next to the values)."""
+    """Judges the claims of a study from the published values of its runs (`study.values`), without executing
+    runs. The verdicts are the same as after a run of the study. Figures and tables are omitted. Raises
+    `ValueError` if the file belongs to another study, or if a measure of the study's own file has changed
+    since the values were published (`measures.json` next to the values)."""
     _check_measures(study, path.with_name(MEASURES))
     found = study_values.read(path, study)
     varied = [(claim, reading) for claim, reading, _ in study_points.varied(study, quick=found.quick)]
     by_name = {one.name: one for one in study.all_variants}
     other = (
-        [f"{found.other_scenarios} points were run with other scenarios than the study has now"]
+        [
+            f"{found.other_scenarios} points were run with scenarios that differ from the study's present "
+            "scenarios"
+        ]
         if found.other_scenarios
         else []
     )
@@ -317,7 +324,7 @@ def _collect(plans: Sequence[Planned], store: Store, counts: Counts) -> Experime
 def judged(
     study: Study, claims: Sequence[Claim], results: ExperimentResults, level: float = stats.LEVEL
 ) -> Verdicts:
-    """The evidence for claims, for each reading of the study, with intervals of this level."""
+    """Returns the evidence for claims, for each reading of the study, with intervals of this level."""
     return judged_under(
         [(claim, reading) for claim in claims for reading in study.readings_of(claim)], results, level
     )
@@ -326,7 +333,7 @@ def judged(
 def judged_under(
     several: Sequence[tuple[Claim, Reading]], results: ExperimentResults, level: float = stats.LEVEL
 ) -> Verdicts:
-    """The evidence for pairs of a claim and a reading."""
+    """Returns the evidence for pairs of a claim and a reading."""
     return Verdicts(
         Judged(claim=claim, reading=reading, evidence=_judge(claim, reading, results, level))
         for claim, reading in several
@@ -337,7 +344,7 @@ def _judge(claim: Claim, reading: Reading, results: ExperimentResults, level: fl
     try:
         found = reading.runs(results) if reading.runs else results
         return claim.rule.at(reading.labels).judge(found, level)
-    except Exception as problem:  # A claim that cannot be judged must not hide the others.
+    except Exception as problem:  # A claim that cannot be judged must not prevent the output of other claims.
         return Evidence(verdict="undecided", measured=f"could not be judged: {_error_text(problem)}")
 
 
@@ -349,7 +356,8 @@ def _draw(
     for figure in figures:
         try:
             charts[figure.id] = figure.draws(results)
-        except Exception as problem:  # A figure that cannot be plotted must not hide the others, either.
+        # A figure that cannot be plotted must not prevent the output of other figures.
+        except Exception as problem:
             problems[figure.id] = _error_text(problem)
     wanted = [figure for figure in figures if figure.id in charts]
     orders = [drawing.Order(charts[figure.id], folder, figure.file) for figure in wanted]
@@ -373,21 +381,24 @@ def _tabulate(table: Table, results: ExperimentResults, folder: Path) -> pl.Data
         folder.mkdir(parents=True, exist_ok=True)
         write_csv(folder / f"{table.id}.csv", frame)
         return frame
-    except Exception as problem:  # A failing table must not hide the others, either.
+    # A table that cannot be computed must not prevent the output of other tables.
+    except Exception as problem:
         return f"could not be computed: {_error_text(problem)}"
 
 
 def _warn(study: Study, results: ExperimentResults) -> list[str]:
     try:
         return study.checks(results)
-    except Exception as problem:  # A failing check must not hide the results, either.
+    except Exception as problem:  # A check that raises an error must not prevent the output of the results.
         return [f"checks failed: {_error_text(problem)}"]
 
 
 def _floors(study: Study, results: ExperimentResults, level: float) -> tuple[Floor, ...]:
     try:
         return tuple(study.floors(results, level))
-    except Exception:  # Failing floors must not hide the results; a table of them, if any, shows the error.
+    # If the values for equal systems cannot be computed, the results must still be output. A table of these
+    # values, if there is one, shows the error.
+    except Exception:
         return ()
 
 
@@ -398,7 +409,8 @@ def _error_text(problem: Exception) -> str:
 def _provenance(
     main: Sequence[Planned], store: Store, counts: Counts, timing: Mapping[str, Any], seconds: float
 ) -> dict[str, Any]:
-    """The facts with which a reader can reproduce and check every number; the report prints them."""
+    """Returns the information that a reader needs to reproduce and check every number. The report prints this
+    information."""
     tasks = {one.experiment.name: [task for _, task in one.tasks(counts)] for one in main}
     all_tasks = [task for some in tasks.values() for task in some]
     kept = store.runs_of(list({task.scenario.digest for task in all_tasks}))

@@ -1,11 +1,12 @@
-"""The number of seeds of a study: points with undecided verdicts get more seeds.
+"""Determines the number of seeds in a study: points with undecided verdicts get more seeds.
 
-A study looks at its results at fixed numbers of seeds, each twice the previous one. At each look, all claims
-are judged with intervals of a level so high that the intervals of all looks hold jointly with 95 %
-(`aqmlab.stats.looks`). Points from which an undecided part of a claim is computed get more seeds at the next
-look, unless the interval is already as narrow as the rule requires. Variants have the same looks. A point of
-a variant gets at most as many seeds as the main verdict finally uses at this point, and only for claims whose
-main verdict is decided, because only these verdicts can be reversed.
+A study examines its results at fixed numbers of seeds (looks). Each number is twice the previous number. At
+each look, all claims are judged. The level of the intervals is so high that the intervals of all looks
+jointly contain the true values with a probability of 95 % (`aqmlab.stats.looks`). If a part of a claim is
+undecided, the points from which this part is computed get more seeds at the next look, unless the interval is
+already as narrow as the rule requires. Variants have the same looks. A point of a variant gets at most the
+number of seeds that the main verdict finally uses at this point. A variant only gets more seeds for claims
+whose main verdict is decided, because only these verdicts can be reversed.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from aqmlab.study.experiment import Counts, Experiment
 from aqmlab.study.publication import Claim, Reading, Study
 
 LOOKS = 4
-"""Maximum number of looks: a point has at most eight times as many seeds as at the first look."""
+"""Maximum number of looks. The maximum number of seeds of a point is therefore eight times the number at the
+first look."""
 
 GROWTH = 2
 
@@ -30,24 +32,26 @@ Points = set[PointName]
 
 
 def looks(study: Study) -> int:
-    """The number of looks of a full study; 1 if some runs are live or no point may get more seeds."""
+    """Returns the number of looks of a full study. The number is 1 if some runs are live, or if no point may
+    get more seeds."""
     can_grow = any(most(one) > one.seeds for one in study.experiments)
     return LOOKS if can_grow and not any(one.live for one in study.experiments) else 1
 
 
 def level(looks: int) -> float:
-    """The level of each interval of a study with this number of looks."""
+    """Returns the level of each interval in a study with this number of looks."""
     return stats.look_level(looks)
 
 
 def undecided_points(
     claims: Iterable[tuple[Claim, Reading]], results: ExperimentResults, looks: int
 ) -> Points:
-    """The points at which more seeds would help to decide claims, each judged for a reading."""
+    """Returns the points at which more seeds would help to decide claims. Each claim is given with its
+    reading."""
     found: Points = set()
     for claim, reading in claims:
         if reading.runs is None:
-            # A claim that cannot be judged gets no seeds; its verdict states the reason.
+            # If a claim cannot be judged, no seeds are added. The verdict states the reason.
             with suppress(Exception):
                 found |= _undecided_points(claim.rule.at(reading.labels), results, level(looks))
     return found
@@ -65,7 +69,7 @@ def _undecided_points(rule: AnyRule, results: ExperimentResults, level: float) -
 
 
 def _parts(rule: AnyRule) -> Iterator[AnyRule]:
-    """The rules that must all hold for a rule to hold."""
+    """Returns the rules that must all hold so that a rule holds."""
     if isinstance(rule, Combined) and rule.every:
         for one in rule.rules:
             yield from _parts(one)
@@ -74,7 +78,8 @@ def _parts(rule: AnyRule) -> Iterator[AnyRule]:
 
 
 def _of_parts(rule: AnyRule, results: ExperimentResults, level: float, failing: float) -> Points:
-    """The points of a part that is undecided, or that fails but not at the level of all parts together."""
+    """Returns the points of a part that is undecided, or that fails with its own interval but not at the
+    level of all parts together."""
     if isinstance(rule, Combined):
         return _undecided_points(rule, results, level)
     found: Points = set()
@@ -90,8 +95,8 @@ def _of_parts(rule: AnyRule, results: ExperimentResults, level: float, failing: 
 def next_counts(
     study: Study, counts: Counts, points: Iterable[PointName], limits: Counts | None = None
 ) -> dict[PointName, int]:
-    """Doubles the seeds of some points, up to the maximum of their experiment or up to `limits`. With
-    `limits`, a point without a limit gets no more seeds."""
+    """Doubles the number of seeds of these points, up to the maximum of the point's experiment or up to
+    `limits`. With `limits`, a point that has no limit gets no more seeds."""
     by_name = {one.name: one for one in study.experiments}
     grown = dict(counts)
     for point in points:
@@ -102,6 +107,6 @@ def next_counts(
 
 
 def most(experiment: Experiment) -> int:
-    """The maximum number of seeds of a point of an experiment."""
+    """Returns the maximum number of seeds of a point of an experiment."""
     largest = int(experiment.seeds * GROWTH ** (LOOKS - 1))
     return min(largest, max(experiment.most_seeds, experiment.seeds))

@@ -1,4 +1,5 @@
-"""Tables of studies as queries: a row for each point of some axes, a column for each point of others."""
+"""Tables of studies that are defined by queries. Some axes define the rows of a table, and the other axes
+define the columns."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ Tabulates = Callable[[ExperimentResults], pl.DataFrame]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Crossed:
-    """A query that is tabulated from the runs of a study."""
+    """A table of a query, which is evaluated on the runs of a study."""
 
     shown: Shown
     rows: Sequence[str]
@@ -26,7 +27,7 @@ class Crossed:
     format: Callable[[Interval], Any]
 
     def __call__(self, results: ExperimentResults) -> pl.DataFrame:
-        """The table of the query's estimates."""
+        """Returns the table of the query's estimates."""
         found = by_point(self.shown, results, (*self.rows, *self.columns))
         cells = {point: self.format(interval) for point, interval in found.items()}
         lines = in_order(point[: len(self.rows)] for point in cells)
@@ -41,7 +42,7 @@ class Crossed:
 
 
 def whole(found: Interval) -> int:
-    """The content of a cell as a whole number, without its interval."""
+    """Returns the content of a cell as a whole number, without the interval."""
     return round(found.value)
 
 
@@ -53,9 +54,10 @@ def crossed(
     heads: Mapping[str, str] | None = None,
     format: Callable[[Interval], Any] = cell,
 ) -> Crossed:
-    """Tabulates a query with a row for each existing point of the axes `rows` and a column for each point of
-    the axes `columns`. `heads` renames axes in the head of the table. `format` formats the interval of a
-    cell, by default as mean ± half the interval's width. Raises `ValueError` if the query has other axes."""
+    """Tabulates a query, with a row for each existing point of the axes `rows` and a column for each point of
+    the axes `columns`. `heads` contains other names for axes in the table's header. `format` formats the
+    interval of a cell. The default format is the mean ± half the interval's width. Raises `ValueError` if the
+    query has other axes."""
     down, across = ((one,) if isinstance(one, str) else one for one in (rows, columns))
     check_axes(shown, (*down, *across))
 
@@ -68,23 +70,23 @@ def listed(
     heads: Mapping[str, str] | None = None,
     format: Callable[[Interval], Any] = cell,
 ) -> Crossed:
-    """Tabulates several queries: a row for each point of some axes, and a column for each query, headed by
-    its key or by its estimated quantity."""
+    """Tabulates several queries, with a row for each point of some axes and a column for each query. The
+    heading of a column is the query's key or estimated quantity."""
     return crossed(stacked("column", columns), rows=rows, columns="column", heads=heads, format=format)
 
 
 def overview(several: Sequence[Shown], *, by: str) -> Crossed:
-    """Tabulates queries: a row for each query, and a column for each value of an axis. A cell shows the mean
-    ± half the interval's width."""
+    """Tabulates queries, with a row for each query and a column for each value of an axis. A cell shows the
+    mean ± half the interval's width."""
     return crossed(stacked("measure", several), rows="measure", columns=by)
 
 
 AGREE = 0.1
-"""Maximum difference of two means that agree, as a fraction of the second mean."""
+"""Maximum difference between two means that count as equal, as a fraction of the second mean."""
 
 
 def agree(first: Interval, second: Interval) -> bool:
-    """Whether two means differ by at most 10 % of the second mean, or their intervals overlap."""
+    """Returns whether two means differ by at most 10 % of the second mean, or their intervals overlap."""
     near = abs(first.value - second.value) <= AGREE * abs(second.value)
     return near or (first.low <= second.high and second.low <= first.high)
 
@@ -92,9 +94,10 @@ def agree(first: Interval, second: Interval) -> bool:
 def paired(
     columns: Sequence[tuple[Shown, Shown]], *rows: str, heads: Mapping[str, str] | None = None
 ) -> Tabulates:
-    """Tabulates pairs of queries: a row for each point that both queries of a column have. A cell shows both
-    estimates (mean ± half the interval's width) and `=` if the means agree (`agree`) or else `≠`. The first
-    query names the column. Raises `ValueError` if a query has other axes."""
+    """Tabulates pairs of queries, with a column for each pair and a row for each point that both queries of a
+    pair have. A cell shows both estimates (mean ± half the interval's width), and `=` if the means agree
+    (`agree`) or `≠` if they do not. The heading of a column is the name of the first query. Raises
+    `ValueError` if a query has other axes."""
 
     def cells(first: Shown, second: Shown, results: ExperimentResults) -> dict[tuple[Any, ...], str]:
         ours, theirs = (by_point(one, results, rows) for one in (first, second))

@@ -1,11 +1,12 @@
-"""The values of all runs of a study as a Parquet file, from which its claims can be judged without a run.
+"""The values of all runs of a study as a Parquet file. The study's claims can be judged from this file
+without executing runs.
 
 A row contains one measure of one run: the experiment, the variant (empty for the main runs), the labels of
 the point, the digest of its scenario, the seed, the measure with its version, and the value (a number, a list
-of numbers, or any other value as JSON). The file contains all numbers of the main runs. Lists are included
-only for measures that claims use, and variants only have the measures of claims. The metadata of the file
-record the study, the form, the results version, the package, the level of the intervals and, in a published
-file, the commit.
+of numbers, or any other value as JSON). The file contains all numbers of the main runs. Lists are only
+included for measures that claims use. For variants, only measures that claims use are included. The metadata
+of the file contain the study, the form, the results version, the package version, the level of the intervals
+and, in a published file, the commit.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ SCHEMA = pl.Schema(
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """The main runs of a study, or those of the named variant."""
+    """The main runs of a study, or the runs of the named variant."""
 
     plans: Sequence[Planned]
     counts: Counts
@@ -59,7 +60,7 @@ class Part:
 def write(
     path: Path, study: Study, parts: Sequence[Part], store: Store, level: float, *, quick: bool
 ) -> None:
-    """Writes the values of all runs of these parts that are in the store."""
+    """Writes the values of those runs of these parts that are in the store."""
     judged = {
         (leaf.experiment.name, leaf.measure.key)
         for claim in study.claims
@@ -79,8 +80,8 @@ def write(
 
 
 def publish(source: Path, target: Path, *, digits: int | None = None, **about: str) -> None:
-    """Copies a file of values and adds metadata `about` the runs, for example their `commit`. `digits` rounds
-    numbers to this many significant digits."""
+    """Copies a file of values and adds metadata `about` the runs, for example the `commit`. With `digits`,
+    numbers are rounded to this number of significant digits."""
     frame = pl.read_parquet(source)
     if digits is not None:
         frame = frame.with_columns(pl.col("value").round_sig_figs(digits))
@@ -88,21 +89,21 @@ def publish(source: Path, target: Path, *, digits: int | None = None, **about: s
 
 
 def metadata_of(path: Path) -> dict[str, str]:
-    """The metadata of a file of values."""
+    """Returns the metadata of a file of values."""
     found = pl.read_parquet_metadata(path)
     return {key: value for key, value in found.items() if not key.startswith("ARROW")}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Values:
-    """The values of a file as results: of the main runs and of each variant."""
+    """The values of a file as results of the main runs and of each variant."""
 
     main: ExperimentResults
     variants: Mapping[str, ExperimentResults]
     level: float
     quick: bool
     other_scenarios: int
-    """Number of points whose recorded scenario differs from the study's present scenario."""
+    """Number of points whose recorded scenario differs from the scenario in the present study."""
 
 
 def read(path: Path, study: Study) -> Values:
@@ -210,8 +211,8 @@ def _check_measures(path: Path, study: Study, frame: pl.DataFrame) -> None:
     )
     if lacking:
         raise ValueError(
-            f"{path}: lacks measures that claims of {study.name} use: {', '.join(lacking)}; run the "
-            "study again with `aqmlab study run`"
+            f"{path}: does not contain measures that claims of {study.name} use: {', '.join(lacking)}; run "
+            "the study again with `aqmlab study run`"
         )
 
 

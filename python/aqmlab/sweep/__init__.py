@@ -1,4 +1,4 @@
-"""Sweeps: a scenario varied along axes, each point run with several seeds."""
+"""Sweeps, which vary a scenario along axes and run each point with several seeds."""
 
 from aqmlab.sweep.point import Point
 from aqmlab.sweep.stopping import Stopping

@@ -22,12 +22,12 @@ def against_axis(
     log_x: bool | None = None,
     log_y: bool = False,
 ) -> Chart:
-    """A chart of a measure with intervals against the axis `x`, with a curve for each value of `by` and a
-    panel for each value of `panel`.
+    """Returns a chart of a measure with intervals against the axis `x`, with a curve for each value of `by`
+    and a panel for each value of `panel`.
 
-    By default `x` is the first numeric axis, `by` and `panel` are the next axes, and `log_x` follows from the
-    spread of the numbers. Raises `ValueError` if an axis or the measure does not exist, or if the chart has
-    no room for an axis that varies.
+    By default `x` is the first numeric axis, `by` and `panel` are the next axes, and `log_x` is determined by
+    the range of the numbers. Raises `ValueError` if an axis or the measure does not exist, or if the chart
+    has no room for an axis with several values.
     """
     import polars as pl
 
@@ -54,9 +54,9 @@ def against_axis(
 
 
 def distribution(result: Results, measure: str, *, by: str | None = None, panel: str | None = None) -> Chart:
-    """A chart of the distribution of a measure over replications: a curve with its confidence band for each
-    value of `by`, and a panel for each value of `panel`. By default these are the first axes. Raises the
-    errors of `against_axis`."""
+    """Returns a chart of the distribution of a measure over replications, with a curve and its confidence
+    band for each value of `by`, and a panel for each value of `panel`. By default `by` and `panel` are the
+    first axes. Raises the same errors as `against_axis`."""
     import polars as pl
 
     one, (_, by, panel) = result.measure(measure), _layout(result, "", by, panel)
@@ -80,10 +80,10 @@ def distribution(result: Results, measure: str, *, by: str | None = None, panel:
 def _layout(
     result: Results, x: str | None, by: str | None, panel: str | None
 ) -> tuple[str, str | None, str | None]:
-    """The axes of the chart; `layout` chooses the axes that the caller omits."""
+    """Returns the axes of the chart. `layout` selects the axes that the caller does not name."""
     for name, label in (("x", x), ("by", by), ("panel", panel)):
         if label and label not in result.axes:
-            raise ValueError(f"{name}: no axis is called `{label}`; available: {', '.join(result.axes)}")
+            raise ValueError(f"{name}: no axis is named `{label}`; available: {', '.join(result.axes)}")
     values = {label: result.points[label].to_list() for label in result.axes}
     chosen = {x, by, panel}
     several = {label: one for label, one in values.items() if label in chosen or len(set(one)) > 1}
@@ -92,7 +92,8 @@ def _layout(
 
 
 def _axis_title(result: Results, label: str) -> str:
-    """The title of an axis. The name of the workload precedes a parameter of a workload."""
+    """Returns the title of an axis. If the axis is a parameter of a workload, the title begins with the
+    workload's name."""
     path = result.paths.get(label, label)
     of_workload = path.split(".")[:2] if path.startswith("traffic.") and label != path else []
     return " ".join([*of_workload[1:], label])

@@ -1,4 +1,4 @@
-"""The claims of sweep files and study files: conversion of TOML tables to rules (`aqmlab.results.rule`)."""
+"""Reads the claims of sweep files and study files: converts TOML tables to rules (`aqmlab.results.rule`)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ KEYS = ("says", *PART_KEYS)
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """A sentence, and the rule that judges the sentence."""
+    """A claim, which consists of a sentence and the rule that judges the sentence."""
 
     says: str
     rule: AnyRule
@@ -56,10 +56,10 @@ class Judged:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Swept:
-    """The interface of a sweep for rules: an experiment with axes.
+    """Represents a sweep as an experiment with axes, which is the interface that rules need.
 
-    `written` maps paths of axes to the values in the file. A claim may concern a value that the command line
-    has excluded from this run.
+    `written` maps the paths of axes to the values in the file, because a claim may use a value that the
+    command line has excluded from this run.
     """
 
     sweep: Sweep
@@ -90,13 +90,14 @@ class Swept:
     def check(self, labels: Mapping[str, Any]) -> None:
         for label, value in labels.items():
             if label not in self._values:
-                raise ValueError(f"no axis is called `{label}`: {names.hint(label, list(self._values))}")
+                raise ValueError(f"no axis is named `{label}`: {names.hint(label, list(self._values))}")
             if value not in self._values[label]:
                 near = names.value_hint(value, self._values[label])
                 raise ValueError(f"{label} has no value {value!r}: {near}")
 
     def __getitem__(self, name: str) -> Measured:
-        """The measure with this name. Raises `ValueError` if the sweep does not measure it."""
+        """Returns the measure with this name. Raises `ValueError` if the sweep does not measure this
+        quantity."""
         known = {one.name: one for one in self.sweep.wanted}
         if name not in known:
             raise ValueError(f"`{name}` is not measured: {names.hint(name, known)}")
@@ -104,13 +105,13 @@ class Swept:
 
 
 def judge(claims: Sequence[Claim], result: Results) -> tuple[Judged, ...]:
-    """Judges every claim by the runs of a result. If precision decided the number of runs, the level of the
-    intervals allows for the repeated looks at the data."""
+    """Judges every claim from the runs of a result. If precision determined the number of runs, the level of
+    the intervals is corrected for the repeated looks at the data."""
     return tuple(Judged(claim=claim, evidence=result.judge(claim.rule)) for claim in claims)
 
 
 def measures_of(table: Any, path: str = "claims") -> Iterator[tuple[str, str]]:
-    """Yields the names of the measures in claims, each with the path of its field."""
+    """Yields the names of the measures in claims, each with the path of the field that names the measure."""
     if isinstance(table, Mapping):
         for key, value in table.items():
             if key == "measure" and isinstance(value, str):
@@ -123,10 +124,10 @@ def measures_of(table: Any, path: str = "claims") -> Iterator[tuple[str, str]]:
 
 
 def read(field: str, table: Mapping[str, Any], swept: Swept) -> Claim:
-    """Reads the claim in a table. Raises `ValueError`, which names the field."""
+    """Reads the claim that a table contains. Raises `ValueError`, which names the field."""
     names.check_keys(field, table, KEYS)
     if not isinstance(table.get("says"), str):
-        raise ValueError(f"{field}.says: must be a text")
+        raise ValueError(f"{field}.says: must be a string")
     return Claim(says=table["says"], rule=_rule(field, table, swept))
 
 
@@ -165,7 +166,7 @@ def _several(field: str, table: Mapping[str, Any], form: str, swept: Swept) -> A
 
 
 def _trend(field: str, table: Any, form: str, swept: Swept) -> AnyRule:
-    """The rule that values grow, or fall, from each point along an axis to the next."""
+    """Returns the rule that values grow, or fall, from each point along an axis to the next point."""
     names.check_keys(field, table, ("measure", "along", "at", "where"))
     label, values = one_axis(f"{field}.along", table.get("along"), swept, 2, None)
     trend = {"grows": grows, "falls": falls}[form]
@@ -179,7 +180,7 @@ def _comparison(field: str, table: Mapping[str, Any], swept: Swept) -> AnyRule:
     band = _band(f"{field}.{bands[0]}", bands[0], table[bands[0]])
     how = [key for key in ("ratio", "difference") if key in table]
     if len(how) > 1:
-        raise ValueError(f"{field}: ratio and difference exclude each other")
+        raise ValueError(f"{field}: must have either ratio or difference, but not both")
     measured = variable(field, table, swept)
     if how:
         label, pair = one_axis(f"{field}.{how[0]}", table[how[0]], swept, 2, 2)
@@ -191,7 +192,8 @@ def _comparison(field: str, table: Mapping[str, Any], swept: Swept) -> AnyRule:
 
 
 def _mean(variable: Measured, swept: Swept) -> Estimate:
-    """The mean over replications or, for a single long run with batches, the mean over the batches."""
+    """Returns the mean over replications or, for a single long run with batches, the mean over the
+    batches."""
 
     from aqmlab.stats import batch_means
 
@@ -202,10 +204,10 @@ def _mean(variable: Measured, swept: Swept) -> Estimate:
 
 
 def variable(field: str, table: Mapping[str, Any], swept: Swept) -> Measured:
-    """The measure of a table, at the point that the table's `at` selects. Raises `ValueError`, which names
-    the field."""
+    """Returns the measure that a table names, at the point that the table's `at` selects. Raises
+    `ValueError`, which names the field."""
     if not isinstance(table.get("measure"), str):
-        raise ValueError(f"{field}.measure: must be a text")
+        raise ValueError(f"{field}.measure: must be a string")
     try:
         measured = swept[table["measure"]]
     except ValueError as problem:
@@ -224,7 +226,7 @@ def _where(field: str, table: Mapping[str, Any], rule: AnyRule, swept: Swept) ->
     if where is None:
         return rule
     if not isinstance(where, str):
-        raise ValueError(f"{field}.where: must be a text (got {where!r})")
+        raise ValueError(f"{field}.where: must be a string (got {where!r})")
     filtered(f"{field}.where", swept.sweep.labels.drop("point"), where)
     return rule.where(where)
 
@@ -232,7 +234,7 @@ def _where(field: str, table: Mapping[str, Any], rule: AnyRule, swept: Swept) ->
 def one_axis(
     field: str, given: Any, swept: Swept, least: int, most: int | None
 ) -> tuple[str, Sequence[Value]]:
-    """Reads an axis with some of its values, whose points share their seeds."""
+    """Reads an axis and some of its values. The points at these values must have the same seeds."""
     example = '{ queue = ["red", "drop-tail"] }'
     if not isinstance(given, Mapping) or len(given) != 1:
         raise ValueError(f"{field}: must be a table such as {example} (got {given!r})")

@@ -1,4 +1,5 @@
-"""The estimated cost of a sweep: the number of runs, stored runs, and the time according to a few probes."""
+"""Estimates the cost of a sweep: the number of runs, the number of stored runs, and the time, which is
+estimated from a few probes."""
 
 from __future__ import annotations
 
@@ -20,10 +21,11 @@ if TYPE_CHECKING:
     from aqmlab.sweep.sweep import Sweep
 
 PROBES = 4
-"""Number of missing runs that are probed, at equal distances in the list."""
+"""Number of missing runs that are probed. The probed runs are evenly spaced in the list of missing runs."""
 
 PROBE_S = 1.5
-"""Time after which a probe is stopped; the time of the whole run is extrapolated from its progress."""
+"""Time after which a probe is stopped. The time of the whole run is extrapolated from the progress of the
+probe."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,26 +34,27 @@ class Estimate:
 
     points: int
     runs: int
-    """Number of runs of the sweep; the minimum if precision decides the number."""
+    """Number of runs of the sweep, or the minimum number if precision determines the number of runs."""
     existing: int
     most: int
-    """Number of runs of the sweep; the maximum if precision decides the number."""
+    """Number of runs of the sweep, or the maximum number if precision determines the number of runs."""
     run_s: Sequence[float]
     """Estimated time of each probed run."""
     jobs: int
 
     @property
     def missing(self) -> int:
-        """Number of runs that the store lacks."""
+        """Number of runs that are missing from the store."""
         return self.runs - self.existing
 
     def time_s(self, runs: int) -> float:
-        """Estimated time for `runs` runs."""
+        """Returns the estimated time for `runs` runs."""
         return runs * sum(self.run_s) / len(self.run_s) / self.jobs if self.run_s else 0.0
 
 
 def of(sweep: Sweep, store: Store, *, jobs: int | None = None) -> Estimate:
-    """Estimates a sweep; writes nothing. If the warm-up is unknown, all runs count as missing."""
+    """Estimates the cost of a sweep without writing to the store. If the warm-up is unknown, all runs count
+    as missing."""
     from aqmlab.sweep import explain as sweep_explain
     from aqmlab.sweep import run as sweep_run
     from aqmlab.sweep.warm_up import NoWarmUpError
@@ -81,7 +84,7 @@ def _spread(missing: Sequence[Missing]) -> list[Missing]:
 
 
 def _probe(planned: Planned, one: Missing) -> float:
-    """The estimated time of a run (s), extrapolated from its beginning."""
+    """Returns the estimated time of a run (s), extrapolated from the beginning of the run."""
     scenario, watch = planned.scenarios.of(one.point), _core.Watch()
     done = threading.Event()
 
@@ -89,7 +92,8 @@ def _probe(planned: Planned, one: Missing) -> float:
         try:
             scenario.plan.run(watch, one.seed)
         except (KeyboardInterrupt, ValueError, RuntimeError):
-            pass  # The probe was stopped, or the run failed; the sweep will report the failure.
+            # The probe was stopped, or the run failed. If the run failed, the sweep will report the failure.
+            pass
         finally:
             done.set()
 

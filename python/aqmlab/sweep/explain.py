@@ -1,4 +1,4 @@
-"""The reasons why a sweep would execute runs, for `aqmlab sweep explain`."""
+"""Determines why a sweep would execute runs, for `aqmlab sweep explain`."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def missing(planned: Planned, store: Store) -> Iterator[Missing]:
                 ),
                 None,
             )
-            reason = "no such run exists" if before is None else _changed(planned, point, before, store)
+            reason = "the run does not exist" if before is None else _changed(planned, point, before, store)
             yield Missing(point=point, seed=seed, reason=reason)
 
 
@@ -61,7 +61,7 @@ def _label_key(labels: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _older(sweep: Sweep, store: Store) -> dict[tuple[Any, ...], list[dict[str, Any]]]:
-    """The points of earlier sweeps with the same name, by labels, the newest first."""
+    """Returns the points of earlier sweeps with the same name, by labels, beginning with the newest sweep."""
     found: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     ids = [row["sweep"] for row in store.records("sweep", name=sweep.name)]
     for one in reversed(ids):
@@ -89,7 +89,8 @@ def _incomplete(record: RunRecord, keys: Sequence[str]) -> str:
 
 
 def _changed(planned: Planned, point: Point, before: str, store: Store) -> str:
-    """The differences of a point's scenario from the earlier scenario with the digest `before`."""
+    """Returns the differences between a point's scenario and the earlier scenario with the digest
+    `before`."""
     rows = store.records("scenario", scenario=before)
     if not rows:
         return "the scenario changed"
@@ -103,7 +104,7 @@ def _changed(planned: Planned, point: Point, before: str, store: Store) -> str:
         changes.append(
             f"the results version changed from {rows[0]['results_version']} to {_core.RESULTS_VERSION}"
         )
-    return "; ".join(changes) or "a default, or a file that the scenario uses, changed"
+    return "; ".join(changes) or "a default value or a file that the scenario uses has changed"
 
 
 def _value(table: Mapping[str, Any], path: str) -> str:

@@ -1,7 +1,7 @@
-"""Sweep files in TOML, and their changes by a command line.
+"""Reads sweep files in TOML, and applies changes from the command line.
 
-A sweep file names its scenario, axes, measures and claims. A scenario file followed by an axis on the command
-line is also a sweep.
+A sweep file names a scenario, axes, measures and claims. A scenario file that is followed by an axis on the
+command line is also a sweep.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def load(
     An override has the form `path=value` or `path=value,value`. It replaces the values of the axis with this
     path or label. For any other path, several values create an axis, and one value changes the scenario.
 
-    Raises `ScenarioFileError`, which names the file, the field, the value and what is allowed.
+    Raises `ScenarioFileError`, whose message contains the file, the field, the value and the allowed values.
     """
     path = located(path)
     try:
@@ -86,7 +86,8 @@ def load(
 
 
 def is_sweep(path: Path) -> bool:
-    """Whether a file contains a sweep; false for a file that is unreadable or not TOML."""
+    """Returns whether a file contains a sweep. The result is false if the file is unreadable or is not
+    TOML."""
     try:
         return str(path) != STANDARD_INPUT and "scenario" in read(located(path))
     except ScenarioFileError:
@@ -94,7 +95,7 @@ def is_sweep(path: Path) -> bool:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The table of a TOML file. Raises `ScenarioFileError`."""
+    """Returns the table that a TOML file contains. Raises `ScenarioFileError`."""
     import tomllib
 
     try:
@@ -116,9 +117,9 @@ def of_table(
     tables: Sequence[str] = (),
     needed: Sequence[tuple[str, str]] = (),
 ) -> SweepFile:
-    """Reads the sweep in a table of the file `path`. The measures in `needed`, each with the path of its
-    field, are measured in addition to the measures that the table names. Raises `ValueError`, which names the
-    field."""
+    """Reads the sweep in a table of the file `path`. The sweep measures the measures in `needed`, each given
+    with the path of its field, in addition to the measures that the table names. Raises `ValueError`, which
+    names the field."""
     mistakes = Mistakes()
     attempt = mistakes.attempt
     attempt(lambda: _check_keys(table))
@@ -171,7 +172,7 @@ def _scenario(table: Mapping[str, Any], path: Path, changes: Mapping[str, Any]) 
     except ScenarioFileError as error:
         if base != path:
             raise
-        # The file is its own scenario, and `load` will add the path.
+        # The file itself contains the scenario, and `load` will add the path to the error.
         text = str(error).removeprefix(str(path)).removeprefix(":").strip("\n")
         raise ValueError(textwrap.dedent(text)) from None
 
@@ -185,14 +186,14 @@ def _check_keys(table: Mapping[str, Any]) -> None:
 def _check_replications(table: Mapping[str, Any], replications: int | None) -> None:
     if replications is not None and "precision" in table:
         raise ValueError(
-            "--replications: conflicts with precision, which decides the number of runs: "
+            "--replications: conflicts with precision, which determines the number of runs: "
             "change precision.least and precision.most"
         )
 
 
 def _needed(table: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The measures in claims and in precision, each with the path of its field; `measures` need not repeat
-    them."""
+    """Returns the measures in claims and in precision, each with the path of its field. `measures` need not
+    repeat these measures."""
     found = list(claim_tables.measures_of(table.get("claims")))
     if isinstance(table.get("precision"), Mapping):
         names = _texts("measures", table["precision"], (), within="precision.")
@@ -201,8 +202,8 @@ def _needed(table: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _is_measure(scenario: Scenario, own: Mapping[str, Measure], path: str, name: str) -> bool:
-    """Returns true if the scenario has the measure; otherwise raises `ValueError` with the field and the
-    nearest names."""
+    """Returns true if the scenario has the measure. Otherwise raises `ValueError`, which names the field and
+    suggests similar names."""
     from aqmlab import measures
 
     try:
@@ -227,14 +228,14 @@ def _override(axes: dict[str, Any], changes: dict[str, Any], overrides: Sequence
 
 
 def axis_of(text: str) -> tuple[str, list[Any]]:
-    """Splits `path=value,value` from a command line into the path and the values of an axis. Raises
+    """Splits `path=value,value` from the command line into the path and the values of an axis. Raises
     `ValueError`."""
     path, value = parse_setting(text)
     return path, value if isinstance(value, list) else _listed(text.partition("=")[2])
 
 
 def _listed(text: str) -> list[Any]:
-    """The comma-separated values, each parsed as a value of a scenario."""
+    """Returns the comma-separated values, each of which is parsed as a value of a scenario."""
     depth, parts = 0, [""]
     for letter in text:
         depth += (letter in "[{(") - (letter in "]})")
@@ -246,16 +247,16 @@ def _listed(text: str) -> list[Any]:
 
 
 def _chosen(known: Any, values: list[Any]) -> Any:
-    """If all values are names of the axis's named tables, the selected tables; otherwise the values, which
-    replace those of the axis."""
+    """Returns the selected tables if all values are names of the axis's named tables. Otherwise returns the
+    values, which replace the values of the axis."""
     if isinstance(known, Mapping) and all(isinstance(one, str) and one in known for one in values):
         return {one: known[one] for one in values}
     return values
 
 
 def _flattened(changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The changes in `[set]` by path. `[set]` may contain quoted dotted paths, or tables; both change single
-    values."""
+    """Returns the changes in `[set]` by path. `[set]` may contain quoted dotted paths or tables. Both forms
+    change individual values."""
     found: dict[str, Any] = {}
     for path, value in changes.items():
         if isinstance(value, Mapping) and "kind" not in value:
@@ -265,7 +266,7 @@ def _flattened(changes: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-# Values of axes
+# The values of axes
 
 
 def _values(field: str, given: Any) -> Sequence[Value] | Mapping[str, Any]:
@@ -298,13 +299,13 @@ def _range(field: str, given: Mapping[str, Any]) -> list[Value]:
 
 
 def between(low: Value, high: Value, steps: int, log: bool = False, field: str = "axis") -> list[Value]:
-    """`steps` values from `low` to `high`, both included, at equal distances or, with `log`, at equal
-    ratios."""
+    """Returns `steps` values from `low` to `high`, including both ends. The values have equal distances or,
+    with `log`, equal ratios."""
     first, last, unit = _ends(field, low, high)
     if not isinstance(steps, int) or isinstance(steps, bool) or steps < 2:
         raise ValueError(f"{field}.steps: must be a whole number of at least 2 (got {steps!r})")
     if log and not first > 0:
-        raise ValueError(f'{field}.from: must be above 0 with scale = "log" (got {low})')
+        raise ValueError(f'{field}.from: must be greater than 0 with scale = "log" (got {low})')
     parts = [index / (steps - 1) for index in range(steps)]
     if log:
         values = [first * (last / first) ** part for part in parts]
@@ -314,17 +315,18 @@ def between(low: Value, high: Value, steps: int, log: bool = False, field: str =
 
 
 def by_step(low: Value, high: Value, step: Value, field: str = "axis") -> list[Value]:
-    """The values from `low` to at most `high` at the distance `step`."""
+    """Returns the values from `low` to at most `high` with the distance `step`."""
     first, last, unit = _ends(field, low, high)
     apart, _, _ = _ends(f"{field}.step", step, step, unit)
     if not apart > 0:
-        raise ValueError(f"{field}.step: must be above 0 (got {step})")
+        raise ValueError(f"{field}.step: must be greater than 0 (got {step})")
     count = math.floor((last - first) / apart * (1 + 1e-12) + 1e-9) + 1
     return [_written(first + index * apart, unit) for index in range(count)]
 
 
 def _ends(field: str, low: Value, high: Value, unit: str | None = None) -> tuple[float, float, str]:
-    """The two ends as numbers, and their common unit, which is the unit of the first end by default."""
+    """Returns the two ends as numbers, and their common unit. By default the common unit is the unit of the
+    first end."""
     first, first_unit = _number(field, low)
     last, last_unit = _number(field, high)
     common = first_unit if unit is None else unit
@@ -350,7 +352,7 @@ def _refuse(field: str, value: Any) -> tuple[float, str]:
 
 
 def _factor(field: str, unit: str, target: str) -> float:
-    """The factor that converts a number in `unit` to `target`."""
+    """Returns the factor that converts a number in `unit` to `target`."""
     if unit == target:
         return 1.0
     try:
@@ -363,8 +365,8 @@ def _factor(field: str, unit: str, target: str) -> float:
 
 
 def _written(value: float, unit: str) -> Value:
-    """A number as in a scenario file: with at most six significant digits, and without decimals if it is
-    whole. Packets and bytes are rounded to whole numbers."""
+    """Returns a number in the syntax of scenario files. The number has at most six significant digits, and no
+    decimals if it is whole. Numbers of packets and bytes are rounded to whole numbers."""
     rounded = float(f"{value:.6g}")
     count = rounded * _COUNTED.get(unit, 0)
     if abs(count - round(count)) > 1e-6:
@@ -376,7 +378,7 @@ def _written(value: float, unit: str) -> Value:
 
 
 _COUNTED = {"p": 1, "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9}
-"""Units of countable quantities, with the factor to bytes or packets."""
+"""Units of countable quantities. The value is the factor that converts the unit to bytes or packets."""
 
 
 # Other fields
@@ -427,7 +429,7 @@ def _precision(table: Mapping[str, Any] | None) -> Stopping | None:
 
 
 def _claims(sweep: Sweep, written: Mapping[str, Sequence[Any]], tables: Sequence[Any]) -> tuple[Claim, ...]:
-    """Reads the claims. They may concern all values in the file, also those that the command line has
+    """Reads the claims. Claims may use all values in the file, including values that the command line has
     excluded."""
     swept = Swept(sweep=sweep, written=written)
     mistakes = Mistakes()
@@ -442,7 +444,7 @@ def _claims(sweep: Sweep, written: Mapping[str, Sequence[Any]], tables: Sequence
 _KINDS = {
     dict: "a table",
     list: "a list",
-    str: "a text",
+    str: "a string",
     int: "a whole number",
     int | float: "a number",
 }
@@ -462,5 +464,5 @@ def _texts(
 ) -> tuple[str, ...]:
     values = _of(key, table, list, list(default), within=within)
     if not all(isinstance(one, str) for one in values):
-        raise ValueError(f"{within}{key}: must be a list of texts (got {values!r})")
+        raise ValueError(f"{within}{key}: must be a list of strings (got {values!r})")
     return tuple(values)

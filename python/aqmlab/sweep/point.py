@@ -10,7 +10,7 @@ from aqmlab.results.labels import Value, format_labels
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """One scenario of a sweep, identified by its number and its labels."""
+    """One scenario of a sweep. A point is identified by its number and its labels."""
 
     number: int
     labels: Mapping[str, Value]
@@ -18,5 +18,5 @@ class Point:
 
     @property
     def description(self) -> str:
-        """The labels as text."""
+        """Returns the labels as text."""
         return format_labels(self.labels)

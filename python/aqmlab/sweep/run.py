@@ -1,4 +1,5 @@
-"""Runs sweeps: plans the points, executes the missing runs, and replicates until precision is reached."""
+"""Runs sweeps: determines the points, executes the missing runs, and adds replications until the required
+precision is reached."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class PointScenario:
-    """The scenario of a point, built on demand and cached by `Scenarios`."""
+    """The scenario of a point, which is created on demand and cached by `Scenarios`."""
 
     def __init__(self, scenarios: Scenarios, point: Point, digest: str) -> None:
         self._scenarios, self._point, self.digest = scenarios, point, digest
@@ -43,7 +44,7 @@ class PointScenario:
         return self.scenario.run(seed, watch=watch)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Pickling replaces this object by the scenario itself.
+        # When this object is pickled, it is replaced by the scenario itself.
         return _itself, (self.scenario,)
 
 
@@ -52,18 +53,18 @@ def _itself(scenario: Scenario) -> Scenario:
 
 
 class Scenarios:
-    """The scenarios of a sweep's points, with a cache of the most recently used ones."""
+    """The scenarios of a sweep's points, with a cache of the most recently used scenarios."""
 
     def __init__(self, sweep: Sweep, warm_ups: Mapping[int, str] | None = None) -> None:
         self._sweep = sweep
         self._warm_ups = warm_ups or {}
         self._cache: OrderedDict[int, Scenario] = OrderedDict()
         self.left_out: dict[str, set[int]] = {}
-        """By path, the numbers of the points (of those built so far) where the value has no effect and is
-        left out."""
+        """For each path, the numbers of the points at which the value has no effect and is omitted, among the
+        points whose scenarios have been created."""
 
     def of(self, point: Point) -> Scenario:
-        """The scenario of a point."""
+        """Returns the scenario of a point."""
         found = self._cache.get(point.number)
         if found is None:
             found, left_out = self._sweep.scenario_and_left_out(point)
@@ -79,7 +80,7 @@ class Scenarios:
 
 @dataclass(frozen=True, kw_only=True)
 class Planned:
-    """The points of a sweep, each with the digest of its scenario."""
+    """The points of a sweep, each with the digest of the point's scenario."""
 
     sweep: Sweep
     points: Sequence[Point]
@@ -87,14 +88,14 @@ class Planned:
     scenarios: Scenarios
 
     def stopping_states(self, store: Store) -> list[StoppingState]:
-        """The stopping state of each point."""
+        """Returns the stopping state of each point."""
         sweep = self.sweep
         return stopping_states(
             self.points, self.digests, store, sweep.wanted, sweep.replications, sweep.precision
         )
 
     def task(self, index: int, replication: int) -> Task:
-        """One run of the point with this index."""
+        """Returns one run of the point with this index."""
         point = self.points[index]
         return Task(
             scenario=PointScenario(self.scenarios, point, self.digests[index]),
@@ -104,7 +105,8 @@ class Planned:
         )
 
     def tasks(self, counts: Sequence[int], before: Sequence[int]) -> Iterator[Task]:
-        """Yields the runs that raise the number of replications of each point from `before` to `counts`."""
+        """Yields the runs that increase the number of replications of each point from `before` to
+        `counts`."""
         for first in range(0, len(self.points), BLOCK_POINTS):
             block = range(first, min(first + BLOCK_POINTS, len(self.points)))
             for replication in range(max(counts[index] for index in block)):
@@ -121,16 +123,16 @@ def plan(
     label: str | None = None,
     run_nothing: bool = False,
 ) -> Planned:
-    """The points of a sweep with the digests of their scenarios. Digests come from the store if it contains
-    the sweep; otherwise the sweep and its points are added to the store.
+    """Returns the points of a sweep with the digests of their scenarios. If the store contains the sweep,
+    digests are read from the store. Otherwise the sweep and its points are added to the store.
 
     If MSER-5 determines the warm-up, the pilot runs for MSER-5 are executed, with a progress bar if `label`
-    is given. With a `label`, each value that has no effect at some points, and is left out there, is also
-    reported on standard error.
+    is given. With a `label`, values that have no effect at some points, and are omitted at these points, are
+    also reported on standard error.
 
     Raises `NoWarmUpError` if pilot runs are missing and the store is read-only or `run_nothing` is true.
-    Raises `ValueError`, which names the point, if the core rejects its scenario, or which names the path of a
-    value that has no effect at any point.
+    Raises `ValueError` if the core rejects the scenario of a point (the message names the point), or if a
+    value has no effect at any point (the message names the path).
     """
     points = list(sweep.points())
     warm_ups = {}
@@ -155,7 +157,10 @@ def plan(
             raise ValueError(f"{sweep.name}: {path}: has no effect at any point: remove it")
         if label:
             count = f"{len(without)} of {len(points)}"
-            print(f"aqmlab: {path}: has no effect at {count} points and is left out there", file=sys.stderr)
+            print(
+                f"aqmlab: {path}: has no effect at {count} points and is omitted at these points",
+                file=sys.stderr,
+            )
     if missing:
         _record(sweep, points, digests, known, store)
     return Planned(sweep=sweep, points=points, digests=digests, scenarios=scenarios)
@@ -194,11 +199,11 @@ def run(
     shard: tuple[int, int] = (1, 1),
     account: Account | None = None,
 ) -> Account:
-    """Executes the runs of a sweep that the store lacks.
+    """Executes the runs of a sweep that are missing from the store.
 
-    With `shard = (i, n)` only every n-th point is run, beginning with the i-th, so that n machines can share
-    a sweep. Raises the errors of `campaign.execute`. `KeyboardInterrupt` is passed on; finished runs remain
-    stored.
+    With `shard = (i, n)`, only every n-th point is run, beginning with the i-th point, so that n machines can
+    share a sweep. Raises the same errors as `campaign.execute`. `KeyboardInterrupt` is raised again, and
+    finished runs remain stored.
     """
     account = account or Account()
     executor = executor or Local()
@@ -236,8 +241,8 @@ def run(
 
 
 def all_stored(planned: Planned, store: Store, counts: Sequence[int]) -> bool:
-    """Whether the store contains `counts` runs of each point with all measures. The check is a single query,
-    so it is fast for any number of runs."""
+    """Returns whether the store contains `counts` runs of each point with all measures. The check is a single
+    query, so the check is fast for any number of runs."""
     import polars as pl
 
     required = pl.DataFrame(

@@ -1,4 +1,4 @@
-"""`run_sweep`: executes the missing runs of a sweep and returns the table of all runs."""
+"""The function `run_sweep`, which executes the missing runs of a sweep and returns the table of all runs."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ def run_sweep(
     retry: bool = False,
     fail_fast: bool = False,
 ) -> Results:
-    """Executes the runs of a sweep that the store lacks, and returns the table of all runs.
+    """Executes the runs of a sweep that are missing from the store, and returns the table of all runs.
 
-    Without a `store` the runs are not saved. `executor` executes the runs; by default this machine executes
-    `jobs` runs in parallel, one per core by default. With a `label` a progress bar is shown. After Ctrl-C the
-    table contains the finished runs, and its `interrupted` is true.
+    Without a `store`, the runs are not saved. `executor` executes the runs. Without an `executor`, this
+    machine executes `jobs` runs in parallel, by default one per core. With a `label`, a progress bar is
+    shown. After Ctrl-C, the table contains the finished runs, and its `interrupted` is true.
 
-    A failed run is listed in the result's `failures`, and is repeated only with `retry`. With `fail_fast` the
-    first failed run raises `FirstFailureError`. Raises `ValueError`, which names the point, before any run if
-    a scenario is rejected.
+    Failed runs are listed in the result's `failures`, and are only repeated with `retry`. With `fail_fast`,
+    the first failed run raises `FirstFailureError`. If a scenario is rejected, raises `ValueError`, which
+    names the point, before any run.
     """
     from aqmlab.campaign import Account, Local
     from aqmlab.store import Store

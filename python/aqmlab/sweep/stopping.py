@@ -1,4 +1,4 @@
-"""Stopping rules: the number of replications of each point of a sweep."""
+"""Stopping rules, which determine the number of replications of each point of a sweep."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     from aqmlab.store.store import RunRecord, Store
 
 BLOCK_POINTS = 64
-"""Number of points in a block. The scenarios of a block are kept in memory, and its runs are executed seed by
-seed."""
+"""Number of points in a block. The scenarios of a block are kept in memory, and the block's runs are executed
+seed by seed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stopping:
-    """The measures whose intervals must be narrow, and the required width, before a point has enough
-    replications."""
+    """A stopping rule: a point has enough replications when the intervals of these measures have the required
+    width."""
 
     rule: Precision
     measures: Sequence[str]
     baseline: Mapping[str, Value] = field(default_factory=dict)
-    """Labels that select, together with the other labels of a point, the baseline point. With a baseline, the
-    interval of the paired difference from the baseline must be narrow, and a `relative` half-width is
-    relative to the baseline's mean."""
+    """Labels that, together with the other labels of a point, select the baseline point. With a baseline, the
+    paired difference from the baseline must have an interval of the required width, and a `relative`
+    half-width is relative to the baseline's mean."""
 
     def __post_init__(self) -> None:
         if self.rule.level != stats.LEVEL:
@@ -43,13 +43,14 @@ class Stopping:
 
 @dataclass(frozen=True, kw_only=True)
 class StoppingState:
-    """The present and required number of replications of a point."""
+    """The present and the required number of replications of a point."""
 
     wanted: int
-    """Required number of replications; equal to the present number when the point is complete."""
+    """Required number of replications, which equals the present number if the point is complete."""
     have: int
     exhausted: bool = False
-    """Whether the point has the maximum number of replications and intervals wider than required."""
+    """Whether the point has the maximum number of replications although its intervals are wider than
+    required."""
 
 
 def stopping_states(
@@ -62,8 +63,8 @@ def stopping_states(
 ) -> list[StoppingState]:
     """The stopping state of each point.
 
-    The precision rule is evaluated at its looks in order, each on the first replications only, so that
-    further runs in the store do not change the result.
+    The precision rule is evaluated at its looks in order. Each look only uses the first replications, so that
+    additional runs in the store do not change the result.
     """
     if stopping is None:
         return [StoppingState(wanted=replications, have=replications)] * len(points)
@@ -86,7 +87,7 @@ def _named(labels: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 Values = Mapping[str, Mapping[int, float]]
-"""Values of the first replications, by measure and seed; NaN where a run has no value."""
+"""Values of the first replications, by measure and seed, with NaN where a run has no value."""
 
 
 def _values(
@@ -123,7 +124,8 @@ def _number(value: Any) -> float:
 
 
 def _state(stopping: Stopping, ours: Values, theirs: Values | None, *, itself: bool) -> StoppingState:
-    """Evaluates the rule at its looks in order, until the values suffice or no further values exist."""
+    """Evaluates the rule at its looks in order, until the number of values is sufficient or no further values
+    exist."""
     rule = stopping.rule.for_measures(len(ours))
     counts = [ours, theirs] if theirs is not None else [ours]
     have = min(len(values) for one in counts for values in one.values())

@@ -1,9 +1,9 @@
-"""Sweeps: a scenario varied along axes, each point run with several seeds.
+"""Sweeps, which vary a scenario along axes and run each point with several seeds.
 
-An axis is a dotted path of the scenario with a set of values: numbers, texts, or named tables. The points are
-the product of the axes. Zipped axes vary together, and a filter excludes points. The digest of the complete
-scenario identifies a point. Therefore the old runs remain valid if an axis is added later whose values
-include the previous value.
+An axis is a dotted path of the scenario with a set of values: numbers, strings or named tables. The points
+are all combinations of the axes' values, except that zipped axes vary together and a filter can exclude
+points. The digest of the complete scenario identifies a point. Therefore old runs remain valid if an axis is
+added later and the values of this axis include the previous value.
 """
 
 from __future__ import annotations
@@ -35,33 +35,36 @@ if TYPE_CHECKING:
     from aqmlab.store import Store
 
 Change = Mapping[str, Any] | Callable[[dict[str, Any]], dict[str, Any]]
-"""A change of a scenario's table: values by dotted path (`None` removes a key), or a function."""
+"""A change of a scenario's table, which is either a function or a table of values by dotted path (`None`
+removes a key)."""
 
 NAMED: Mapping[str, str] = {"queue": "a queue", "tcp": "a TCP"}
-"""Axes that are not paths: the queue of every managed link, and a TCP that overrides the scenario's
+"""Axes that are not paths: `queue` sets the queue of every managed link, and `tcp` overrides the scenario's
 `[tcp]`."""
 
 MSER_5 = "mser-5"
 
 ALL_TABLES = "tables"
-"""Name for all tables of a run."""
+"""Name that stands for all tables of a run."""
 
 OF_RUNS = frozenset({"point", "seed", "status", "error", "scenario"})
 """Columns of a table of runs, in addition to labels and measures."""
 
 RESERVED = OF_RUNS | {"measure", "unit", "mean", "low", "high", "replications", "x", "share"}
-"""Columns of results. An axis whose last word is one of them is labelled by its whole path."""
+"""Columns of results. If the last word of an axis's path is the name of one of these columns, the label of
+the axis is the whole path."""
 
 MOST_SEED = 2**62
-"""Upper limit of the first seed, so that all replications have valid seeds."""
+"""Upper limit of the first seed, which ensures that all replications have valid seeds."""
 
 
 class Changes(dict[Value, Change]):
-    """The values of an axis that is not a path: changes of the scenario by name."""
+    """The values of an axis that is not a path. Each value is a change of the scenario with a name."""
 
 
 def applied(table: dict[str, Any], change: Change) -> dict[str, Any]:
-    """The table after a change. A function receives a copy, which it may modify."""
+    """Returns the table after a change. If the change is a function, the function receives a copy of the
+    table, which the function may modify."""
     if isinstance(change, Mapping):
         return changed(table, change)
     return change(changed(table, {}))
@@ -69,35 +72,36 @@ def applied(table: dict[str, Any], change: Change) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Axis:
-    """A path with its values, each identified by a word or a number."""
+    """A path with its values. Each value is identified by a word or a number."""
 
     path: str
     values: Mapping[Value, Any]
     label: str
-    """Name of the axis in results: the last word of the path, or the whole path if the word is ambiguous."""
+    """Name of the axis in results, which is the last word of the path, or the whole path if the last word is
+    ambiguous."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sweep:
     """A scenario with its axes, its measures, and the number of replications of each point.
 
-    `axes` maps dotted paths to lists of values or to tables of values by name, or maps a word to `Changes`.
-    Changes are applied in the order of the axes. A path may also be `queue` (kinds, or names of
-    `[queues.NAME]`, for every managed link) or `tcp` (names that `aqmlab list tcp` prints). A path that ends
-    in `queue` also accepts names of queues. `zipped` lists groups of axes that vary together, value by value.
-    `where` is an SQL condition over the labels that selects points.
+    `axes` maps dotted paths to lists of values or to tables of values by name, or maps words to `Changes`.
+    Changes are applied in the order of the axes. Instead of a path, an axis may be `queue`, whose values are
+    kinds or names of `[queues.NAME]` for every managed link, or `tcp`, whose values are names that `aqmlab
+    list tcp` prints. A path that ends in `queue` also accepts names of queues. `zipped` lists groups of axes
+    that vary together, value by value. `where` is an SQL condition on the labels that selects points.
 
-    All points share their random numbers seed by seed, so that differences are paired. Points that differ in
-    an axis of `own_seeds` have different seeds. `measures` are names (`of_scenario` of `aqmlab.measures`
-    returns all; `web.*` selects all measures of a workload) or `Measure`s. `precision`, a `Stopping`,
-    replicates each point until its intervals are narrow enough, and replaces `replications`. `warm_up =
-    "mser-5"` determines the warm-up of each point from a pilot run.
+    All points have the same seeds and therefore the same random numbers, so that differences are paired.
+    Points that differ in an axis of `own_seeds` have different seeds. `measures` contains `Measure`s or names
+    of measures: `of_scenario` of `aqmlab.measures` returns all names, and `web.*` selects all measures of a
+    workload. `precision`, a `Stopping`, replaces `replications`: each point is replicated until its intervals
+    are narrow enough. `warm_up = "mser-5"` determines the warm-up of each point from a pilot run.
 
-    A value without effect at a point, such as `mark_ecnth` of PIE where `ecn` is false, is left out there. A
-    value without effect at every point is an error.
+    A value that has no effect at a point is omitted at this point, for example `mark_ecnth` of PIE if `ecn`
+    is false. A value that has no effect at any point is an error.
 
-    Raises `ValueError`, which names the field, for invalid fields. Scenarios of points that the core rejects
-    are reported by `scenario_of`, and by `run_sweep` before any run.
+    Raises `ValueError`, which names the field, for invalid fields. If the core rejects the scenario of a
+    point, `scenario_of` raises an error, and `run_sweep` raises an error before any run.
     """
 
     scenario: Scenario = field(kw_only=False)
@@ -112,8 +116,8 @@ class Sweep:
     precision: Stopping | None = None
     warm_up: str | None = None
     tables: Sequence[str] = ()
-    """Tables of each run that are stored as Parquet, such as `("transfers", "queue")`; `"tables"` selects
-    all."""
+    """Tables of each run that are stored as Parquet, such as `("transfers", "queue")`. `"tables"` selects all
+    tables."""
     own_measures: Mapping[str, Measure] = field(default_factory=dict)
     """Additional measures that `measures` may name."""
     last: Change | None = None
@@ -145,7 +149,7 @@ class Sweep:
             )
         if self.warm_up and self.scenario.level != "packet":
             raise ValueError(
-                f'warm_up: "{MSER_5}" needs a scenario of the level packet (got {self.scenario.level})'
+                f'warm_up: "{MSER_5}" needs a packet-level scenario (got the level {self.scenario.level})'
             )
 
     def _check_axes(self) -> None:
@@ -154,21 +158,21 @@ class Sweep:
         for path in NAMED.keys() & self.axes:
             if not isinstance(self.axes[path], Changes) and self.scenario.level != "packet":
                 raise ValueError(
-                    f"axes.{path}: {NAMED[path]} by name needs a scenario of the level packet (got "
+                    f"axes.{path}: {NAMED[path]} by name needs a packet-level scenario (got the level "
                     f"{self.scenario.level}): write the path of a value"
                 )
 
     def _check_seed(self) -> None:
         if not 0 <= self._first_seed < MOST_SEED:
-            raise ValueError(f"first_seed: must be 0 to {MOST_SEED - 1} (got {self._first_seed})")
+            raise ValueError(f"first_seed: must be from 0 to {MOST_SEED - 1} (got {self._first_seed})")
 
     def _check_points(self) -> None:
         if self.labels.height == 0:
             raise ValueError(f"where: excludes all points (got {self.where!r})")
 
     def _check_kinds(self) -> None:
-        """Checks the types of arguments from Python, for example that a list of names is not a single
-        name."""
+        """Checks the types of arguments that Python code passes, for example that a list of names is not a
+        single name."""
         arguments.instance("scenario", self.scenario, Scenario, "aqmlab.Scenario.load reads a file")
         arguments.table("axes", self.axes, '{"queue": ["red", "drop-tail"]}')
         if self.precision is not None:
@@ -198,7 +202,7 @@ class Sweep:
         for field_, used in (("zipped", zipped), ("own_seeds", self.own_seeds)):
             for path in used:
                 if path not in self.axes:
-                    raise ValueError(f"{field_}: no axis is `{path}`; available: {', '.join(paths)}")
+                    raise ValueError(f"{field_}: no axis is named `{path}`; available: {', '.join(paths)}")
         if len(set(zipped)) != len(zipped):
             raise ValueError("zipped: an axis occurs twice: write each axis once")
         for group in self.zipped:
@@ -210,12 +214,13 @@ class Sweep:
 
     @property
     def all_axes(self) -> tuple[Axis, ...]:
-        """All axes in order."""
+        """All axes, in order."""
         return self._axes
 
     @cached_property
     def wanted(self) -> tuple[Measure, ...]:
-        """The measures of the sweep. Raises `ValueError` if the scenario lacks one of them."""
+        """The measures of the sweep. Raises `ValueError` if the scenario does not have one of the
+        measures."""
         from aqmlab import measures
 
         own = dict(self.own_measures) | {one.name: one for one in self.measures if isinstance(one, Measure)}
@@ -269,7 +274,7 @@ class Sweep:
         known = {axis.label: axis for axis in self._axes}
         for label, value in labels.items():
             if label not in known:
-                raise ValueError(f"{field_}: no axis is called `{label}`: {hint(label, known)}")
+                raise ValueError(f"{field_}: no axis is named `{label}`: {hint(label, known)}")
             if not isinstance(value, Value) or value not in known[label].values:
                 near = value_hint(value, known[label].values)
                 raise ValueError(f"{field_}: {label} has no value {value!r}: {near}")
@@ -286,13 +291,15 @@ class Sweep:
         for name in self.tables:
             if name not in (*known, ALL_TABLES):
                 raise ValueError(
-                    f"tables: no table is named `{name}`; available: {', '.join(known)}, or tables for all"
+                    f"tables: no table is named `{name}`; available: {', '.join(known)}, or tables for all "
+                    "tables"
                 )
         return known if ALL_TABLES in self.tables else self.tables
 
     @cached_property
     def labels(self) -> pl.DataFrame:
-        """The labels of all points in order, one row each: `point` and a column for each axis."""
+        """The labels of all points in order, with one row per point. The columns are `point` and a column for
+        each axis."""
         import polars as pl
 
         groups = [list(group) for group in self.zipped]
@@ -315,7 +322,7 @@ class Sweep:
         return frame.with_row_index("point")
 
     def points(self) -> Iterator[Point]:
-        """Yields every point that the filter selects, in order."""
+        """Yields the points that the filter selects, in order."""
         own = [axis.label for axis in self._axes if axis.path in self.own_seeds]
         for row in self.labels.iter_rows(named=True):
             number = row.pop("point")
@@ -327,14 +334,14 @@ class Sweep:
         return int(self.scenario.effective["seed"] if self.first_seed is None else self.first_seed)
 
     def scenario_of(self, point: Point) -> Scenario:
-        """The scenario of a point with seed 1; each run of the point sets its own seed.
+        """Returns the scenario of a point with seed 1. Each run of the point sets its own seed.
 
         Raises `ValueError`, which names the point, if the core rejects the scenario.
         """
         return self.scenario_and_left_out(point)[0]
 
     def scenario_and_left_out(self, point: Point) -> tuple[Scenario, tuple[str, ...]]:
-        """The scenario of a point, and the paths of values without effect that were left out.
+        """Returns the scenario of a point, and the paths of values without effect that were omitted.
 
         Raises `ValueError`, which names the point, if the core rejects the scenario.
         """
@@ -359,10 +366,10 @@ class Sweep:
             raise ValueError(f"{self.name}, point {point.number} ({point.description}): {error}") from None
 
     def selection(self, store: Store) -> Selection:
-        """The runs that belong to the sweep, from which `Store.results` builds a table. The selection is
-        empty while the store lacks a warm-up that pilot runs determine.
+        """Returns the runs that belong to the sweep. `Store.results` uses this selection to build a table. If
+        pilot runs determine the warm-up, the selection is empty until the warm-up is in the store.
 
-        Raises `ValueError`, which names the point, if the core rejects its scenario.
+        Raises `ValueError`, which names the point, if the core rejects the scenario of a point.
         """
         known = {row["number"]: row["scenario"] for row in store.records("point", sweep=self.id)}
         points = list(self.points())
@@ -395,7 +402,7 @@ class Sweep:
 
     @property
     def definition(self) -> dict[str, Any]:
-        """The definition of the points as plain JSON, without replications and measures."""
+        """Returns the definition of the points as plain JSON, without replications and measures."""
         return {
             "scenario": self.scenario.given,
             "axes": {
@@ -411,8 +418,8 @@ class Sweep:
         }
 
     def _points_of_functions(self) -> dict[str, Any]:
-        """The digests of the points if a function changes them; functions have no other stable
-        description."""
+        """Returns the digests of the points if a function changes the scenario, because functions have no
+        other stable description."""
         changes = [value for axis in self._axes for value in axis.values.values()]
         if self.last is None and not any(callable(value) for value in changes):
             return {}
@@ -420,8 +427,8 @@ class Sweep:
 
     @cached_property
     def id(self) -> str:
-        """Identifier of the sweep: a hash of its name, its definition, the files of the scenario, and the
-        scenario's digest, which covers defaults and the results version of the level."""
+        """Identifier of the sweep, which is a hash of the sweep's name, the definition, the scenario's files
+        and the scenario's digest. The digest covers defaults and the results version of the level."""
         base = self.scenario.with_({"seed": 1}).digest
         text = json.dumps([self.name, self.definition, dict(self.scenario.files), base], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -432,7 +439,7 @@ class Sweep:
 
 
 def _with_effect(base: Scenario, table: dict[str, Any]) -> tuple[Scenario, tuple[str, ...]]:
-    """The scenario of a table without the values that have no effect, and the paths of these values.
+    """Returns the scenario of a table without the values that have no effect, and the paths of these values.
 
     Raises `ScenarioError` for all other errors.
     """
@@ -449,7 +456,8 @@ def _with_effect(base: Scenario, table: dict[str, Any]) -> tuple[Scenario, tuple
 
 
 def filtered(field_: str, points: pl.DataFrame, where: str) -> pl.DataFrame:
-    """The points whose labels satisfy an SQL condition. Raises `ValueError` for an invalid condition."""
+    """Returns the points whose labels satisfy an SQL condition. Raises `ValueError` for an invalid
+    condition."""
     import polars as pl
 
     try:
@@ -473,7 +481,7 @@ def _named(path: str, values: Sequence[Value] | Mapping[Any, Any]) -> dict[Value
     elif isinstance(values, str):
         raise ValueError(f"axes.{path}: must be a list of values (got {values!r})")
     else:
-        # NumPy scalars become plain numbers in a scenario.
+        # NumPy scalars are converted to plain numbers in a scenario.
         values = [value.item() if hasattr(value, "item") else value for value in values]
         for value in values:
             if not isinstance(value, Value):
@@ -483,7 +491,7 @@ def _named(path: str, values: Sequence[Value] | Mapping[Any, Any]) -> dict[Value
                 )
         found = {value: value for value in values}
         if len(found) != len(values):
-            raise ValueError(f"axes.{path}: a value occurs twice")
+            raise ValueError(f"axes.{path}: a value occurs twice: write each value once")
     if not found:
         raise ValueError(f"axes.{path}: must have at least one value")
     if isinstance(values, Changes):
@@ -499,7 +507,8 @@ def _named(path: str, values: Sequence[Value] | Mapping[Any, Any]) -> dict[Value
 
 
 def _of_one_type(values: Mapping[Value, Any]) -> dict[Value, Any]:
-    """The values with keys of one type: all numbers, all Boolean, or otherwise all text."""
+    """Returns the values with keys of one type: either all numbers, all Booleans, or otherwise all
+    strings."""
     numbers = all(isinstance(name, int | float) and not isinstance(name, bool) for name in values)
     if numbers and any(isinstance(name, float) for name in values):
         return {float(name): value for name, value in values.items()}
@@ -509,7 +518,7 @@ def _of_one_type(values: Mapping[Value, Any]) -> dict[Value, Any]:
 
 
 def _hashed(labels: Mapping[str, Value]) -> int:
-    """A 30-bit hash of the labels, equal on every machine."""
+    """Returns a 30-bit hash of the labels, which is the same on every machine."""
     text = json.dumps(labels, sort_keys=True)
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") >> 2
 

@@ -1,4 +1,4 @@
-"""The warm-up of each point of a sweep by MSER-5, from one pilot run without warm-up."""
+"""Determines the warm-up of each point of a sweep by MSER-5, from one pilot run without warm-up."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def _settled_s(view: View) -> float | None:
-    """The time (s) until the queues and the number of open transfers settle, by MSER-5; `None` if they do not
-    settle within the run."""
+    """Returns the time (s) until the queues and the number of open transfers are steady, by MSER-5, or `None`
+    if they do not become steady within the run."""
     import numpy as np
     import polars as pl
 
@@ -40,23 +40,23 @@ def _settled_s(view: View) -> float | None:
 
 
 class NoWarmUpError(ValueError):
-    """The warm-up of points is unknown, and runs are not allowed."""
+    """The exception that is raised if the warm-up of points is unknown and runs are not allowed."""
 
 
 def all_stored(tasks: Sequence[Task], store: Store) -> bool:
-    """Whether the store contains these runs."""
+    """Returns whether the store contains these runs."""
     kept = store.runs_of([task.scenario.digest for task in tasks])
     return all(settled(kept.get(task.run), task.keys, retry=True) for task in tasks)
 
 
 WARM_UP_SAMPLES = 400
-"""Number of samples of a queue in a pilot run; MSER-5 groups them into 80 batches of 5."""
+"""Number of samples of a queue in a pilot run. MSER-5 groups the samples into 80 batches of 5."""
 
 WARM_UP = Measure(name="mser-5", title="warm-up by MSER-5", unit="s", compute=_settled_s)
 
 
 def pilots(sweep: Sweep, points: Sequence[Point]) -> list[Task]:
-    """The pilot runs: one run of each point without warm-up."""
+    """Returns the pilot runs, which are one run of each point without warm-up."""
     from aqmlab.metrics import seconds
 
     tasks = []
@@ -72,8 +72,8 @@ def pilots(sweep: Sweep, points: Sequence[Point]) -> list[Task]:
 def warm_ups(
     points: Sequence[Point], tasks: Sequence[Task], store: Store, executor: Executor, label: str | None
 ) -> dict[int, str]:
-    """Executes the pilot runs `tasks`, and returns the warm-up of each point by number. Raises `ValueError`
-    if a run does not settle."""
+    """Executes the pilot runs `tasks` and returns the warm-up of each point, by the point's number. Raises
+    `ValueError` if a run does not become steady."""
     bar_label = f"{label}: warm-up" if label else None
     execute(tasks, store, executor=executor, label=bar_label, total=len(tasks), retry=True, fail_fast=True)
     kept = store.runs_of([task.scenario.digest for task in tasks])
@@ -82,8 +82,8 @@ def warm_ups(
         settled_s = kept[task.run].values[WARM_UP.key]
         if settled_s is None:
             raise ValueError(
-                f"warm_up: the run of point {point.number} ({point.description}) does not settle within its "
-                "duration (MSER-5): increase the duration, or set warm_up in the scenario"
+                f"warm_up: the run of point {point.number} ({point.description}) does not become steady "
+                "within its duration (MSER-5): increase the duration, or set warm_up in the scenario"
             )
         found[point.number] = f"{math.ceil(settled_s * 1000):d}ms"
     return found

@@ -1,4 +1,4 @@
-"""Replay of packet traces through a queue, and import of recorded links."""
+"""Replays packet traces through a queue, and imports recorded links."""
 
 from aqmlab.traces.trace import PUBLISHED_MOST_ACTIVE, active_flows, charts, generated, of_file, write
 

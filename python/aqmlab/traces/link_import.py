@@ -1,8 +1,9 @@
-"""Import of recorded links: logs of rates over time are converted to rate steps of a link.
+"""Imports recorded links: logs of rates over time are converted to rate steps of a link.
 
-Two formats are supported, optionally compressed with gzip. A cake-autorate log (records of `cake-autorate.sh`
-such as `LOAD; ...`, with a header for each kind of record that names the columns) contains the configured
-shaper rate and the achieved rate. A plain CSV file has a column of times and a column of rates.
+Two formats are supported. Files may be compressed with gzip. A cake-autorate log contains the configured
+shaper rate and the achieved rate in records of `cake-autorate.sh` such as `LOAD; ...`. For each kind of
+record, the log has a header that names the columns. A plain CSV file has a column of times and a column of
+rates.
 """
 
 from __future__ import annotations
@@ -38,14 +39,15 @@ class RateKind(StrEnum):
 
 
 LEAST_BPS, MOST_BPS = 16, 10**13
-"""Limits of a link's rate; a rate can also be 0."""
+"""Minimum and maximum of a link's rate. A rate may also be 0."""
 
 LONG_GAP = 10
-"""Number of usual intervals without a record that is reported as a gap."""
+"""If no record exists for this number of usual intervals, a gap is reported."""
 
 _AUTORATE = re.compile(r"(DATA|LOAD|SUMMARY|REFLECTOR|CPU|CPU_RAW|SHAPER|DEBUG|INFO|SYSLOG|ERROR)(_HEADER)?;")
 _KINDS = ("LOAD", "DATA", "SUMMARY")
-"""The kinds of records with rates, in order of preference; LOAD records are at equal intervals."""
+"""The kinds of records that contain rates, in order of preference. LOAD records are preferred because they
+are at equal intervals."""
 
 _RATE_COLUMNS: Mapping[tuple[Direction, RateKind], str] = {
     (Direction.DOWNLOAD, RateKind.SHAPER): "CAKE_DL_RATE_KBPS",
@@ -71,13 +73,13 @@ _RATE_NAMES = ("rate", "bitrate", "bandwidth", "throughput", "goodput", "capacit
 
 
 class RecordingError(ValueError):
-    """An invalid recording; the message contains the file and the line."""
+    """The exception for an invalid recording. The message contains the file and the line."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """The columns of times and rates in a plain file, by name or by number from 1, and their units; `None` to
-    use the header."""
+    """The columns of times and rates in a plain file, by name or by number (beginning with 1), and the units
+    of these columns. `None` means that the header determines the column or the unit."""
 
     time: str | None = None
     rate: str | None = None
@@ -92,20 +94,20 @@ class Recording:
     source: str
     """Description of the source."""
     times_s: Sequence[float]
-    """Ascending times of the records since the first record."""
+    """Times of the records in ascending order, relative to the first record."""
     bps: Sequence[float]
     notes: Sequence[str] = ()
     """Warnings about doubtful records."""
 
     @property
     def interval_s(self) -> float:
-        """The usual (median) interval between records."""
+        """The usual interval between records, which is the median interval."""
         between = sorted(b - a for a, b in itertools.pairwise(self.times_s))
         return between[len(between) // 2]
 
     @property
     def duration_s(self) -> float:
-        """The duration of the recording; the last record is valid for the usual interval."""
+        """The duration of the recording. The last record is assumed to be valid for the usual interval."""
         return self.times_s[-1] + self.interval_s
 
     def gaps(self) -> Iterator[str]:
@@ -118,7 +120,7 @@ class Recording:
 
 @dataclass(frozen=True, kw_only=True)
 class Steps:
-    """The rate steps of a link: times and rates, and the total duration."""
+    """The rate steps of a link, with times, rates and the total duration."""
 
     times_s: list[float] = field(default_factory=list)
     bps: list[int] = field(default_factory=list)
@@ -132,12 +134,13 @@ class Steps:
         return sent / self.duration_s
 
     def write(self, path: Path) -> None:
-        """Writes a file for `rate_file`."""
+        """Writes a file that the parameter `rate_file` can read."""
         rows = (f"{_decimal(at)},{bps}\n" for at, bps in zip(self.times_s, self.bps, strict=True))
         write_text(path, "time_s,rate_bps\n" + "".join(rows))
 
     def toml(self, path: Path, link: str) -> str:
-        """The scenario table that uses these steps and repeats them after their end."""
+        """Returns the scenario table that uses these steps, and that repeats the steps after the last
+        step."""
         name = str(path).replace("\\", "\\\\").replace('"', '\\"')
         return f'[{link}]\nrate_file = "{name}"\nrate_repeat = "{_decimal(self.duration_s)}s"'
 
@@ -149,7 +152,7 @@ def read(
     kind: RateKind = RateKind.SHAPER,
     columns: Columns = Columns(),
 ) -> Recording:
-    """Reads a recording. Raises `RecordingError` with the line and what is allowed there."""
+    """Reads a recording. Raises `RecordingError`, whose message contains the line and the allowed values."""
     lines = _lines(path)
     first = next((line for line in lines if line.strip()), "")
     try:
@@ -172,8 +175,8 @@ def steps(
     until_s: float | None = None,
     every_s: float | None = None,
 ) -> Steps:
-    """Converts a part of a recording to steps, with the original rates or with means over intervals of
-    `every_s` seconds."""
+    """Converts a part of a recording to steps. The steps have either the original rates or mean rates over
+    intervals of `every_s` seconds."""
     whole = recording.duration_s
     end = whole if until_s is None else until_s
     if not 0 <= start_s < end:
@@ -183,7 +186,7 @@ def steps(
     pieces = list(_pieces(recording, start_s, end))
     if every_s is not None:
         if not every_s > 0:
-            raise ValueError(f"--every: must be above 0s (got {every_s:g}s)")
+            raise ValueError(f"--every: must be greater than 0s (got {every_s:g}s)")
         pieces = list(_means(pieces, end - start_s, every_s))
     found = Steps(duration_s=round(end - start_s, 6))
     for at, bps in pieces:
@@ -195,12 +198,12 @@ def steps(
             found.times_s.append(at)
             found.bps.append(rate)
     if not any(found.bps):
-        raise RecordingError(f"has no rate of at least {LEAST_BPS} bps: such a link never sends")
+        raise RecordingError(f"has no rate of at least {LEAST_BPS} bps, so the link would never send")
     return found
 
 
 def _pieces(recording: Recording, start: float, end: float) -> Iterator[tuple[float, float]]:
-    """Yields the rates from `start` to `end`, with their times since `start`."""
+    """Yields the rates from `start` to `end`, with their times relative to `start`."""
     times = [*recording.times_s, recording.duration_s]
     for (at, until), bps in zip(itertools.pairwise(times), recording.bps, strict=True):
         if until > start and at < end:
@@ -242,7 +245,8 @@ def _lines(path: Path) -> list[str]:
 
 
 def _autorate(lines: Sequence[str], direction: Direction, rate_kind: RateKind) -> Recording:
-    """Reads a cake-autorate log: the columns that its headers name, from one kind of record."""
+    """Reads a cake-autorate log: the values of one kind of record, in the columns that the log's headers
+    name."""
     headers: dict[str, list[str]] = {}
     found: dict[str, list[tuple[int, float, float]]] = {kind: [] for kind in _KINDS}
     notes = []
@@ -262,17 +266,17 @@ def _autorate(lines: Sequence[str], direction: Direction, rate_kind: RateKind) -
             )
         if len(fields) != len(names):
             if number == len(lines):
-                notes.append(f"line {number}, the last line, is truncated and ignored")
+                notes.append(f"line {number}, the last line, is truncated and therefore ignored")
                 continue
             raise RecordingError(
-                f"line {number}: the {kind} record must have {len(names)} fields as its header (got "
-                f"{len(fields)})"
+                f"line {number}: the {kind} record must have {len(names)} fields, the same number as its "
+                f"header (got {len(fields)})"
             )
         row = dict(zip(names, fields, strict=True))
         if column not in row:
             raise RecordingError(f"line {number}: {kind} records have no column {column}")
         time_name = "LOG_TIMESTAMP" if "LOG_TIMESTAMP" in row else "PROC_TIME_US"
-        # The shell writes times in the format of its locale.
+        # The shell writes times in the number format of its locale.
         time = _number(row.get(time_name, "").replace(",", "."), number, time_name)
         time = time / 1e6 if time > 1e12 else time
         found[kind].append((number, time, 1e3 * _number(row[column], number, column)))
@@ -294,10 +298,10 @@ def _plain(lines: Sequence[str], columns: Columns) -> Recording:
         if text:
             rows.append((number, _fields(text)))
     if not rows:
-        raise RecordingError("is empty: write a time and a rate on each line")
+        raise RecordingError("is empty: each line must contain a time and a rate")
     if all(len(fields) == 1 and fields[0].isdigit() for _, fields in rows[:100]):
         raise RecordingError(
-            "has one number on each line, like a Mahimahi trace: use such a file without import, with "
+            "has one number on each line, like a Mahimahi trace: use a Mahimahi trace without import, with "
             '`file = "..."` in a table [bottleneck.opportunities]'
         )
     names = rows[0][1] if any(_is_name(one) for one in rows[0][1]) else None
@@ -316,7 +320,8 @@ def _plain(lines: Sequence[str], columns: Columns) -> Recording:
     for number, fields in rows:
         if len(fields) != width:
             raise RecordingError(
-                f"line {number}: must have {width} columns as the first line (got {len(fields)})"
+                f"line {number}: must have {width} columns, the same number as the first line (got "
+                f"{len(fields)})"
             )
         time = _time(fields[time_at], time_unit, number)
         found.append((number, time, _rate(fields[rate_at], rate_unit, number)))
@@ -329,7 +334,7 @@ def _fields(text: str) -> list[str]:
 
 
 def _is_name(text: str) -> bool:
-    """Whether the text is the name of a column, not a number (with or without unit) or a date."""
+    """Returns whether the text is the name of a column, and not a number (with or without unit) or a date."""
     return bool(text) and not text[0].isdigit() and text[0] not in "+-." and not _is_date(text)
 
 
@@ -344,7 +349,7 @@ def _is_date(text: str) -> bool:
 def _column(
     quantity: str, chosen: str | None, names: list[str] | None, width: int, usual: Sequence[str], default: int
 ) -> int:
-    """The index of the column of times or rates."""
+    """Returns the index of the column of times or rates."""
     option = f"--{quantity}-column"
     available = ", ".join(names) if names else f"1 to {width}"
     if chosen is not None:
@@ -372,7 +377,7 @@ def _column(
 def _unit_of(
     names: list[str] | None, column: int, given: str | None, units: Mapping[str, float], quantity: str
 ) -> float | None:
-    """The given unit, or otherwise the unit at the end of the column's name."""
+    """Returns the given unit or, if no unit is given, the unit at the end of the column's name."""
     if given is not None:
         found = _unit(given, units)
         if found is None:
@@ -384,7 +389,7 @@ def _unit_of(
 
 
 def _unit(text: str, units: Mapping[str, float]) -> float | None:
-    # A capital B means bytes; otherwise case is ignored, so that Mbps and mbps are equal.
+    # A capital B means bytes. Otherwise case is ignored, so that Mbps and mbps are the same unit.
     return units.get(text) or units.get(text.lower() if text not in _BYTES else "")
 
 
@@ -412,14 +417,14 @@ def _rate(text: str, unit: float | None, line: int) -> float:
     value = _number(text, line, "the rate")
     if unit is None:
         raise RecordingError(
-            f"line {line}: the rate `{text}` has no unit: name the column with its unit, such as rate_kbps, "
-            "or use --rate-unit, such as Mbps"
+            f"line {line}: the rate `{text}` has no unit: use a column name that ends with the unit, such "
+            "as rate_kbps, or use --rate-unit, such as Mbps"
         )
     return value * unit
 
 
 def _with_unit(text: str, units: Mapping[str, float], expected: str, line: int) -> float | None:
-    """The value of a number with a unit; `None` if the number has no unit."""
+    """Returns the value of a number with a unit, or `None` if the number has no unit."""
     parts = re.fullmatch(r"([-+.\d]+(?:[eE][-+]?\d+)?)\s*([A-Za-z/]+)", text)
     if parts is None:
         return None
@@ -430,7 +435,7 @@ def _with_unit(text: str, units: Mapping[str, float], expected: str, line: int) 
 
 
 def _recording(source: str, rows: Sequence[tuple[int, float, float]], notes: Sequence[str]) -> Recording:
-    """Converts rows of line, time and rate to a recording. If two rows have the same time, the second one is
+    """Converts rows of line, time and rate to a recording. If two rows have the same time, the second row is
     used."""
     times: list[float] = []
     rates: list[float] = []
@@ -439,7 +444,8 @@ def _recording(source: str, rows: Sequence[tuple[int, float, float]], notes: Seq
             raise RecordingError(
                 f"line {line}: the rate must be at most 10Tbps (got {bps:g} bps): check the unit"
             )
-        # A float cannot represent seconds since 1970 to a microsecond exactly.
+        # A float cannot exactly represent the number of seconds since 1970 with a resolution of a
+        # microsecond.
         since = round(time - rows[0][1], 6)
         if times and since < times[-1]:
             raise RecordingError(
@@ -453,7 +459,8 @@ def _recording(source: str, rows: Sequence[tuple[int, float, float]], notes: Seq
         rates.append(bps)
     if len(times) < 2:
         raise RecordingError(
-            "must have records at two or more times, from which the duration follows (got one)"
+            "must have records at two or more times, because the duration is computed from the times (got "
+            "one)"
         )
     recording = Recording(source=source, times_s=times, bps=rates)
     return Recording(source=source, times_s=times, bps=rates, notes=[*notes, *recording.gaps()])

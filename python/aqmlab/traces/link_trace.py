@@ -1,10 +1,11 @@
-"""Synthetic traces of delivery opportunities in Mahimahi's format, for links such as cellular links.
+"""Generates synthetic traces of delivery opportunities in Mahimahi's format, for links such as cellular
+links.
 
-The rate varies at random between 0 and twice its mean, and opportunities occur at random at this rate. The
-model follows K. Winstein, A. Sivaraman and H. Balakrishnan, "Stochastic Forecasts Achieve High Throughput and
-Low Delay over Cellular Networks", 2013, who model the deliveries of a cellular link as a Poisson process
-whose rate is a Brownian motion. The numbers are aqmlab's choice and describe no measured link. The code uses
-only sums and products, so that a seed produces the same trace on every machine.
+The rate varies randomly between 0 and twice the mean rate, and delivery opportunities occur randomly at this
+rate. The model is based on K. Winstein, A. Sivaraman and H. Balakrishnan, "Stochastic Forecasts Achieve High
+Throughput and Low Delay over Cellular Networks", 2013, who model the deliveries of a cellular link as a
+Poisson process whose rate is a Brownian motion. The numbers are aqmlab's choice and do not describe a
+measured link. The code only uses sums and products, so that a seed produces the same trace on every machine.
 """
 
 from __future__ import annotations
@@ -13,22 +14,22 @@ import random
 from collections.abc import Iterator
 
 BYTES = 1500
-"""Size of the packet that one opportunity can deliver, as the queue measures it."""
+"""Size of the packet that one opportunity can deliver, as measured at the queue."""
 
 STEP_MS = 20
 """Interval between changes of the rate."""
 
 WANDERS = 0.2
-"""Standard deviation of the change of the rate in a second, relative to the maximum rate."""
+"""Standard deviation of the change of the rate within a second, relative to the maximum rate."""
 
 PARTS = 8
-"""Number of parts of a millisecond, each of which contains at most one opportunity."""
+"""Number of parts into which a millisecond is divided. Each part contains at most one opportunity."""
 
 
 def opportunities(rate_bps: float, duration_s: float, seed: int) -> Iterator[int]:
-    """Yields the milliseconds with an opportunity; the mean number of opportunities corresponds to the
-    rate."""
-    most = 2 * rate_bps / (8 * BYTES)  # In opportunities per second.
+    """Yields the milliseconds at which opportunities occur. The mean number of opportunities corresponds to
+    the rate."""
+    most = 2 * rate_bps / (8 * BYTES)  # The maximum rate in opportunities per second.
     if most > 1000 * PARTS / 2:
         raise ValueError(
             f"--rate: must be at most {1000 * PARTS / 4 * 8 * BYTES / 1e6:g}Mbps (got {rate_bps / 1e6:g}Mbps)"

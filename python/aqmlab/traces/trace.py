@@ -1,12 +1,11 @@
-"""Replay of captured or synthetic packet traces through a queue at a chosen link rate.
+"""Replays captured or synthetic packet traces through a queue with a selected link rate.
 
-The question is the number of flows with a packet in a fair scheduler. A. Kortebi, L. Muscariello, S. Oueslati
-and J. Roberts,
-"Evaluating the number of active flows in a scheduler realizing fair statistical bandwidth sharing", 2005,
-found hundreds of such flows among tens of thousands of flows in progress. J. Roberts with J. Augé, "Fair
-queueing and
-congestion control", 2005, state a maximum of 500 below a load of 0.9. A flow is *active* while one of its
-packets is queued, and *in progress* from its first to its last packet.
+The purpose is to count the flows that have a packet in a fair scheduler. A. Kortebi, L. Muscariello, S.
+Oueslati and J. Roberts, "Evaluating the number of active flows in a scheduler realizing fair statistical
+bandwidth sharing", 2005, found hundreds of such flows among tens of thousands of flows in progress. J.
+Roberts with J. Augé, "Fair queueing and congestion control", 2005, state a maximum of 500 below a load of
+0.9. A flow is *active* while at least one of its packets is queued, and *in progress* from its first packet
+to its last packet.
 """
 
 from __future__ import annotations
@@ -35,11 +34,11 @@ def of_file(
     queue: str | Mapping[str, Any] | None = None,
     changes: Mapping[str, Any] | None = None,
 ) -> Scenario:
-    """The scenario that replays a capture (pcap, pcapng) or a list of flows (CSV), optionally compressed with
-    gzip. This function does not read the file.
+    """Returns the scenario that replays a capture (pcap, pcapng) or a list of flows (CSV). The file may be
+    compressed with gzip. This function does not read the file.
 
-    `queue` is the kind of a queue discipline or its table, `changes` contains other values of the scenario by
-    dotted path. Omitted values have the defaults of the core.
+    `queue` is the kind or the table of a queue discipline. `changes` contains other values of the scenario by
+    dotted path. Values that are not given have the core's defaults.
     """
     given: dict[str, Any] = {"level": "trace", "source": {"kind": "file", "path": str(path)}}
     if rate is not None:
@@ -56,7 +55,7 @@ def active_flows(
     queue: str | Mapping[str, Any] | None = None,
     changes: Mapping[str, Any] | None = None,
 ) -> Run:
-    """Replays a file with the arguments of `of_file`: `active_flows("a.pcap", rate="2.5Gbps").summary`.
+    """Replays a file. The arguments are those of `of_file`: `active_flows("a.pcap", rate="2.5Gbps").summary`.
 
     Raises `TraceError` if the file is not a valid trace.
     """
@@ -64,23 +63,24 @@ def active_flows(
 
 
 def generated(changes: Mapping[str, Any]) -> Scenario:
-    """The scenario of a synthetic trace with published properties; `changes` contains other values by dotted
-    path."""
+    """Returns the scenario of a synthetic trace with published properties. `changes` contains other values by
+    dotted path."""
     given: dict[str, Any] = {"level": "trace", "source": {"kind": "generated"}}
     return Scenario.from_dict(changed(given, changes), name="synthetic trace")
 
 
 def write(scenario: Scenario, path: str | Path, *, watch: _core.Watch | None = None) -> dict[str, int]:
-    """Writes a synthetic trace as `.pcap` or `.csv`, with an additional `.gz` for compression. Returns the
-    numbers of `packets` (for a capture) and `flows`. Raises `TraceError` if the scenario is not a synthetic
-    trace, or if the file cannot be written."""
+    """Writes a synthetic trace as `.pcap` or `.csv`. The additional ending `.gz` selects compression. Returns
+    the numbers of `packets` (for a capture) and `flows`. Raises `TraceError` if the scenario is not a
+    synthetic trace, or if the file cannot be written."""
     text = interruptible(lambda watch: scenario.plan.write_trace(str(path), watch), watch)
     written: dict[str, int] = json.loads(text)
     return written
 
 
 def charts(run: Run) -> dict[str, Chart]:
-    """Charts of the distribution of active flows, and of active flows and flows in progress over time."""
+    """Returns charts of the distribution of the number of active flows, and of the numbers of active flows
+    and flows in progress over time."""
     import polars as pl
 
     from aqmlab.charts.chart import Chart
@@ -90,7 +90,7 @@ def charts(run: Run) -> dict[str, Chart]:
     share = distribution["active_share"]
     more = share.sum() - share.cum_sum()
     tail = pl.DataFrame({"flows": distribution["flows"], "share": more})
-    # Rounding errors leave small values at the end.
+    # Because of rounding errors, the last values are small instead of zero.
     tail = tail.filter(pl.col("share") > 1e-12).with_columns(series=pl.lit("active"))
     found = {}
     if tail.height:

@@ -1,1 +1,2 @@
-"""Sensitivity analysis, which finds the parameters that matter, and tuning, which finds the best values."""
+"""Sensitivity analysis, which measures the influence of parameters, and tuning, which finds the best values
+of parameters."""

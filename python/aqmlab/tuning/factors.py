@@ -1,4 +1,4 @@
-"""Factors: numbers of a scenario that sensitivity analysis and tuning vary within a range."""
+"""Factors, which are numbers of a scenario that sensitivity analysis and tuning vary within a range."""
 
 from __future__ import annotations
 
@@ -14,18 +14,20 @@ from aqmlab.scenario import parse_setting
 Scale = Literal["linear", "log"]
 
 STEPS = 10_000
-"""Minimum number of values in a range. Values are rounded to few digits, so that digests are reproducible."""
+"""Minimum number of different values in a range after rounding. Values are rounded to a few digits, so that
+digests are reproducible."""
 
 WHOLE_UNITS = frozenset({"p", "B"})
-"""Units of which only whole numbers exist (packets and bytes)."""
+"""Units whose quantities are always whole numbers (packets and bytes)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Factor:
-    """A number at `path` of a scenario, from `low` to `high` in `unit` (such as `ms`; empty for none).
+    """A number at the path `path` of a scenario, with a range from `low` to `high`. `unit` is the unit of the
+    range, such as `ms`, or empty if the number has no unit.
 
-    With the scale `log`, equal ratios have equal weight; both ends must then be above zero. An `integer`
-    factor has whole values only.
+    With the scale `log`, equal ratios have equal weight, and both ends must be greater than zero. An
+    `integer` factor only has whole numbers as values.
     """
 
     path: str
@@ -41,7 +43,7 @@ class Factor:
         if self.scale not in ("linear", "log"):
             raise ValueError(f"{self.path}: scale must be linear or log (got {self.scale!r})")
         if self.scale == "log" and self.low <= 0:
-            raise ValueError(f"{self.path}: a log scale must begin above 0 (got {self.low:g})")
+            raise ValueError(f"{self.path}: low must be greater than 0 for a log scale (got {self.low:g})")
         if self.integer and not (self.low == int(self.low) and self.high == int(self.high)):
             raise ValueError(
                 f"{self.path}: an integer factor needs whole ends (got {self.low:g} and {self.high:g})"
@@ -49,10 +51,11 @@ class Factor:
 
     @staticmethod
     def between(path: str, low: float | str, high: float | str, scale: Scale = "linear") -> Factor:
-        """Creates a factor from ends in the notation of scenarios: `"30p"`, `"1.5ms"`, `0.02`.
+        """Creates a factor from the ends of its range, in the syntax of scenarios: `"30p"`, `"1.5ms"`,
+        `0.02`.
 
-        The factor has whole values if both ends are whole numbers (`1`, not `1.0`), or if they are in packets
-        or bytes (including `5kB`).
+        The factor only has whole numbers as values if both ends are whole numbers (`1`, not `1.0`), or if
+        both ends are in packets or bytes (including `5kB`).
         """
         (first, unit), (last, other) = _bytes(*_number_of(path, low)), _bytes(*_number_of(path, high))
         if unit != other:
@@ -76,7 +79,8 @@ class Factor:
         return Factor.between(path.strip(), first, last, "log" if scale == "log" else "linear")
 
     def at(self, share: float) -> float | int | str:
-        """The value at a `share` of the range, from 0 (low) to 1 (high), in the notation of scenarios."""
+        """Returns the value at a `share` of the range, from 0 (low) to 1 (high), in the syntax of
+        scenarios."""
         if self.scale == "log":
             return self.written(self.low * (self.high / self.low) ** share)
         # All whole numbers are equally likely, including both ends.
@@ -84,7 +88,8 @@ class Factor:
         return self.written(self.low - room + share * (self.high - self.low + 2 * room))
 
     def written(self, number: float) -> float | int | str:
-        """A number in the notation of scenarios: limited to the range, rounded, with its unit."""
+        """Returns a number in the syntax of scenarios. The number is limited to the range, rounded, and
+        followed by its unit."""
         within = min(max(number, self.low), self.high)
         value: float | int
         if self.integer:
@@ -94,12 +99,13 @@ class Factor:
             if self.scale == "log":
                 width = within * math.log(self.high / self.low)
             places = math.ceil(-math.log10(width / STEPS))
-            value = min(max(round(within, places) + 0.0, self.low), self.high)  # Never -0.
+            value = min(max(round(within, places) + 0.0, self.low), self.high)  # Adding 0.0 turns -0 into 0.
         return f"{_plain(value)}{self.unit}" if self.unit else value
 
 
 def check(factors: Sequence[Factor]) -> tuple[Factor, ...]:
-    """Returns the factors. Raises `ValueError` if there is none, or if two have the same path."""
+    """Returns the factors. Raises `ValueError` if there are no factors, or if two factors have the same
+    path."""
     paths = [factor.path for factor in factors]
     if not paths:
         raise ValueError("factors: must contain at least one factor")
@@ -110,14 +116,15 @@ def check(factors: Sequence[Factor]) -> tuple[Factor, ...]:
 
 
 def _plain(value: float) -> str:
-    """The digits of a value without exponent, because units do not allow an exponent."""
+    """Returns the digits of a value without an exponent, because numbers with units cannot have an
+    exponent."""
     if value == int(value):
         return str(int(value))
     return f"{value:.15f}".rstrip("0") if abs(value) < 1e-4 else repr(value)
 
 
 def _bytes(number: float, unit: str) -> tuple[float, str]:
-    """Converts a size to whole bytes; leaves other quantities unchanged."""
+    """Converts a size to whole bytes. Other quantities are not changed."""
     try:
         size, base = _core.quantity(f"1{unit}")
     except ValueError:

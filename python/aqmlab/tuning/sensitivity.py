@@ -1,8 +1,8 @@
 """Global sensitivity analysis by Sobol's indices or Morris's elementary effects.
 
-A [`Design`] determines the values at which to run, and computes indices from the outputs; other modules
-execute the runs. SALib provides sampling and estimators (Iwanaga, Usher and Herman, "Toward SALib 2.0",
-Socio-Environmental Systems Modelling 4, 2022).
+A [`Design`] determines the parameter values of the runs, and computes indices from the runs' outputs. Other
+modules execute the runs. SALib provides the sampling methods and the estimators (Iwanaga, Usher and Herman,
+"Toward SALib 2.0", Socio-Environmental Systems Modelling 4, 2022).
 
 - `sobol`: the share of the output's variance that a factor explains alone (`S1`) and with all interactions
   (`ST`), by the estimators of Saltelli and others, "Variance based sensitivity analysis of model output",
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
 Method = Literal["sobol", "morris"]
 
 LEVELS = 4
-"""Number of values of each factor in Morris's trajectories, as in his article."""
+"""Number of values of each factor in Morris's trajectories, as in Morris's article."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Design:
     """The samples of a sensitivity analysis of `factors`. Equal designs have equal samples.
 
-    For `sobol`, `count` is the number of base samples, a power of 2 (for which the sequence is balanced);
-    each base sample needs two runs more than there are factors. For `morris`, `count` is the number of
-    trajectories; each trajectory needs one run more than there are factors.
+    For `sobol`, `count` is the number of base samples and must be a power of 2, because the sequence is then
+    balanced. With k factors, each base sample needs k + 2 runs. For `morris`, `count` is the number of
+    trajectories, each of which needs k + 1 runs.
     """
 
     method: Method
@@ -70,18 +70,19 @@ class Design:
         return self.count * (len(self.factors) + (2 if self.method == "sobol" else 1))
 
     def samples(self) -> list[dict[str, Any]]:
-        """The values of each sample by path, in the notation of scenarios."""
+        """Returns the values of each sample by path, in the syntax of scenarios."""
         return [
             {factor.path: factor.at(float(share)) for factor, share in zip(self.factors, row, strict=True)}
             for row in self._shares()
         ]
 
     def indices(self, outputs: Sequence[float], level: float = LEVEL) -> pl.DataFrame:
-        """The indices of each factor (`factor`), computed from one output per sample in the samples' order.
+        """Returns the indices of each factor (`factor`). `outputs` contains one output per sample, in the
+        order of the samples.
 
         The columns are `S1`, `S1_conf`, `ST` and `ST_conf` for `sobol`, and `mu`, `mu_star`, `mu_star_conf`
         and `sigma` for `morris`. `conf` is half the width of a bootstrap interval. If outputs are missing, no
-        estimate is possible: raises `ValueError` with the number of missing outputs.
+        estimate is possible. In this case `ValueError` is raised with the number of missing outputs.
         """
         import polars as pl
 
@@ -107,7 +108,8 @@ class Design:
         )
 
     def _problem(self) -> dict[str, Any]:
-        """The factors for SALib, all from 0 to 1, because aqmlab applies scales and rounding itself."""
+        """Returns the factors for SALib. All ranges are from 0 to 1, because aqmlab applies scales and
+        rounding itself."""
         paths = [factor.path for factor in self.factors]
         return {"num_vars": len(paths), "names": paths, "bounds": [[0.0, 1.0]] * len(paths)}
 
@@ -123,13 +125,15 @@ class Design:
     def _checked(self, outputs: Sequence[float]) -> npt.NDArray[np.float64]:
         values = np.asarray(outputs, dtype=np.float64)
         if values.size != self.size:
-            raise ValueError(f"outputs: must be one for each of {self.size} samples (got {values.size})")
+            raise ValueError(
+                f"outputs: must contain one output for each of {self.size} samples (got {values.size})"
+            )
         missing = int((~np.isfinite(values)).sum())
         if missing:
             raise ValueError(
-                f"outputs: {missing} of {self.size} are missing; sensitivity analysis needs one for every "
-                "sample: narrow the factors' ranges, or select a measure that every run has"
+                f"outputs: {missing} of {self.size} are missing, but sensitivity analysis needs an output "
+                "for every sample: narrow the factors' ranges, or select a measure that every run has"
             )
         if self.method == "sobol" and np.ptp(values) == 0:
-            raise ValueError("outputs: all are equal, so there is no variance to explain")
+            raise ValueError("outputs: all outputs are equal, so there is no variance to explain")
         return values

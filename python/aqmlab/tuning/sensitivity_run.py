@@ -1,4 +1,5 @@
-"""Sensitivity analysis of a scenario: runs the samples and computes the indices of each measure."""
+"""Runs a sensitivity analysis of a scenario: executes the samples and computes the indices of each
+measure."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ REPLICATIONS = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """The runs of a sensitivity analysis: each sample of a design with the same seeds. Created by `plan`."""
+    """The runs of a sensitivity analysis, which consist of each sample of a design with the same seeds. Use
+    `plan` to create this object."""
 
     scenario: Scenario
     design: Design
@@ -54,7 +56,7 @@ class Sensitivity:
 
     plan: Plan
     results: Results
-    """The runs of all samples; a sample is named by its number."""
+    """The runs of all samples. The name of a sample is its number."""
 
     @property
     def measured(self) -> tuple[Measure, ...]:
@@ -68,12 +70,12 @@ class Sensitivity:
 
     @cached_property
     def _means(self) -> Sequence[Mapping[str, float]]:
-        """The mean of each measure, by sample."""
+        """The mean of each measure for each sample."""
         return [self.plan.trials.means(self.results, number) for number in range(len(self.plan.samples))]
 
     @cached_property
     def _found(self) -> Mapping[str, pl.DataFrame | str]:
-        """By measure, the indices or the reason why there are none."""
+        """For each measure, the indices or the reason why there are no indices."""
         found: dict[str, pl.DataFrame | str] = {}
         for one in self.measured:
             try:
@@ -84,20 +86,22 @@ class Sensitivity:
 
     @property
     def indices(self) -> Mapping[str, pl.DataFrame]:
-        """By measure, the indices of each factor, as returned by `Design.indices`."""
+        """For each measure, the indices of each factor, as returned by `Design.indices`."""
         return {name: found for name, found in self._found.items() if not isinstance(found, str)}
 
     @property
     def problems(self) -> Mapping[str, str]:
-        """By measure, the reason for missing indices: a sample without value, or a constant output."""
+        """For each measure without indices, the reason why the indices are missing: a sample without a value,
+        or a constant output."""
         return {name: found for name, found in self._found.items() if isinstance(found, str)}
 
     def noise(self, measure: str) -> float:
-        """The share of the output's variance that is due to the seeds; NaN with one seed.
+        """Returns the share of the output's variance that is caused by the choice of seeds, or NaN with one
+        seed.
 
-        The share is the mean square of the residuals that neither the sample nor the seed explains (two-way
-        analysis of variance without replication), divided by the number of averaged seeds. Sobol's indices
-        count this noise as an interaction of all factors.
+        The numerator of the share is the mean square of the residuals that neither the sample nor the seed
+        explains (two-way analysis of variance without replication), divided by the number of averaged seeds.
+        Sobol's indices count this noise as an interaction of all factors.
         """
         import numpy as np
 
@@ -113,14 +117,16 @@ class Sensitivity:
         return float(min(square / seeds / averages.var(ddof=1), 1.0))
 
     def samples(self) -> pl.DataFrame:
-        """A row for each sample: its values by path, and the mean of each measure."""
+        """Returns a table with a row for each sample, which contains the sample's values by path and the mean
+        of each measure."""
         import polars as pl
 
         rows = [{**values, **means} for values, means in zip(self.plan.samples, self._means, strict=True)]
         return pl.DataFrame(rows).with_row_index("sample")
 
     def table(self) -> pl.DataFrame:
-        """The indices of all measures: `measure`, `unit`, `factor` and a column for each index."""
+        """Returns the indices of all measures, with the columns `measure`, `unit`, `factor` and a column for
+        each index."""
         import polars as pl
 
         if not self.indices:
@@ -134,7 +140,7 @@ class Sensitivity:
         )
 
     def chart(self, measure: str) -> Chart:
-        """The indices of a measure as bars with their intervals."""
+        """Returns a chart of a measure's indices, as bars with intervals."""
         from aqmlab.charts.chart import Chart
 
         one = next(one for one in self.measured if one.name == measure)
@@ -179,7 +185,8 @@ def _bars(indices: pl.DataFrame, bars: Mapping[str, str]) -> pl.DataFrame:
 
 
 def _limits(table: pl.DataFrame) -> tuple[float, float]:
-    """The limits of the axis: 0 to 1, extended to the ends of all intervals, which may be outside."""
+    """Returns the limits of the axis. The limits are 0 and 1, extended if the end of an interval is outside
+    this range."""
     low, high = float(table["low"].to_numpy().min()), float(table["high"].to_numpy().max())
     room = 0.05 * max(high - low, 1.0)
     return min(0.0, low - room), max(1.0, high + room)
@@ -195,7 +202,8 @@ def plan(
     replications: int = REPLICATIONS,
     seed: int | None = None,
 ) -> Plan:
-    """The runs of `run_sensitivity`. Raises `ValueError` in the same cases."""
+    """Returns the runs that `run_sensitivity` would execute. Raises `ValueError` in the same cases as
+    `run_sensitivity`."""
     factors = checked(scenario, factors)
     if not measures:
         raise ValueError("measures: must name at least one measure")
@@ -233,11 +241,11 @@ def run_sensitivity(
 ) -> Sensitivity:
     """Estimates the influence of each factor on each measure.
 
-    Every sample (`samples`: base samples of `sobol`, 64 by default, or trajectories of `morris`, 10 by
-    default) is run with the same `replications` seeds, beginning with `seed` (default: the scenario's seed).
-    The output of a sample is the mean over its seeds. `seed` also determines the samples. Runs in the `store`
-    are not repeated; without a store no run is kept. Ctrl-C keeps finished runs and raises
-    `KeyboardInterrupt`.
+    `samples` is the number of base samples for `sobol` (64 by default), or the number of trajectories for
+    `morris` (10 by default). Every sample is run with the same `replications` seeds, beginning with `seed`
+    (by default the scenario's seed). The output of a sample is the mean over its seeds. `seed` also
+    determines the samples. Runs in the `store` are not repeated. Without a store, no run is saved. After
+    Ctrl-C, finished runs are saved and `KeyboardInterrupt` is raised.
 
     Raises `ValueError`, before any run, if a factor, a measure or a sample is invalid.
     """
@@ -260,7 +268,7 @@ def run(
     executor: Executor | None = None,
     label: str | None = None,
 ) -> Sensitivity:
-    """Executes the runs of a plan that are missing from the store; see `run_sensitivity`."""
+    """Executes those runs of a plan that are missing from the store (see `run_sensitivity`)."""
     from aqmlab.store import Store
 
     account = Account()

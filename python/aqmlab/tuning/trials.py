@@ -1,4 +1,5 @@
-"""Trials: variants of a scenario, all run with the same seeds, for sensitivity analysis and tuning."""
+"""Trials, which are variants of a scenario for sensitivity analysis and tuning. All trials are run with the
+same seeds."""
 
 from __future__ import annotations
 
@@ -22,12 +23,12 @@ Values = Mapping[str, Any]
 """Changed values by dotted path."""
 
 AXIS = "trial"
-"""Name of the axis of trials in a table of their runs."""
+"""Name of the axis of trials in the table of the trials' runs."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trials:
-    """The measures of scenarios that are compared, and the seeds of their runs."""
+    """The measures by which scenarios are compared, and the seeds of the runs."""
 
     name: str
     measures: tuple[Measure, ...]
@@ -35,7 +36,8 @@ class Trials:
     """Consecutive seeds."""
 
     def tasks(self, scenarios: Iterable[Scenario]) -> list[Task]:
-        """The runs, sorted by seed, so that a part of the runs covers every scenario."""
+        """Returns the runs sorted by seed, so that the first part of the runs already covers every
+        scenario."""
         numbered = list(enumerate(scenarios))
         return [
             Task(scenario=one, seed=seed, measures=self.measures, name=f"{self.name} {number}")
@@ -44,7 +46,7 @@ class Trials:
         ]
 
     def stored(self, scenarios: Sequence[Scenario], store: Store) -> int:
-        """The number of runs that are in the store."""
+        """Returns the number of runs that are in the store."""
         kept = store.runs_of([one.digest for one in scenarios])
         return sum(settled(kept.get(task.run), task.keys) for task in self.tasks(scenarios))
 
@@ -58,7 +60,7 @@ class Trials:
         account: Account | None = None,
     ) -> Results:
         """Executes the runs that are missing from the store, and repeats failed runs. Returns the table of
-        all runs, whose axis has the names of the scenarios."""
+        all runs. The values of the table's axis are the names of the scenarios."""
         tasks = self.tasks(scenarios.values())
         execute(tasks, store, executor=executor, label=label, total=len(tasks), account=account, retry=True)
         return store.results(
@@ -76,17 +78,18 @@ class Trials:
         )
 
     def means(self, results: Results, name: Value) -> dict[str, float]:
-        """The mean of each measure of a scenario over the seeds; NaN if a seed has no value."""
+        """Returns the mean of each measure of a scenario over the seeds, or NaN if a seed has no value."""
         return {one.name: mean(results.numbers(one.name, (name,), self.seeds)) for one in self.measures}
 
 
 def mean(values: Sequence[float]) -> float:
-    """The mean over seeds; NaN if a seed has no value, because the comparison would then be unfair."""
+    """Returns the mean over seeds, or NaN if a seed has no value, because a comparison with a part of the
+    seeds would be unfair."""
     return math.fsum(values) / len(values)
 
 
 def changed(scenario: Scenario, values: Values) -> Scenario:
-    """The scenario with these values and with seed 1, because runs have their own seeds. Raises
+    """Returns the scenario with these values and with seed 1, because each run sets its own seed. Raises
     `ScenarioError`."""
     return scenario.with_({"seed": 1, **values})
 
@@ -94,8 +97,8 @@ def changed(scenario: Scenario, values: Values) -> Scenario:
 def checked(scenario: Scenario, factors: Sequence[Factor]) -> tuple[Factor, ...]:
     """Returns the factors after checking that the scenario has each of them.
 
-    Raises `ValueError` with the path and the error, also if the scenario is invalid with all factors at their
-    low ends, in the middle, or at their high ends.
+    Raises `ValueError` with the path and the error. The scenario is also checked with all factors at their
+    low ends, in the middle, and at their high ends.
     """
     found = check(factors)
     for factor in found:
@@ -103,8 +106,8 @@ def checked(scenario: Scenario, factors: Sequence[Factor]) -> tuple[Factor, ...]
             raise ValueError("seed: is not a factor; use --seed and --replications")
         if factor.path.partition(".")[0] == "queues":
             raise ValueError(
-                f"{factor.path}: belongs to no link: [queues] only lists alternatives; vary the parameter of "
-                "a link's queue, such as bottleneck.queue.max_p"
+                f"{factor.path}: belongs to no link, because [queues] only lists alternatives: vary the "
+                "parameter of a link's queue, such as bottleneck.queue.max_p"
             )
     for share in (0.0, 0.5, 1.0):
         values = {factor.path: factor.at(share) for factor in found}
@@ -116,7 +119,7 @@ def checked(scenario: Scenario, factors: Sequence[Factor]) -> tuple[Factor, ...]
 
 
 def seeds_from(first: int, count: int) -> tuple[int, ...]:
-    """Consecutive seeds, beginning with `first`."""
+    """Returns consecutive seeds, beginning with `first`."""
     if first < 0:
         raise ValueError(f"seed: must be 0 or more (got {first})")
     if count < 1:
@@ -125,6 +128,6 @@ def seeds_from(first: int, count: int) -> tuple[int, ...]:
 
 
 def short_names(paths: Sequence[str]) -> dict[str, str]:
-    """The last word of each path, or the whole path if the last word is ambiguous."""
+    """Returns the last word of each path, or the whole path if the last word is ambiguous."""
     last = [path.rsplit(".", 1)[-1] for path in paths]
     return {path: one if last.count(one) == 1 else path for path, one in zip(paths, last, strict=True)}

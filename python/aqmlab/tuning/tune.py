@@ -1,10 +1,10 @@
-"""The best parameters within limits, found by Optuna's tree-structured Parzen estimator.
+"""Searches for the best parameters within limits with Optuna's tree-structured Parzen estimator.
 
-A [`Tuner`] proposes values to try (a question) and receives the result (an answer), which is a measure's mean
-over the same seeds each time. Equal answers lead to equal questions, so that an interrupted tuning resumes by
-receiving the known answers again. The estimator is described in Bergstra and others,
-"Algorithms for hyper-parameter optimization", NIPS 2011. Answers that exceed a limit rank after all others,
-by their distance from the limit.
+A [`Tuner`] proposes values to test (a question) and receives the result (an answer). An answer is the mean of
+a measure over seeds, which are the same for all questions. Equal answers lead to equal questions, so that an
+interrupted tuning is resumed by reporting the known answers again. The estimator is described in Bergstra and
+others, "Algorithms for hyper-parameter optimization", NIPS 2011. Answers that exceed a limit rank after all
+other answers, in the order of their distance from the limit.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Goal = Literal["minimise", "maximise"]
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """Values to try, by path, in the notation of scenarios."""
+    """Values to test, by path, in the syntax of scenarios."""
 
     number: int
     values: Mapping[str, Any]
@@ -31,7 +31,8 @@ class Question:
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """The result of a question: the measure (NaN if missing), and whether all limits were kept."""
+    """The result of a question: the value of the measure (NaN if missing), and whether all limits were
+    met."""
 
     question: Question
     value: float
@@ -40,10 +41,11 @@ class Answer:
 
 
 class Tuner:
-    """Searches for the values of `factors` that minimise or maximise a measure within `limits` of others.
+    """Searches for the values of `factors` that minimise or maximise a measure, within `limits` of other
+    measures.
 
-    `limits` are bands by name of measure. Several questions can be open at once. To reproduce the questions,
-    report their answers in the same order and between the same questions.
+    `limits` contains bands by the name of the measure. Several questions can be open at the same time. To
+    reproduce the questions, report the answers in the same order and between the same questions.
     """
 
     def __init__(
@@ -70,13 +72,14 @@ class Tuner:
 
     @property
     def best(self) -> Answer | None:
-        """The best answer within all limits, the first of equal ones; `None` if there is none yet."""
+        """The best answer that meets all limits, or the first of several equally good answers. `None` if
+        there is no such answer yet."""
         feasible = [answer for answer in self._answers if answer.feasible]
         sign = 1 if self._goal == "minimise" else -1
         return min(feasible, key=lambda answer: sign * answer.value, default=None)
 
     def ask(self) -> Question:
-        """Returns the next values to try."""
+        """Returns the next values to test."""
         trial = self._study.ask()
         values = {factor.path: _suggested(trial, factor) for factor in self._factors}
         question = Question(number=trial.number, values=values)
@@ -84,16 +87,20 @@ class Tuner:
         return question
 
     def tell(self, question: Question, value: float, measured: Mapping[str, float] | None = None) -> Answer:
-        """Reports the answer to a question: the value of the goal's measure, and those of limited measures.
+        """Reports the answer to a question: the value of the goal's measure, and the values of the measures
+        that have limits.
 
-        If a value is not finite because runs failed, the tuner only records that the values were tried.
+        If a value is not finite because runs failed, the tuner only records that the parameter values were
+        tested.
         """
         known = dict(measured or {})
         lacking = sorted(self._limits.keys() - known.keys())
         if lacking:
             raise ValueError(f"question {question.number}: {lacking[0]} has a limit but no value")
         if question.number not in self._open:
-            raise ValueError(f"question {question.number} is not open: not asked, or answered already")
+            raise ValueError(
+                f"question {question.number} is not open: it was never returned, or has already been answered"
+            )
         _, trial = self._open.pop(question.number)
         excesses = {name: beyond(known[name], band) for name, band in self._limits.items()}
         exists = all(map(math.isfinite, [value, *(known[name] for name in self._limits)]))
@@ -125,11 +132,12 @@ def _suggested(trial: Any, factor: Factor) -> float | int | str:
 
 
 def beyond(value: float, band: Band) -> float:
-    """The distance of a value from its band, as a share of the limit; positive outside the band.
+    """Returns the distance of a value from its band, as a share of the limit. The distance is positive
+    outside the band.
 
-    Shares are used because Optuna adds the distances of several measures from their limits.
+    Distances are shares because Optuna adds the distances of several measures from their limits.
     """
     size = max((abs(end) for end in (band.low, band.high) if math.isfinite(end)), default=1.0) or 1.0
     excess = max(band.low - value, value - band.high) / size
-    # A value equal to a strict limit violates the limit, but Optuna accepts a distance of zero.
+    # A value that equals a strict limit violates the limit, but Optuna would accept a distance of zero.
     return math.ulp(0.0) if band.strict and excess == 0 else excess

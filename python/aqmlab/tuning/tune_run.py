@@ -1,7 +1,8 @@
-"""Tuning of a scenario: runs the tuner's questions, and judges the best values on fresh seeds.
+"""Tunes a scenario: executes the runs for the tuner's questions, and judges the best values with fresh seeds.
 
-The best of many trials owes part of its value to chance: on the seeds by which it was selected it looks
-better than it is. The reported values are therefore measured with seeds that no trial has used.
+The result of the best of many trials is partly due to chance: with the seeds by which the trial was selected,
+the trial appears better than it is. The reported values are therefore measured with seeds that no trial has
+used.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ _LIMITS = {"<": stats.below, ">": stats.above, "<=": stats.at_most, ">=": stats.
 
 
 def limit(text: str) -> tuple[str, Band]:
-    """The measure and the band of a limit such as `bottleneck.drops<1`, in the measure's unit."""
+    """Returns the measure and the band of a limit such as `bottleneck.drops<1`. The limit is in the measure's
+    unit."""
     found = re.fullmatch(r"\s*(\S+?)\s*(<=|>=|<|>)\s*(\S+)\s*", text)
     try:
         if found is None:
@@ -64,15 +66,15 @@ def limit(text: str) -> tuple[str, Band]:
 
 @dataclass(frozen=True, kw_only=True)
 class Tuning:
-    """The parameters of a tuning. Raises `ValueError` with the field if a parameter is invalid.
+    """The parameters of a tuning. Raises `ValueError`, which names the field, if a parameter is invalid.
 
-    Each of `trials` runs `scenario` with other values of the `factors`, always with the same `replications`
-    seeds, so that trials are compared in pairs. The answer contains the means of `objective` and of the
-    measures in `limits`. `at_once` questions are open at the same time: a larger number keeps more cores
-    busy, but each question is based on fewer answers. The best values are judged on `fresh` other seeds,
-    against the unchanged scenario and the queues of `against`, in the `objective`, the limited measures and
-    the measures of `also`. `seed` is the first seed, by default the scenario's, and also determines the
-    questions. Equal tunings have equal questions.
+    Each of the `trials` runs `scenario` with other values of the `factors`. All trials use the same
+    `replications` seeds, so that trials are compared in pairs. The answer contains the means of `objective`
+    and of the measures in `limits`. `at_once` questions are open at the same time: a larger number keeps more
+    cores busy, but each question is based on fewer answers. The best values are judged with `fresh`
+    additional seeds. They are compared with the unchanged scenario and with the queues in `against`, by the
+    `objective`, the measures in `limits` and the measures in `also`. `seed` is the first seed, by default the
+    scenario's seed, and also determines the questions. Equal tunings have equal questions.
     """
 
     scenario: Scenario
@@ -88,9 +90,9 @@ class Tuning:
     also: Sequence[str] = ()
     against: Sequence[str] = ()
     at: Sequence[str] = ()
-    """Links at which the queues of `against` are set; if empty, every managed link."""
+    """Links at which the queues in `against` are set; by default all managed links."""
     own_measures: Mapping[str, Measure] = field(default_factory=dict)
-    """Measures that can be named in addition to those of the scenario."""
+    """Measures that can be named in addition to the scenario's measures."""
 
     def __post_init__(self) -> None:
         arguments.instance("scenario", self.scenario, Scenario, "aqmlab.Scenario.load reads a file")
@@ -113,7 +115,7 @@ class Tuning:
 
     @property
     def fresh_seeds(self) -> tuple[int, ...]:
-        """The seeds of the verdict, which follow those of trials."""
+        """The fresh seeds for the verdict, which follow the seeds of the trials."""
         return seeds_from(self.first + self.replications, self.fresh)
 
     @cached_property
@@ -123,7 +125,7 @@ class Tuning:
 
     @cached_property
     def judged(self) -> tuple[Measure, ...]:
-        """The measures on fresh seeds."""
+        """The measures that are computed with fresh seeds."""
         return self._named(self.objective, *self.limits, *self.also)
 
     def _named(self, *names: str) -> tuple[Measure, ...]:
@@ -131,50 +133,53 @@ class Tuning:
 
     @cached_property
     def rivals(self) -> Mapping[str, Scenario]:
-        """The unchanged scenario, and the scenario with each queue of `against`, by name."""
+        """Returns the unchanged scenario, and the scenario with each queue in `against`, by name."""
         base = changed(self.scenario, {})
         return {AS_IT_WAS: base} | {name: with_queue(base, name, self.at) for name in self.against}
 
     def tuner(self) -> Tuner:
-        """A tuner without answers."""
+        """Returns a tuner that has no answers yet."""
         return Tuner(self.factors, goal=self.goal, limits=self.limits, seed=self.first)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """The tuned scenario compared with another in one measure, on fresh seeds, seed by seed."""
+    """The comparison of the tuned scenario with another scenario in one measure, with fresh seeds, paired by
+    seed."""
 
     measure: Measure
     rival: str
     tuned: Interval
     other: Interval
     difference: Interval
-    """Tuned minus other."""
+    """The value of the tuned scenario minus the value of the other scenario."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TuningResult:
-    """The trials in order, the best of them, and its comparisons on fresh seeds."""
+    """The trials in order, the best trial, and its comparisons with fresh seeds."""
 
     tuning: Tuning
     answers: Sequence[Answer]
     problems: Mapping[int, str]
-    """By number of a trial, the reason for a missing value: invalid values, failed runs or no measure."""
+    """For each trial without a value, by number, the reason: invalid parameter values, failed runs or a
+    missing measure."""
     before: Mapping[str, float]
-    """The mean of each measure of the unchanged scenario, with the seeds of trials."""
+    """The mean of each measure of the unchanged scenario, with the seeds of the trials."""
     best: Answer | None
     comparisons: Sequence[Comparison] = ()
     failures: Sequence[Failure] = ()
 
     @property
     def feasible(self) -> int:
-        """The number of trials that kept all limits."""
+        """The number of trials that met all limits."""
         return sum(answer.feasible for answer in self.answers)
 
     @property
     def nearest(self) -> Answer | None:
-        """If no trial kept all limits, the one with the smallest sum of excesses, each as a share of its
-        limit, by which the tuner ranks trials; `None` if a trial kept all limits or if none has values."""
+        """If no trial met all limits, the trial with the smallest sum of excesses, each as a share of its
+        limit. The tuner ranks trials by this sum. `None` if a trial met all limits, or if no trial has
+        values."""
         limits = self.tuning.limits
         known = [one for one in self.answers if all(math.isfinite(one.measured[name]) for name in limits)]
         if self.best is not None or not limits:
@@ -187,7 +192,7 @@ class TuningResult:
 
     @property
     def settings(self) -> Values:
-        """The best values by path; empty if no trial kept all limits."""
+        """The best values by path, or empty if no trial met all limits."""
         return self.best.question.values if self.best else {}
 
     @property
@@ -196,8 +201,8 @@ class TuningResult:
         return next(iter(self.comparisons), None)
 
     def outcome(self, compared: Comparison) -> Outcome:
-        """The outcome of a comparison of the objective; decided if the interval of the difference is on one
-        side of zero."""
+        """Returns the outcome of a comparison of the objective. The comparison is decided if the interval of
+        the difference is entirely on one side of zero."""
         band = stats.below(0) if self.tuning.goal == "minimise" else stats.above(0)
         found = stats.verdict(compared.difference, band)
         if found == "fails" and 0 not in (compared.difference.low, compared.difference.high):
@@ -205,14 +210,14 @@ class TuningResult:
         return "better" if found == "holds" else "not distinguishable"
 
     def limit_verdict(self, measure: str, rival: str | None = None) -> stats.Verdict:
-        """Whether the tuned scenario, or a rival, keeps a limit on fresh seeds."""
+        """Returns whether the tuned scenario, or a rival, meets a limit with fresh seeds."""
         wanted = rival or AS_IT_WAS
         compared = next(one for one in self.comparisons if (one.measure.name, one.rival) == (measure, wanted))
         return stats.verdict(compared.other if rival else compared.tuned, self.tuning.limits[measure])
 
     def trials(self) -> pl.DataFrame:
-        """A row for each trial: `trial`, its values by path, the mean of each measure, `feasible` and
-        `problem`."""
+        """Returns a table with a row for each trial. The columns are `trial`, the values by path, the mean of
+        each measure, `feasible` and `problem`."""
         import polars as pl
 
         rows = [
@@ -228,7 +233,8 @@ class TuningResult:
         return pl.DataFrame(rows, schema_overrides={"problem": pl.String}, infer_schema_length=None)
 
     def chart(self) -> Chart:
-        """The objective by trial: trials within limits, trials beyond limits, and the best so far."""
+        """Returns a chart of the objective by trial, which shows trials that met all limits, trials that
+        violated a limit, and the best value so far."""
         import polars as pl
 
         from aqmlab.charts.chart import Chart, Mark
@@ -272,11 +278,11 @@ def run_tuning(
     executor: Executor | None = None,
     label: str | None = None,
 ) -> TuningResult:
-    """Searches for the best values, and judges them on fresh seeds.
+    """Searches for the best values, and judges the best values with fresh seeds.
 
-    Runs in the `store` are not repeated, so that the same call resumes an interrupted tuning; without a store
-    no run is kept. A `label` enables a progress bar. Ctrl-C keeps finished runs and raises
-    `KeyboardInterrupt`.
+    Runs in the `store` are not repeated, so that the same call resumes an interrupted tuning. Without a
+    store, no run is saved. A `label` enables a progress bar. After Ctrl-C, finished runs are saved and
+    `KeyboardInterrupt` is raised.
     """
     from aqmlab.store import Store
 
@@ -312,7 +318,8 @@ class _Search:
         )
 
     def _ask(self, count: int) -> None:
-        """Gets questions, executes their runs together, and reports the answers in order."""
+        """Gets questions from the tuner, executes the runs of these questions together, and reports the
+        answers in order."""
         tuning = self._tuning
         questions = [self._tuner.ask() for _ in range(count)]
         scenarios: dict[Any, Scenario] = {}

@@ -71,6 +71,8 @@ GROUPS = {
     ),
     "Linux: the same datagrams through a FIFO and today's queues, compared packet by packet where nothing is "
     "random": r"linux today ",
+    "Linux: BBR (version 1) and DCTCP flows, alone and together with CUBIC flows, through pfifo, CoDel, FQ-CoDel, "
+    "PIE, CAKE and a queue that marks above 2 ms": r"linux controls ",
     "Linux: four Reno flows through pfifo, RED, CoDel, FQ-CoDel, PIE and CAKE, and four CUBIC flows through "
     "RED": r"linux (tcp|bulk)_",
     "Linux: the window of one flow every 20 ms, for CUBIC with and without HyStart and for Reno": (

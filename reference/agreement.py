@@ -24,6 +24,7 @@ from rich.progress import Progress
 
 import account
 import linux_bulk
+import linux_bulk_controls
 import linux_bulk_today
 import linux_helsinki
 import linux_open
@@ -98,6 +99,7 @@ def all_cases() -> list[Case]:
         linux_runs,
         linux_bulk,
         linux_bulk_today,
+        linux_bulk_controls,
         linux_windows,
         linux_replay,
         linux_helsinki,

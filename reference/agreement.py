@@ -31,6 +31,7 @@ import linux_open
 import linux_open_today
 import linux_replay
 import linux_runs
+import linux_traces
 import linux_windows
 import micro
 import ns3_runs
@@ -101,6 +102,7 @@ def all_cases() -> list[Case]:
         linux_bulk_today,
         linux_bulk_controls,
         linux_windows,
+        linux_traces,
         linux_replay,
         linux_helsinki,
     )

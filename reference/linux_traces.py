@@ -51,6 +51,7 @@ def _ack_delay(rate: float) -> str:
 
 STEPS: Mapping[str, Any] = {
     **linux_windows.STEPS,
+    "links.back.queue": {"kind": "drop-tail", "limit": "1000p"},
     "links.back.delay": _ack_delay(10),
     "links.back.delay_steps": [{"at": "20s", "delay": _ack_delay(20)}, {"at": "40s", "delay": _ack_delay(5)}],
     "tcp.connection.syn_size": "1514B",
@@ -235,7 +236,7 @@ def sampled(run: Run, moments: Sequence[float]) -> Trace:
     return Trace(
         samples=samples,
         again=int(run.flows["retransmitted"].sum()),
-        marks=int(run.links.row(0, named=True)["marks"]),
+        marks=int(run.links["marks"].sum()),
     )
 
 

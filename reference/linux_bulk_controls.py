@@ -1,10 +1,10 @@
 """BBR and DCTCP flows of the Linux 6.1 kernel, alone and together with CUBIC flows, with a band of 5 %.
 
-Path, hosts, quantities and bands are those of `linux_bulk_today.py`. `bbr` of the kernel is version 1. DCTCP's
-sender and receiver use ECN; the CUBIC flow of the same condition uses ECN only if the name of the condition ends
-in `allecn`. In conditions whose name ends in `fq`, the kernel's queue discipline `fq` paces all flows of the
-sender; in the others, TCP's own timer paces BBR, and the other flows are not paced. The queue `step` marks each
-packet that has waited for more than 2 ms.
+Path, hosts, quantities and bands are those of `linux_bulk_today.py`. The kernel's `bbr` is version 1. DCTCP's
+sender and receiver use ECN; the CUBIC flow of the same condition uses ECN only if the name of the condition
+ends in `allecn`. In conditions whose name ends in `fq`, the kernel's queue discipline `fq` paces all flows of
+the sender, and aqmlab paces all flows by timers. In the other conditions, TCP's own timer paces BBR, and the
+other flows are not paced. The queue `step` marks each packet that has waited for more than 2 ms.
 """
 
 from __future__ import annotations
@@ -69,9 +69,7 @@ def starts_of(condition: str) -> dict[int, list[today.Flow]]:
     """The flows of each replication, without replications in which a flow with ECN got no mark."""
     flows = [row for row in data.rows(f"{KEPT}_flows", WHERE) if row["condition"] == condition]
     without = {
-        int(row["rep"])
-        for row in flows
-        if row["ce_delivered"] == "0" and _uses_ecn(condition, row["cc"])
+        int(row["rep"]) for row in flows if row["ce_delivered"] == "0" and _uses_ecn(condition, row["cc"])
     }
     runs = linux_bulk.starts_of(condition, f"{KEPT}_flows")
     return {number: run for number, run in runs.items() if number not in without}

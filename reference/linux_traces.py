@@ -1,20 +1,20 @@
 """States and levels of a single flow on the Linux 6.1 kernel, sampled every 20 ms, compared with aqmlab.
 
-The path is that of `linux_windows.py`, which compares the windows of CUBIC and Reno sample by sample. This module
-adds BBR version 1 and DCTCP, the order of the states, and levels such as the round trip and the estimates of BBR.
-All values of aqmlab are read at the times of the record and are reduced in the same way as the record.
+The path is that of `linux_windows.py`, which compares the windows of CUBIC and Reno sample by sample. This
+module adds BBR version 1 and DCTCP, the order of the states, and levels such as the round trip and the
+estimates of BBR. All values of aqmlab are read at the times of the record and are reduced in the same way.
 
-The kernel reports its state as numbers. With a window, the state is that of the recovery (`ca_state` 3 and 4), or
-else slow start or congestion avoidance. BBR's state follows from its two gains. The band is 5 %, and at least one
-sample for durations and one segment for retransmissions.
+The kernel reports its state as numbers. With a window, the state is that of the recovery (`ca_state` 3 and 4),
+or else slow start or congestion avoidance. BBR's state follows from its two gains. The band is 5 %, and at
+least one sample for durations and one segment for retransmissions.
 
-Without BBR, nothing is random, and one run is compared with the record. BBR draws the phase in which `PROBE_BW`
-begins, so that the record is compared with the 1st to 99th percentile of twenty runs of aqmlab.
+Without BBR, nothing is random, and one run is compared with the record. BBR draws the phase in which
+`PROBE_BW` begins, so that the record is compared with the 1st to 99th percentile of twenty runs of aqmlab.
 
-When the link changes its rate, from 10 to 20 Mbit/s and then to 5, aqmlab uses a link that changes its rate without
-HTB. This link delivers a packet at the end of its transmission, and HTB at the beginning. The delay of
-acknowledgements is therefore shorter by the time that the link needs for a full packet, and SYNs have the size of a
-full packet, so that the round trip without a queue is 60 ms at each rate, as in the record.
+When the link changes its rate, from 10 to 20 Mbit/s and then to 5, aqmlab uses a link that changes its rate
+without HTB. This link delivers a packet at the end of its transmission, and HTB at the beginning. The delay of
+acknowledgements is therefore shorter by the time that the link needs for a full packet, and SYNs have the size
+of a full packet, so that the round trip without a queue is 60 ms at each rate, as in the record.
 """
 
 from __future__ import annotations
@@ -159,7 +159,9 @@ def judge(trace: str, measured: Sequence[Trace]) -> list[Row]:
         return rows
     [ours] = measured
     names = states(ours.samples)
-    alike = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(order, names, strict=False)))
+    alike = sum(
+        1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(order, names, strict=False))
+    )
     rows = [
         exact(case, "states", len(order), len(names), 0),
         exact(case, "states in order", len(order), alike, 0),
@@ -308,11 +310,7 @@ def window_means(samples: Sequence[Sample]) -> Measures:
 def reductions(samples: Sequence[Sample]) -> list[float]:
     """The windows from which the window began to fall."""
     windows = [window for window, _ in itertools.groupby(int(sample.cwnd) for sample in samples)]
-    return [
-        float(b)
-        for a, b, c in zip(windows, windows[1:], windows[2:], strict=False)
-        if a < b > c
-    ]
+    return [float(b) for a, b, c in zip(windows, windows[1:], windows[2:], strict=False) if a < b > c]
 
 
 def bbr_levels(samples: Sequence[Sample]) -> Measures:
@@ -330,13 +328,13 @@ def bbr_levels(samples: Sequence[Sample]) -> Measures:
         "pacing rate at the end of STARTUP (Mbit/s)": last.pacing,
         "srtt at the end of STARTUP (ms)": 1e3 * last.srtt,
         "pacing rate in DRAIN (Mbit/s)": drain[0].pacing,
-        "window in PROBE_RTT (segments)": min(sample.cwnd for some in waits for sample in some),
-        "mean duration of PROBE_RTT (s)": TICK * mean(len(some) for some in waits),
+        "window in PROBE_RTT (segments)": min(
+            (sample.cwnd for some in waits for sample in some), default=0.0
+        ),
+        "mean duration of PROBE_RTT (s)": TICK * sum(map(len, waits)) / max(len(waits), 1),
         "min_rtt at the end (ms)": 1e3 * samples[-1].min_rtt,
     }
-    return found | {
-        f"PROBE_RTT {number}, begin (s)": some[0].time for number, some in enumerate(waits, 1)
-    }
+    return found | {f"PROBE_RTT {number}, begin (s)": some[0].time for number, some in enumerate(waits, 1)}
 
 
 def _spans(samples: Sequence[Sample]) -> list[tuple[str, list[Sample]]]:

@@ -4,17 +4,17 @@ The path is that of `linux_windows.py`, which compares the windows of CUBIC and 
 module adds BBR version 1 and DCTCP, the order of the states, and levels such as the round trip and the
 estimates of BBR. All values of aqmlab are read at the times of the record and are reduced in the same way.
 
-The kernel reports its state as numbers. With a window, the state is that of the recovery (`ca_state` 3 and 4),
-or else slow start or congestion avoidance. BBR's state follows from its two gains. The band is 5 %, and at
+The kernel reports its state as numbers. With a window, the state is that of the recovery (`ca_state` 3 and
+4), or else slow start or congestion avoidance. BBR's state follows from its two gains. The band is 5 %, and at
 least one sample for durations and one segment for retransmissions.
 
 Without BBR, nothing is random, and one run is compared with the record. BBR draws the phase in which
 `PROBE_BW` begins, so that the record is compared with the 1st to 99th percentile of twenty runs of aqmlab.
 
 When the link changes its rate, from 10 to 20 Mbit/s and then to 5, aqmlab uses a link that changes its rate
-without HTB. This link delivers a packet at the end of its transmission, and HTB at the beginning. The delay of
-acknowledgements is therefore shorter by the time that the link needs for a full packet, and SYNs have the size
-of a full packet, so that the round trip without a queue is 60 ms at each rate, as in the record.
+without HTB. This link delivers a packet at the end of its transmission, and HTB at the beginning. The delay
+of acknowledgements is therefore shorter by the time that the link needs for a full packet, and SYNs have the
+size of a full packet, so that the round trip without a queue is 60 ms at each rate, as in the record.
 """
 
 from __future__ import annotations

@@ -71,11 +71,15 @@ GROUPS = {
     ),
     "Linux: the same datagrams through a FIFO and today's queues, compared packet by packet where nothing is "
     "random": r"linux today ",
+    "Linux: BBR (version 1) and DCTCP flows, alone and together with CUBIC flows, through pfifo, CoDel, "
+    "FQ-CoDel, PIE, CAKE and a queue that marks above 2 ms": r"linux controls ",
     "Linux: four Reno flows through pfifo, RED, CoDel, FQ-CoDel, PIE and CAKE, and four CUBIC flows through "
     "RED": r"linux (tcp|bulk)_",
     "Linux: the window of one flow every 20 ms, for CUBIC with and without HyStart and for Reno": (
         r"linux window "
     ),
+    "Linux: the states of one flow, their times and levels every 20 ms, for BBR (version 1), DCTCP, CUBIC "
+    "and Reno, also with changes of the link's rate": r"linux states ",
     "Linux: short transfers at 90 % of a link's rate through CAKE and FQ-CoDel": r"linux replay ",
     "Linux: three transfers over a slow last hop, or one transfer and datagrams, through Tail Drop and RED "
     "with one and with two classes; five single runs compared packet by packet": (

@@ -24,12 +24,14 @@ from rich.progress import Progress
 
 import account
 import linux_bulk
+import linux_bulk_controls
 import linux_bulk_today
 import linux_helsinki
 import linux_open
 import linux_open_today
 import linux_replay
 import linux_runs
+import linux_traces
 import linux_windows
 import micro
 import ns3_runs
@@ -98,7 +100,9 @@ def all_cases() -> list[Case]:
         linux_runs,
         linux_bulk,
         linux_bulk_today,
+        linux_bulk_controls,
         linux_windows,
+        linux_traces,
         linux_replay,
         linux_helsinki,
     )

@@ -37,6 +37,7 @@ PFIFO = {
     ("2", "60", "4"): 40,
     ("2", "160", "1"): 26,
     ("10", "20", "1"): 17,
+    ("10", "20", "4"): 68,
     ("10", "20+160", "1"): 66,
     ("10", "60", "1"): 50,
     ("10", "60", "2"): 100,
@@ -60,6 +61,7 @@ TODAY: Mapping[str, Mapping[str, Any]] = {
         "flows": "flows",
         "bandwidth": "2Mbps",
     },
+    "step": {"kind": "codel", "limit": "1000p", "target": "1s", "interval": "5s", "ce_threshold": "2ms"},
 }
 """Modern queues by their name in a condition; each was created when its run began."""
 ROOTS = ("cakeshaper",)

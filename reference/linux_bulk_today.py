@@ -11,7 +11,7 @@ In the conditions called `mice`, 240 short CUBIC transfers compete with two long
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -30,6 +30,8 @@ REPEATS = 3
 WARM_UP = 10.0
 """End of the warm-up, in seconds."""
 SHORT_REPEATS = 10
+Flow = tuple[str, float]
+"""Congestion control and start of a flow."""
 FLOORS = {"mean_q_pkts": 0.1, "p95_q_pkts": 1.0, "drops": 2.0, "marks": 2.0}
 """Half the width of the band of small values: 0.1 packets for the mean, and whole packets for counts."""
 
@@ -66,7 +68,7 @@ def bulk_case(condition: str, repeats: int = REPEATS) -> Case:
     def judge(measured: Sequence[Measures]) -> list[Row]:
         theirs = recorded(condition)
         by_start = [measured[at : at + repeats] for at in range(0, len(measured), repeats)]
-        return of_schedules(name, _quantities(theirs), theirs, by_start)
+        return of_schedules(name, quantities(theirs), theirs, by_start)
 
     return Case(name=name, jobs=jobs, judge=judge)
 
@@ -94,12 +96,12 @@ def short_case(condition: str, repeats: int = SHORT_REPEATS) -> Case:
             for number, run in zip(runs, recorded(condition), strict=True)
         ]
         by_start = [measured[at : at + repeats] for at in range(0, len(measured), repeats)]
-        return of_schedules(name, _quantities(theirs), theirs, by_start)
+        return of_schedules(name, quantities(theirs), theirs, by_start)
 
     return Case(name=name, jobs=jobs, judge=judge)
 
 
-def _quantities(theirs: Sequence[Measures]) -> list[Quantity]:
+def quantities(theirs: Sequence[Measures]) -> list[Quantity]:
     """The judged quantities; marks only if the kernel set some."""
     names = [name for name in theirs[0] if any(run[name] for run in theirs)]
     return [Quantity(name=name, share=BAND, floor=FLOORS.get(name, 0.0)) for name in names]
@@ -121,9 +123,13 @@ def starts_of(condition: str) -> dict[int, list[tuple[str, float]]]:
 
 def recorded(condition: str) -> list[Measures]:
     """The recorded replications; for two different flows with the goodput of each."""
-    runs = starts_of(condition)
+    return replications(condition, starts_of(condition), "today")
+
+
+def replications(condition: str, runs: Mapping[int, Sequence[Flow]], kept: str) -> list[Measures]:
+    """The quantities of these replications from the files `KEPT_reps` and `KEPT_flows`."""
     shares: dict[int, Measures] = {}
-    for row in data.rows("today_flows", WHERE):
+    for row in data.rows(f"{kept}_flows", WHERE):
         if row["condition"] == condition:
             shares.setdefault(int(row["rep"]), {})[f"flow{row['flow']}_mbps"] = float(row["goodput_mbps"])
     flows = next(iter(runs.values()))
@@ -132,7 +138,7 @@ def recorded(condition: str) -> list[Measures]:
     return [
         {name: float(row[name]) for name in row if name not in {"condition", "rep"} | alone}
         | (shares[int(row["rep"])] if unlike else {})
-        for row in data.rows("today_reps", WHERE)
+        for row in data.rows(f"{kept}_reps", WHERE)
         if row["condition"] == condition and int(row["rep"]) in runs
     ]
 

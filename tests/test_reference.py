@@ -19,11 +19,13 @@ import agreement
 import data
 import judge
 import linux_bulk
+import linux_bulk_controls
 import linux_bulk_today
 import linux_helsinki
 import linux_open_today
 import linux_replay
 import linux_runs
+import linux_traces
 import linux_windows
 import micro
 import ns3_runs
@@ -197,6 +199,101 @@ def test_cubic_without_hystart_is_not_the_kernel_with_it() -> None:
         "first reduction (s)": "miss",
         "mean window from 3 to 29.98 s": "equivalent",
     }
+
+
+def test_the_states_of_cubic_and_reno_are_the_kernels_and_those_of_another_control_are_not() -> None:
+    for trace in ("cubic", "step_cubic"):
+        case = linux_traces.state_case(trace)
+        assert set(verdicts(agreement.compare([case])).values()) == {"equivalent"}
+    wrong = verdicts(linux_traces.judge("cubic", [job() for job in linux_traces.jobs("reno")]))
+    misses = {"states", "states in order", "end of slow start (s)", "retransmissions"}
+    assert misses <= {name for name, verdict in wrong.items() if verdict == "miss"}
+
+
+def test_bbr_passes_through_the_kernels_states_at_its_levels_and_with_a_small_buffer_does_not() -> None:
+    jobs = linux_traces.jobs("bbr")[:3]
+    right = verdicts(linux_traces.judge("bbr", [job() for job in jobs]))
+    assert set(right.values()) <= {"equivalent", "compatible"}
+    changes = {"links.forth.queue.classes.all.queue.limit": "20p"}
+    other = [replace(job, scenario=job.scenario.with_(changes))() for job in jobs]
+    wrong = verdicts(linux_traces.judge("bbr", other))
+    misses = {"srtt at the end of STARTUP (ms)", "retransmissions"}
+    assert misses <= {name for name, verdict in wrong.items() if verdict == "miss"}
+    assert wrong["bandwidth at the end of STARTUP (Mbit/s)"] == "equivalent"
+
+
+def test_the_kernels_numbers_are_read_as_states() -> None:
+    bbr = linux_traces.recorded("bbr").samples
+    assert linux_traces.states(bbr) == ["STARTUP", "DRAIN", "PROBE_BW", *["PROBE_RTT", "PROBE_BW"] * 2]
+    assert [linux_traces.bbr_state(*gains) for gains in ((739, 739), (88, 739), (320, 512), (256, 256))] == [
+        "STARTUP",
+        "DRAIN",
+        "PROBE_BW",
+        "PROBE_RTT",
+    ]
+    [last] = [sample for sample in bbr if sample.time == 0.92]
+    assert (last.cwnd, last.pacing, last.bandwidth, last.min_rtt) == (152, 27.822576, 9.735488, 0.06)
+    reno = linux_traces.recorded("reno")
+    assert (
+        linux_traces.states(reno.samples)[:4] == ["SLOW_START", *["RECOVERY", "CONGESTION_AVOIDANCE"] * 2][:4]
+    )
+    assert (reno.again, reno.marks) == (154, 0)
+    dctcp = linux_traces.recorded("dctcp")
+    assert linux_traces.states(dctcp.samples) == ["SLOW_START", "CONGESTION_AVOIDANCE"]
+    assert (dctcp.samples[0].share, dctcp.marks) == (1.0, 2880)
+
+
+def test_a_window_that_falls_in_steps_is_one_reduction() -> None:
+    windows = [10, 11, 12, 12, 11, 11, 9, 9, 10, 11, 8, 8]
+    samples = [
+        linux_traces.Sample(time=0.02 * k, cwnd=window, ssthresh=9, srtt=0.06, state="CONGESTION_AVOIDANCE")
+        for k, window in enumerate(windows)
+    ]
+    assert linux_traces.reductions(samples) == [12, 11]
+    assert [linux_traces.nearest_gain(gain) for gain in (1.21, 0.8, 1.1)] == [1.25, 0.75, 1.0]
+
+
+def test_behind_a_link_that_changes_its_rate_the_empty_round_trip_is_60_ms() -> None:
+    segment = {"kind": "constant", "value": "1448B"}
+    base = Scenario.load(data.SCENARIOS / "linux-window.toml").with_(linux_traces.FLOWS["step_reno"])
+    for start in ("0s", "25s", "45s"):
+        changes = {"traffic.bulk.start": start, "traffic.bulk.sizes": segment}
+        [handshake] = base.with_(changes).run().transfers["handshake_s"]
+        assert handshake == pytest.approx(0.06, abs=2e-5), start
+
+
+def test_flows_with_bbr_and_dctcp_are_those_of_the_kernels_conditions() -> None:
+    pair = "bulk_10m_60ms_codelecn_dctcp1_cubic1"
+    for condition, means in (
+        ("bulk_10m_60ms_pfifo1_cubic1_bbr1", (1.12, 8.23)),
+        (pair, (8.83, 0.73)),
+        (f"{pair}_allecn", (8.80, 0.77)),
+    ):
+        runs = linux_bulk_controls.starts_of(condition)
+        theirs = linux_bulk_today.replications(condition, runs, linux_bulk_controls.KEPT)
+        assert len(runs) == len(theirs) == 8
+        for flow, expected in enumerate(means, 1):
+            assert np.mean([run[f"flow{flow}_mbps"] for run in theirs]) == pytest.approx(expected, abs=0.006)
+    table = {
+        condition: linux_bulk_controls.scenario(condition, linux_bulk_controls.starts_of(condition)[0]).given
+        for condition in (pair, f"{pair}_allecn", "bulk_10m_60ms_pfifo1_cubic1_bbr1_fq")
+    }
+    tcp = {name: [given["traffic"][f"flow{k}"]["tcp"] for k in (1, 2)] for name, given in table.items()}
+    assert [flow.get("ecn") for flow in tcp[pair]] == [{"mode": "on"}, None]
+    assert [flow["congestion_control"]["kind"] for flow in tcp[pair]] == ["dctcp", "cubic"]
+    assert [flow["ecn"] for flow in tcp[f"{pair}_allecn"]] == [{"mode": "on"}] * 2
+    paced = tcp["bulk_10m_60ms_pfifo1_cubic1_bbr1_fq"]
+    assert [flow["congestion_control"]["kind"] for flow in paced] == ["cubic", "bbr1"]
+    assert [flow["pacing"] for flow in paced] == [{"mode": "on"}] * 2
+
+
+def test_four_bbr_flows_share_fq_codel_as_the_kernels_and_four_cubic_flows_do_not() -> None:
+    case = linux_bulk_controls.bulk_case("bulk_2m_60ms_fqcodel_bbr4", repeats=1)
+    assert "miss" not in verdicts(agreement.compare([case])).values()
+    changes = {f"traffic.flow{k}.tcp.congestion_control.kind": "cubic" for k in range(1, 5)}
+    other = [replace(job, scenario=job.scenario.with_(changes)) for job in case.jobs()]
+    wrong = verdicts(list(case.judge([job() for job in other])))
+    assert {"mean_q_pkts", "drops"} <= {name for name, verdict in wrong.items() if verdict == "miss"}
 
 
 def test_four_cubic_flows_lose_as_many_as_the_kernels_and_with_rfc_9438_more() -> None:
@@ -552,7 +649,13 @@ def test_every_recorded_case_has_a_row_of_its_own() -> None:
     assert bulk <= set(held) and len(held) == 108 + 92 + len(bulk) + 1
     windows = {name for name in names if name.startswith("linux window ")}
     kept = {path.name.split(".csv")[0] for path in linux_windows.WHERE.iterdir()}
-    assert {f"linux window {name}" for name in kept} == windows
+    modelled = {name for name in kept if name.endswith(("bbr", "dctcp"))}
+    assert {f"linux window {name}" for name in kept - modelled} == windows
+    states = {name for name in names if name.startswith("linux states ")}
+    assert {f"linux states {name}" for name in kept} == states
+    controls = {name for name in names if name.startswith("linux controls ")}
+    of_controls = {row["condition"] for row in data.rows("controls_reps", linux_bulk.WHERE)}
+    assert {f"linux controls {name}" for name in of_controls} == controls and len(controls) == 21
     today = {name for name in names if name.startswith("linux today ")}
     opened = {path.name.split(".")[0] for path in linux_open_today.WHERE.iterdir()} - {"open_summary"}
     opened |= {row["name"] for row in data.rows("open_summary", linux_open_today.WHERE)}
@@ -561,7 +664,7 @@ def test_every_recorded_case_has_a_row_of_its_own() -> None:
     not_repeated = {"cake_300", "cake_used"}
     runs = {row["run"] for row in data.rows("queue", linux_replay.WHERE)} - not_repeated
     assert {f"linux replay {name}" for name in runs} == replayed
-    known = traces | replicated | windows | today | replayed
+    known = traces | replicated | windows | states | controls | today | replayed
     of_linux = {name for name in names if name.startswith("linux ")} - known
     assert {f"linux {name}" for name in results} == of_linux
 

@@ -1,4 +1,4 @@
-"""The class `Chart` with eight kinds of charts, and their drawing.
+"""The class `Chart` with nine kinds of charts, and their drawing.
 
 A `Chart` is a small table with instructions for drawing. Saved charts consist of pictures (SVG, PNG, PDF) and
 a CSV file of exactly the drawn data; equal tables produce equal bytes. `aqmlab.charts.style` defines colours,
@@ -18,6 +18,8 @@ import polars as pl
 from aqmlab._support import quantities
 from aqmlab._support.files import write_bytes, write_csv
 from aqmlab._support.names import hint
+from aqmlab.charts import matrix
+from aqmlab.charts.matrix import Cells
 from aqmlab.charts.style import AS_ON_A_PAGE, COLOURS, ENDINGS, Look, check_pictures, colours
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
-Kind = Literal["cdf", "tail", "line", "bars", "curve", "marks", "boxes", "ellipses"]
+Kind = Literal["cdf", "tail", "line", "bars", "curve", "marks", "boxes", "ellipses", "matrix"]
 
 MOST_IN_A_ROW = 5
 """Maximum number of panels in a single row."""
@@ -54,8 +56,10 @@ class Chart:
     `x`, `y` and `by` name the columns to draw. The optional columns `low` and `high` are the ends of the
     interval of `y`. For boxes `y` is the median, and the columns `least`, `q25`, `q75` and `most` are
     required. For ellipses a column `part` contains `centre` in one row of each group and `contour` in the
-    other rows, in drawing order. `panel` names a column that splits the chart into panels: side by side, in
-    rows of three for many panels, or below each other with `beneath`.
+    other rows, in drawing order. For a matrix, `x` and `y` name the columns of categories, `by` names the
+    numbers of the cells, and the optional column `text` contains the texts of the cells. `panel` names a
+    column that splits the chart into panels: side by side, in rows of three for many panels, or below each
+    other with `beneath`.
     """
 
     kind: Kind
@@ -88,9 +92,13 @@ class Chart:
     beneath: Mapping[str, str] = field(default_factory=dict)
     """For panels below each other, which share the x axis: the label of each panel's y axis, in index of
     `y_label`."""
+    cells: Cells | None = None
+    """For a matrix, which requires it: the colours of the cells."""
 
     def __post_init__(self) -> None:
         check_kind(self.kind)
+        if (self.kind == "matrix") != (self.cells is not None):
+            raise ValueError(f"cells: a chart has cells if and only if its kind is matrix (got {self.kind})")
 
     def _repr_png_(self) -> bytes:
         return drawn(self, ["png"])["png"]
@@ -173,7 +181,10 @@ def save_all(charts: Mapping[str, Chart], folder: Path) -> list[Path]:
 
 def natural_width(chart: Chart) -> float:
     """The default width of a chart in inches."""
-    columns = _columns(chart, len(_panels(chart)))
+    panels = len(_panels(chart))
+    columns = _columns(chart, panels)
+    if chart.kind == "matrix":
+        return matrix.size_of(chart, panels, columns)[0]
     wide = bool(chart.beneath) or chart.kind == "marks"
     return 3.4 * columns if columns > 1 else 7.6 if wide else 5.8
 
@@ -184,6 +195,8 @@ def _panels(chart: Chart) -> list[Any]:
 
 def _columns(chart: Chart, panels: int) -> int:
     """The number of panels side by side."""
+    if chart.kind == "matrix":
+        return 2 if panels in (2, 4) else min(panels, 3)
     return 1 if chart.beneath else panels if panels <= MOST_IN_A_ROW else 3
 
 
@@ -199,6 +212,8 @@ def draw(chart: Chart, look: Look = AS_ON_A_PAGE) -> Figure:
     width = look.width_in or natural
     # The height of a narrower chart shrinks less than its width, because its text shrinks less.
     height = (3.8 if lines == 1 else (2.2 if is_column else 2.8) * lines) * (width / natural) ** 0.75
+    if chart.kind == "matrix":
+        height = matrix.size_of(chart, len(panels), columns)[1] * width / natural
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.subplots(lines, columns, sharex=is_column, sharey=not is_column, squeeze=False).ravel()
     for unused in axes[len(panels) :]:
@@ -214,6 +229,8 @@ def draw(chart: Chart, look: Look = AS_ON_A_PAGE) -> Figure:
             _boxes(axis, chart, table, groups)
         elif chart.kind == "ellipses":
             _ellipses(axis, chart, table, groups)
+        elif chart.kind == "matrix":
+            matrix.draw(axis, chart, table)
         else:
             _lines(axis, chart, table, groups)
         _dress(axis, chart, str(panel), first=index % columns == 0)
@@ -221,6 +238,9 @@ def draw(chart: Chart, look: Look = AS_ON_A_PAGE) -> Figure:
             axis.label_outer()
         elif panel is not None:
             axis.set_title(str(panel))
+    if chart.kind == "matrix":
+        matrix.add_colour_bar(figure, axes[: len(panels)], chart)
+        return figure
     shown: dict[str, Any] = {}
     for axis in axes:  # A group may be missing in a panel.
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):

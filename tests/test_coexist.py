@@ -118,8 +118,9 @@ def test_a_round_trip_without_queueing_takes_the_given_time() -> None:
 def test_a_queue_marks_with_the_suffix(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(
-        'duration = "1s"\n[bottleneck]\nrate = "1Mbps"\ndelay = "1ms"\nqueue.kind = "drop-tail"\n[queues.mine]\nkind = "codel"\ntarget = "7ms"\n'
-        '[traffic.a]\nkind = "ftp"\n'
+        'duration = "1s"\n[traffic.a]\nkind = "ftp"\n'
+        '[bottleneck]\nrate = "1Mbps"\ndelay = "1ms"\nqueue.kind = "drop-tail"\n'
+        '[queues.mine]\nkind = "codel"\ntarget = "7ms"\n'
     )
     found = scenarios(study("reno", queues=["codel", "codel+ecn", "mine+ecn"], of=Scenario.load(path)))
     queues = {point[2]: made.effective["bottleneck"]["queue"] for point, made in found.items()}

@@ -285,6 +285,14 @@ def test_a_matrix_has_a_coloured_cell_with_its_number_for_each_row() -> None:
     assert bar.get_ylabel() == "share (%)"
 
 
+def test_long_names_of_columns_do_not_overlap() -> None:
+    names = ("cubic/newreno+ecn", "reno/newreno+ecn")
+    figure = draw(_matrix([("a", "x", name, 1.0) for name in names], Cells(label="share (%)")))
+    figure.canvas.draw()
+    first, second = (label.get_window_extent() for label in figure.axes[0].get_xticklabels())
+    assert first.x1 < second.x0
+
+
 def test_colours_without_limits_span_the_numbers(tmp_path: Path) -> None:
     chart = _matrix([("a", "x", "x", 2.0), ("a", "x", "y", 4.0)], Cells(label="delay (ms)"))
     assert draw(chart).axes[-1].get_ylim() == (2.0, 4.0)
@@ -311,7 +319,7 @@ def test_several_settings_are_columns_of_the_matrix() -> None:
     chart = coexistence.matrix(experiment, "share", _runs_with(experiment, [40.0, 42.0]))
     assert chart.x_label == "buffer, round-trip time"
     assert chart.table["column"].unique(maintain_order=True).to_list() == [
-        *("0.5bdp, 10ms", "0.5bdp, 40ms", "1bdp, 10ms", "1bdp, 40ms")
+        *("0.5bdp\n10ms", "0.5bdp\n40ms", "1bdp\n10ms", "1bdp\n40ms")
     ]
     shares = {row[1]: row[3] for row in chart.table.rows()}
     assert shares["reno beside cubic"] == 41.0

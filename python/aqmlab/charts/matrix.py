@@ -20,8 +20,9 @@ _SEQUENTIAL, _DIVERGING = "YlGnBu", "PuOr_r"
 ROW_IN, COLUMN_IN = 0.42, 0.72
 """Height and width of a cell in inches."""
 
-HEAD_IN, SIDE_IN = 0.75, 0.9
-"""Height of a panel's title and labels, and width of its labels, in inches."""
+PANEL_IN, HEAD_IN, SIDE_IN, LETTER_IN = 1.9, 0.75, 1.5, 0.09
+"""Smallest width of a panel, height of a panel's title and labels, width of the axis label and colour bar,
+and width of a letter in the names of rows and columns, in inches."""
 
 LETTERS_PER_IN = 9
 """Letters of the colour bar's label per inch of the figure's height."""
@@ -44,9 +45,14 @@ class Cells:
 def size_of(chart: Chart, panels: int, columns: int) -> tuple[float, float]:
     """The natural width and height of the chart in inches."""
     wide, high = (chart.table[axis].n_unique() for axis in (chart.x, chart.y))
-    longest = max(len(str(name)) for name in chart.table[chart.y])
-    width = columns * max(1.9, wide * COLUMN_IN) + SIDE_IN + 0.07 * longest
-    return width + 0.6, -(-panels // columns) * (high * ROW_IN + HEAD_IN)
+    column_in = max(COLUMN_IN, LETTER_IN * _longest(chart, chart.x))
+    width = columns * max(PANEL_IN, wide * column_in) + SIDE_IN + LETTER_IN * _longest(chart, chart.y)
+    return width, -(-panels // columns) * (high * ROW_IN + HEAD_IN)
+
+
+def _longest(chart: Chart, axis: str) -> int:
+    """The number of letters of the longest line in the names of rows or columns."""
+    return max((len(line) for name in chart.table[axis] for line in str(name).split("\n")), default=0)
 
 
 def draw(axis: Axes, chart: Chart, table: pl.DataFrame) -> None:

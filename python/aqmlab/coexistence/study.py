@@ -319,7 +319,7 @@ def matrix(experiment: Experiment, name: str, results: ExperimentResults) -> Cha
     rows = []
     for (own, other, queue, *setting), found in _by_control(experiment, results, name).items():
         labels = dict(zip(("buffer", "rtt"), setting, strict=True))
-        column = ", ".join(str(labels[axis]) for axis in several)
+        column = "\n".join(str(labels[axis]) for axis in several)
         index = [axes["first"].index(own), axes["first"].index(other)]
         index += [axes[axis].index(value) for axis, value in (("queue", queue), *labels.items())]
         place = (f"{own} beside {other}", column) if several else (str(own), str(other))

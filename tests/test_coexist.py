@@ -299,6 +299,16 @@ def test_colours_without_limits_span_the_numbers(tmp_path: Path) -> None:
     assert set(save(chart, tmp_path, "delay")) == {"svg", "png", "csv"}
 
 
+@pytest.mark.parametrize("numbers", [(0.0, 0.1, 100.0), (0.0, 0.0), (5.0, 5.0)])
+def test_a_logarithmic_scale_begins_at_the_smallest_positive_number(numbers: tuple[float, ...]) -> None:
+    chart = _matrix(
+        [("a", "x", str(at), value) for at, value in enumerate(numbers)], Cells(label="", log=True)
+    )
+    axis, bar = draw(chart).axes
+    assert len(axis.patches) == len(numbers)
+    assert (numbers[-1] != 100) or bar.get_ylim() == (0.1, 100.0)
+
+
 def test_only_a_matrix_has_cells() -> None:
     with pytest.raises(ValueError, match="cells: a chart has cells if and only if"):
         Chart(

@@ -35,11 +35,12 @@ _DARK = 0.5
 class Cells:
     """The colours of a matrix: the label of the colour bar, the numbers at its ends (by default the smallest
     and the largest number of the table), and the number that is white, on both sides of which the colours
-    differ."""
+    differ. Without a middle, the scale may be logarithmic; it then begins at the smallest positive number."""
 
     label: str
     limits: tuple[float, float] | None = None
     middle: float | None = None
+    log: bool = False
 
 
 def size_of(chart: Chart, panels: int, columns: int) -> tuple[float, float]:
@@ -65,7 +66,7 @@ def draw(axis: Axes, chart: Chart, table: pl.DataFrame) -> None:
         if value is None:
             continue
         x, y = columns.index(row[chart.x]), rows.index(row[chart.y])
-        colour = colours(norm(value))
+        colour = colours(float(norm(value)))
         axis.add_patch(_square(x, y, colour))
         red, green, blue = colour[:3]
         is_dark = 0.299 * red + 0.587 * green + 0.114 * blue < _DARK
@@ -92,6 +93,9 @@ def add_colour_bar(figure: Figure, axes: Any, chart: Chart) -> None:
     label = textwrap.fill(chart.cells.label, max(12, int(height_in * LETTERS_PER_IN)))
     bar = figure.colorbar(ScalarMappable(norm, colours), ax=list(axes), label=label, pad=0.02)
     bar.outline.set_visible(False)
+    if chart.cells.log:
+        bar.ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        bar.ax.yaxis.set_minor_formatter("")
 
 
 def _square(x: int, y: int, colour: Any) -> Any:
@@ -103,12 +107,15 @@ def _square(x: int, y: int, colour: Any) -> Any:
 def _scale(chart: Chart) -> tuple[Any, Any]:
     """The function from numbers to positions in the colour map, and the colour map."""
     from matplotlib import colormaps
-    from matplotlib.colors import Normalize, TwoSlopeNorm
+    from matplotlib.colors import LogNorm, Normalize, TwoSlopeNorm
 
     cells = chart.cells
     assert cells is not None
     known = chart.table[chart.by].drop_nulls().to_list()
     low, high = cells.limits or (min(known, default=0.0), max(known, default=1.0))
+    if cells.log and high > 0:
+        least = min((value for value in known if value > 0), default=high)
+        return LogNorm(max(low, least), high, clip=True), colormaps[_SEQUENTIAL]
     if cells.middle is None:
         return Normalize(low, high), colormaps[_SEQUENTIAL]
     return TwoSlopeNorm(cells.middle, low, high), colormaps[_DIVERGING]

@@ -50,6 +50,9 @@ SHOWN: Mapping[str, tuple[str, str]] = {
 }
 """The measures that are figures: title, and label of the colours."""
 
+LOGARITHMIC = ("delay", "p95-time")
+"""The figures whose colours have a logarithmic scale, because their numbers differ by orders of magnitude."""
+
 CAPTION = (
     "Numbers of the row's control beside the other control: means over the replications ± half of their 95 % "
     "interval. A median, marked by *, replaces the mean if the replications have several modes. Of a control "
@@ -340,7 +343,9 @@ def matrix(experiment: Experiment, name: str, results: ExperimentResults) -> Cha
         panel="queue",
         x_label=", ".join(names[axis] for axis in several) or "other control",
         y_label="" if several else "control",
-        cells=Cells(label=label, limits=(0.0, 100.0), middle=50.0) if name == SHARE else Cells(label=label),
+        cells=Cells(label=label, limits=(0.0, 100.0), middle=50.0)
+        if name == SHARE
+        else Cells(label=label, log=name in LOGARITHMIC),
     )
 
 

@@ -18,8 +18,7 @@ import polars as pl
 from aqmlab._support import quantities
 from aqmlab._support.files import write_bytes, write_csv
 from aqmlab._support.names import hint
-from aqmlab.charts import matrix
-from aqmlab.charts.matrix import Cells
+from aqmlab.charts.matrix import Cells, Matrix
 from aqmlab.charts.style import AS_ON_A_PAGE, COLOURS, ENDINGS, Look, check_pictures, colours
 
 if TYPE_CHECKING:
@@ -183,14 +182,22 @@ def natural_width(chart: Chart) -> float:
     """The default width of a chart in inches."""
     panels = len(_panels(chart))
     columns = _columns(chart, panels)
-    if chart.kind == "matrix":
-        return matrix.size_of(chart, panels, columns)[0]
+    matrix = _matrix(chart)
+    if matrix is not None:
+        return matrix.size(panels, columns)[0]
     wide = bool(chart.beneath) or chart.kind == "marks"
     return 3.4 * columns if columns > 1 else 7.6 if wide else 5.8
 
 
 def _panels(chart: Chart) -> list[Any]:
     return [None] if chart.panel is None else chart.table[chart.panel].unique(maintain_order=True).to_list()
+
+
+def _matrix(chart: Chart) -> Matrix | None:
+    """The matrix that the chart shows; `None` for all other kinds."""
+    if chart.cells is None:
+        return None
+    return Matrix(table=chart.table, x=chart.x, y=chart.y, by=chart.by, cells=chart.cells)
 
 
 def _columns(chart: Chart, panels: int) -> int:
@@ -212,8 +219,9 @@ def draw(chart: Chart, look: Look = AS_ON_A_PAGE) -> Figure:
     width = look.width_in or natural
     # The height of a narrower chart shrinks less than its width, because its text shrinks less.
     height = (3.8 if lines == 1 else (2.2 if is_column else 2.8) * lines) * (width / natural) ** 0.75
-    if chart.kind == "matrix":
-        height = matrix.size_of(chart, len(panels), columns)[1] * width / natural
+    matrix = _matrix(chart)
+    if matrix is not None:
+        height = matrix.size(len(panels), columns)[1] * width / natural
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.subplots(lines, columns, sharex=is_column, sharey=not is_column, squeeze=False).ravel()
     for unused in axes[len(panels) :]:
@@ -229,8 +237,8 @@ def draw(chart: Chart, look: Look = AS_ON_A_PAGE) -> Figure:
             _boxes(axis, chart, table, groups)
         elif chart.kind == "ellipses":
             _ellipses(axis, chart, table, groups)
-        elif chart.kind == "matrix":
-            matrix.draw(axis, chart, table)
+        elif matrix is not None:
+            matrix.draw(axis, table)
         else:
             _lines(axis, chart, table, groups)
         _dress(axis, chart, str(panel), first=index % columns == 0)
@@ -238,8 +246,8 @@ def draw(chart: Chart, look: Look = AS_ON_A_PAGE) -> Figure:
             axis.label_outer()
         elif panel is not None:
             axis.set_title(str(panel))
-    if chart.kind == "matrix":
-        matrix.add_colour_bar(figure, axes[: len(panels)], chart)
+    if matrix is not None:
+        matrix.add_colour_bar(figure, axes[: len(panels)])
         return figure
     shown: dict[str, Any] = {}
     for axis in axes:  # A group may be missing in a panel.

@@ -27,6 +27,7 @@ WORDS = {
 
 WRITERS = {
     "cli/queue_pages.py": "the families of queues, by their folders",
+    "coexistence/network.py": "the scenario of pairs of congestion controls",
     "comparison/calibrate.py": "a line on which nothing queues",
     "live/runs.py": "the network around a command",
     "report_card/experiments.py": "the scenarios of report cards",

@@ -1,4 +1,4 @@
-"""The class `Chart`, and the functions that draw its eight kinds of charts.
+"""The class `Chart`, and the functions that draw its nine kinds of charts.
 
 A `Chart` is a small table with instructions for drawing. A saved chart consists of pictures (SVG, PNG, PDF)
 and a CSV file that contains exactly the drawn data. Equal tables produce byte-identical files.
@@ -18,6 +18,7 @@ import polars as pl
 from aqmlab._support import quantities
 from aqmlab._support.files import write_bytes, write_csv
 from aqmlab._support.names import hint
+from aqmlab.charts.matrix import Cells, Matrix
 from aqmlab.charts.style import AS_ON_A_PAGE, COLOURS, ENDINGS, Look, check_pictures, colours
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
-Kind = Literal["cdf", "tail", "line", "bars", "curve", "marks", "boxes", "ellipses"]
+Kind = Literal["cdf", "tail", "line", "bars", "curve", "marks", "boxes", "ellipses", "matrix"]
 
 MOST_IN_A_ROW = 5
 """Maximum number of panels in a single row."""
@@ -54,9 +55,10 @@ class Chart:
     `x`, `y` and `by` name the columns to draw. The optional columns `low` and `high` are the lower and upper
     ends of the interval around `y`. For boxes, `y` is the median, and the columns `least`, `q25`, `q75` and
     `most` are required. For ellipses, the column `part` contains `centre` in one row of each group and
-    `contour` in the other rows, which are in drawing order. `panel` names a column that splits the chart into
-    panels. Panels are placed side by side, or in rows of three if there are many; with `beneath`, they are
-    placed below each other.
+    `contour` in the other rows, which are in drawing order. For a matrix, `x` and `y` name the columns of
+    categories, `by` names the numbers of the cells, and the optional column `text` contains the texts of the
+    cells. `panel` names a column that splits the chart into panels. Panels are placed side by side, or in
+    rows of three if there are many; with `beneath`, they are placed below each other.
     """
 
     kind: Kind
@@ -90,9 +92,13 @@ class Chart:
     beneath: Mapping[str, str] = field(default_factory=dict)
     """For panels below each other, which share the x axis: the label of each panel's y axis, which replaces
     `y_label`."""
+    cells: Cells | None = None
+    """For a matrix, which requires it: the colours of the cells."""
 
     def __post_init__(self) -> None:
         check_kind(self.kind)
+        if (self.kind == "matrix") != (self.cells is not None):
+            raise ValueError(f"cells: a chart has cells if and only if its kind is matrix (got {self.kind})")
 
     def _repr_png_(self) -> bytes:
         return drawn(self, ["png"])["png"]
@@ -175,8 +181,12 @@ def save_all(charts: Mapping[str, Chart], folder: Path) -> list[Path]:
 
 
 def natural_width(chart: Chart) -> float:
-    """Returns the default width of a chart in inches."""
-    columns = _columns(chart, len(_panels(chart)))
+    """The default width of a chart in inches."""
+    panels = len(_panels(chart))
+    columns = _columns(chart, panels)
+    matrix = _matrix(chart)
+    if matrix is not None:
+        return matrix.size(panels, columns)[0]
     wide = bool(chart.beneath) or chart.kind == "marks"
     return 3.4 * columns if columns > 1 else 7.6 if wide else 5.8
 
@@ -185,8 +195,17 @@ def _panels(chart: Chart) -> list[Any]:
     return [None] if chart.panel is None else chart.table[chart.panel].unique(maintain_order=True).to_list()
 
 
+def _matrix(chart: Chart) -> Matrix | None:
+    """The matrix that the chart shows; `None` for all other kinds."""
+    if chart.cells is None:
+        return None
+    return Matrix(table=chart.table, x=chart.x, y=chart.y, by=chart.by, cells=chart.cells)
+
+
 def _columns(chart: Chart, panels: int) -> int:
-    """Returns the number of panels that are side by side."""
+    """The number of panels side by side."""
+    if chart.kind == "matrix":
+        return 2 if panels in (2, 4) else min(panels, 3)
     return 1 if chart.beneath else panels if panels <= MOST_IN_A_ROW else 3
 
 
@@ -203,6 +222,9 @@ def draw(chart: Chart, look: Look = AS_ON_A_PAGE) -> Figure:
     # If a chart is narrowed, its height shrinks less than its width, because its text shrinks less than its
     # width.
     height = (3.8 if lines == 1 else (2.2 if is_column else 2.8) * lines) * (width / natural) ** 0.75
+    matrix = _matrix(chart)
+    if matrix is not None:
+        height = matrix.size(len(panels), columns)[1] * width / natural
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.subplots(lines, columns, sharex=is_column, sharey=not is_column, squeeze=False).ravel()
     for unused in axes[len(panels) :]:
@@ -218,6 +240,8 @@ def draw(chart: Chart, look: Look = AS_ON_A_PAGE) -> Figure:
             _boxes(axis, chart, table, groups)
         elif chart.kind == "ellipses":
             _ellipses(axis, chart, table, groups)
+        elif matrix is not None:
+            matrix.draw(axis, table)
         else:
             _lines(axis, chart, table, groups)
         _dress(axis, chart, str(panel), first=index % columns == 0)
@@ -225,6 +249,9 @@ def draw(chart: Chart, look: Look = AS_ON_A_PAGE) -> Figure:
             axis.label_outer()
         elif panel is not None:
             axis.set_title(str(panel))
+    if matrix is not None:
+        matrix.add_colour_bar(figure, axes[: len(panels)])
+        return figure
     shown: dict[str, Any] = {}
     for axis in axes:  # A panel may have no data for a group.
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):

@@ -1,0 +1,190 @@
+"""The command `aqmlab coexist`, which measures how congestion controls share a link."""
+
+import json
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from aqmlab._support.names import listed
+from aqmlab.cli import completion, dask_options
+from aqmlab.cli.dask_options import Dask, DaskSlurm, DaskSsh, DaskWorkers, Jobs
+from aqmlab.cli.options import INTERRUPTED, AsJson, print_files, time_of
+from aqmlab.cli.table_text import Form, TableForm
+
+if TYPE_CHECKING:
+    from aqmlab.study import StudyResult
+
+
+def coexist(
+    controls: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="CONTROL...",
+            autocompletion=completion.one_of("aliases"),
+            help="Congestion controls (`aqmlab list tcp`), such as cubic or bbr1. Their loss recovery is "
+            "RACK-TLP unless the name is CONTROL/RECOVERY. The suffix +ecn sets classic ECN, as in "
+            "cubic+ecn.",
+        ),
+    ],
+    queues: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME,...",
+            autocompletion=completion.several_of("queues"),
+            help="Queues (`aqmlab list queues`), or names in [queues] of the scenario of --of. The suffix "
+            "+ecn makes a queue mark packets, as in codel+ecn.",
+        ),
+    ] = "drop-tail,codel,fq-codel,dualpi2",
+    buffers: Annotated[
+        str,
+        typer.Option(
+            metavar="LENGTH,...",
+            help="Buffers: bandwidth-delay products (0.5bdp), packets (100p), bytes (64kB), or `default` for "
+            "the default of each queue.",
+        ),
+    ] = "1bdp",
+    rtts: Annotated[
+        str, typer.Option(metavar="TIME,...", help="Round-trip times without queueing, such as 10ms,40ms.")
+    ] = "40ms",
+    rate: Annotated[str, typer.Option(metavar="RATE", help="Rate of the bottleneck.")] = "50Mbps",
+    flows: Annotated[
+        int, typer.Option(min=1, help="Number of endless flows of each congestion control.")
+    ] = 1,
+    load: Annotated[
+        float,
+        typer.Option(help="Load of all short transfers as a share of the rate, half from each control."),
+    ] = 0.05,
+    transfer: Annotated[
+        str, typer.Option(metavar="SIZE", help="Size of a short transfer; the default is 50 segments.")
+    ] = "72.4kB",
+    seeds: Annotated[int, typer.Option(min=1, help="Number of runs of each point.")] = 5,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the first run.")] = 1,
+    duration: Annotated[str, typer.Option(metavar="TIME", help="Duration of a run.")] = "60s",
+    warm_up: Annotated[
+        str, typer.Option(metavar="TIME", help="Part of the duration before the measurement.")
+    ] = "10s",
+    of: Annotated[
+        Path | None,
+        typer.Option("--of", metavar="SCENARIO.toml", help="Scenario with named queues in [queues]."),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Use at most 2 seeds and runs of at most 20 s.")
+    ] = False,
+    figure: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ID",
+            help="Figure or table to create: share, delay, drops, marks, p95-time or matrix; repeat the "
+            "option for more. By default all are created.",
+        ),
+    ] = None,
+    table: TableForm = Form.TEXT,
+    as_json: AsJson = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Folder of the report, the figures and the table; its subfolder store contains the finished "
+            "runs. The default is out/coexist, with --quick out/coexist-quick.",
+        ),
+    ] = None,
+    jobs: Jobs = None,
+    dask: Dask = None,
+    dask_slurm: DaskSlurm = False,
+    dask_ssh: DaskSsh = None,
+    dask_workers: DaskWorkers = None,
+) -> None:
+    """Measure how pairs of congestion controls share a link, at several queues, buffers and round-trip times.
+
+    Every control runs beside every control, and beside itself. Each control of a pair has endless flows and
+    short transfers. The table and the figures show shares, queueing delay, loss, marks and times of short
+    transfers."""
+    # The runs and figures use all cores; further threads of Polars would only compete with them.
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")
+    from aqmlab.coexistence import study as coexistence
+    from aqmlab.scenario import Scenario
+    from aqmlab.study import points, run_study
+
+    study = coexistence.study(
+        controls,
+        queues=listed(queues),
+        buffers=listed(buffers),
+        rtts=listed(rtts),
+        rate=rate,
+        flows=flows,
+        load=load,
+        transfer=transfer,
+        replications=seeds,
+        first_seed=seed,
+        duration_s=time_of("--duration", duration),
+        warm_up_s=time_of("--warm-up", warm_up),
+        of=None if of is None else Scenario.load(of),
+    )
+    points.chosen(study, (), figure or ())
+    for warning in coexistence.warnings(study):
+        print(f"aqmlab: {warning}", file=sys.stderr)
+    folder = out or Path("out") / f"coexist{'-quick' if quick else ''}"
+    options = {
+        "--queues": queues,
+        "--buffers": buffers,
+        "--rtts": rtts,
+        "--rate": rate,
+        "--flows": str(flows),
+        "--load": f"{load:g}",
+        "--transfer": transfer,
+        "--seeds": str(seeds),
+        "--seed": str(seed),
+        "--duration": duration,
+        "--warm-up": warm_up,
+        "--of": str(of or ""),
+    }
+    words = [f"{option} {shlex.quote(text)}" for option, text in options.items() if text]
+    try:
+        with dask_options.executor(jobs, dask, dask_slurm, dask_ssh, dask_workers) as executor:
+            result = run_study(
+                study,
+                folder,
+                quick=quick,
+                jobs=jobs,
+                executor=executor,
+                figures=figure or (),
+                source=" ".join(["coexist", *map(shlex.quote, controls), *words]),
+            )
+    except KeyboardInterrupt:
+        print(
+            f"aqmlab: interrupted; the finished runs are in {folder}; repeat the command to continue",
+            file=sys.stderr,
+        )
+        raise typer.Exit(INTERRUPTED) from None
+    written = coexistence.write(result, folder)
+    if as_json:
+        print(json.dumps(coexistence.record(result), indent=2))
+    else:
+        _print(result, table)
+        if table is Form.TEXT:
+            print_files([*(one.paths["png"] for one in result.drawn if not one.problem), *written])
+            print(f"Report: {result.report}")
+    for failure in result.failures:
+        print(f"aqmlab: {failure}", file=sys.stderr)
+    if result.failures:
+        raise typer.Exit(1)
+
+
+def _print(result: "StudyResult", form: Form) -> None:
+    from aqmlab.cli import table_text
+    from aqmlab.coexistence.study import AXES, LEGEND
+
+    for shown, frame in result.tables:
+        if isinstance(frame, str):
+            print(f"{shown.title}: {frame}")
+        else:
+            table_text.print_table(shown.title, frame.columns, frame.rows(), left=len(AXES), form=form)
+    if form is Form.TEXT and result.tables:
+        print(LEGEND)
+    for one in result.drawn:
+        if one.problem:
+            print(f"Figure {one.figure.id}: {one.problem}")

@@ -1,0 +1,1 @@
+"""How congestion controls share a link: a study of pairs of congestion controls at several queues."""

@@ -1,0 +1,223 @@
+"""The scenario of a coexistence study, and its axes: congestion controls, queues, buffers, round-trip times.
+
+One link, the bottleneck, carries the data of all flows. Two congestion controls, called the first and the
+second, each have the same number of endless flows and the same load of short transfers of one size. The
+profile `linux-6` sets all other parameters of TCP. Acknowledgements return over a link that never drops
+packets.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from aqmlab import _core
+from aqmlab._support.mistakes import Mistakes
+from aqmlab.report_card.network import DROP_TAIL, PACKET
+from aqmlab.report_card.queues import NO_CARD, shipped, with_ecn, with_room
+from aqmlab.scenario import Scenario
+from aqmlab.scenario.catalog import members
+from aqmlab.scenario.queues import queue_named
+from aqmlab.sweep import Changes
+
+Table = dict[str, Any]
+
+LINK = "bottleneck"
+
+SIDES = ("first", "second")
+"""The two congestion controls of a pair, which are also the names of the workloads of their endless flows."""
+
+DEFAULT = "default"
+"""The buffer that a queue has by default."""
+
+RECOVERY = "rack"
+"""The loss recovery of controls whose name contains no recovery: that of Linux, so that the controls of a
+pair differ in nothing else."""
+
+WITH_ECN = "+ecn"
+"""The suffix of a congestion control or queue that uses ECN."""
+
+LEAST_ACCESS_BPS, ACCESS_FACTOR = 1e9, 10
+"""Rate of the access links: 1 Gbit/s, or ten times the rate of the bottleneck if this is more (aqmlab's
+choice, so that only the bottleneck delays packets)."""
+
+STAGGER_S = 1.0
+"""Length of the interval in which the endless flows begin at random times, as in the recorded runs of
+Linux."""
+
+_PRODUCTS = re.compile(r"(\d+(?:\.\d+)?)bdp")
+
+
+def short(side: str) -> str:
+    """The name of the workload of a side's short transfers."""
+    return f"{side}-short"
+
+
+def scenario(
+    *, rate: str, flows: int, load: float, transfer: str, duration_s: float, warm_up_s: float
+) -> Table:
+    """The scenario before the axes change it. `load` is the share of the bottleneck's rate that the short
+    transfers of both sides offer together; `transfer` is the size of a short transfer."""
+    rate_bps = _read("rate", rate, partial(quantity, unit="bps", expected="rate, such as 50Mbps"))
+    workloads: dict[str, Table] = {}
+    for side in SIDES:
+        workloads[side] = {"kind": "ftp", "flows": flows, "stagger": f"{STAGGER_S:g}s"}
+        sizes = {"kind": "constant", "value": transfer}
+        workloads[short(side)] = {"kind": "web", "load": load / len(SIDES), "sizes": sizes}
+    return {
+        "duration": f"{duration_s:g}s",
+        "warm_up": f"{warm_up_s:g}s",
+        "bottleneck": {"rate": rate, "delay": "10ms", "queue": {"kind": DROP_TAIL}},
+        "access": {"rate": f"{max(LEAST_ACCESS_BPS, ACCESS_FACTOR * rate_bps):.0f}bps", "delay": "0ms"},
+        "tcp": {"profile": "linux-6"},
+        "traffic": workloads,
+        "record": {"drops": False, "queue_every": "0s", "packets": [LINK]},
+    }
+
+
+def axes(
+    controls: Sequence[str],
+    queues: Sequence[str],
+    buffers: Sequence[str],
+    rtts: Sequence[str],
+    *,
+    of: Scenario | None = None,
+) -> dict[str, Changes]:
+    """The axes of a study in the order in which they change the scenario. Raises `ValueError` with a line per
+    error."""
+    mistakes = Mistakes()
+
+    def named(option: str, names: Sequence[str], read: Callable[[str], Any]) -> dict[str, Any]:
+        if not names:
+            mistakes.add(f"{option}: must contain at least one value")
+        for name in dict.fromkeys(one for one in names if list(names).count(one) > 1):
+            mistakes.add(f"{option}: `{name}` occurs twice: write each value once")
+        return {name: mistakes.attempt(partial(_read, option, name, read)) for name in names}
+
+    tcps = named("controls", controls, transport)
+    replacements = named("queues", queues, partial(queue, of))
+    lengths = named("buffers", buffers, buffer)
+    delays = named("rtts", rtts, _delay)
+    mistakes.finish()
+    return {
+        "rtt": Changes({name: {"bottleneck.delay": delay} for name, delay in delays.items()}),
+        "buffer": Changes({name: partial(_with_buffer, length) for name, length in lengths.items()}),
+        "queue": Changes({name: partial(_with_queue, table) for name, table in replacements.items()}),
+        **{side: Changes({name: _of_control(side, tcp) for name, tcp in tcps.items()}) for side in SIDES},
+    }
+
+
+def pairs(controls: Sequence[str]) -> str:
+    """The SQL condition that selects each unordered pair of controls once, and each control with itself."""
+    position = {name: index for index, name in enumerate(controls)}
+    return " OR ".join(
+        f"(first = {_quoted(first)} AND second IN ({', '.join(map(_quoted, controls[index:]))}))"
+        for first, index in position.items()
+    )
+
+
+def transport(name: str) -> Table:
+    """The `[tcp]` table of a congestion control. Raises `ValueError` if the name is unknown."""
+    control = name.removesuffix(WITH_ECN)
+    kinds = {one.name for one in members("congestion-controls")}
+    if control in kinds:
+        name = f"{control}/{RECOVERY}{name.removeprefix(control)}"
+    table: Table = json.loads(_core.transport(name))
+    return table
+
+
+def queue(of: Scenario | None, name: str) -> Table:
+    """The table of a queue: `queues.NAME` of a scenario, or a kind with its defaults; with the suffix `+ecn`,
+    set to mark packets. Raises `ValueError` if the name is unknown, the kind manages no queue or the queue
+    cannot mark."""
+    table = queue_named(of, name.removesuffix(WITH_ECN))
+    if table["kind"] in NO_CARD:
+        raise ValueError(NO_CARD[table["kind"]])
+    if not name.endswith(WITH_ECN):
+        return table
+    marking = with_ecn(table)
+    if marking is None:
+        raise ValueError(
+            f"the queue `{table['kind']}` cannot mark packets, or needs further parameters for marking: "
+            f"remove {WITH_ECN}"
+        )
+    return marking
+
+
+def buffer(text: str) -> Callable[[float], int | None]:
+    """A function from the bandwidth-delay product in bytes to a buffer in full packets, or to `None` for the
+    default of the queue. Raises `ValueError` for an invalid buffer."""
+    if text == DEFAULT:
+        return lambda _: None
+    products = _PRODUCTS.fullmatch(text)
+    if products is not None and float(products[1]) > 0:
+        return partial(_packets, float(products[1]))
+    try:
+        value, unit = _core.quantity(text)
+    except _core.ScenarioError:
+        value, unit = 0.0, ""
+    if unit not in ("p", "B") or value <= 0:
+        raise ValueError(
+            "must be a positive number of bandwidth-delay products such as 1bdp, of packets such as 100p or "
+            f"of bytes such as 64kB, or {DEFAULT} (got {text})"
+        )
+    packets = max(1, math.ceil(value / (PACKET if unit == "B" else 1)))
+    return lambda _: packets
+
+
+def quantity(text: str, unit: str, expected: str) -> float:
+    """A positive quantity in the base unit `unit`. Raises `ValueError`; `expected` describes valid values."""
+    try:
+        value, base = _core.quantity(text)
+    except _core.ScenarioError:
+        value, base = 0.0, ""
+    if base != unit or value <= 0:
+        raise ValueError(f"must be a positive {expected} (got {text})")
+    return value
+
+
+def _read(option: str, name: str, read: Callable[[str], Any]) -> Any:
+    try:
+        return read(name)
+    except ValueError as error:
+        raise ValueError(f"{option}: {error}") from None
+
+
+def _delay(rtt: str) -> str:
+    """The one-way delay of the bottleneck for a round-trip time."""
+    return f"{quantity(rtt, 's', 'time, such as 40ms') / 2 * 1e9:.0f}ns"
+
+
+def _quoted(name: str) -> str:
+    return "'" + name.replace("'", "''") + "'"
+
+
+def _of_control(side: str, table: Table) -> Mapping[str, Any]:
+    return {f"traffic.{name}.tcp": table for name in (side, short(side))}
+
+
+def _packets(products: float, product_bytes: float) -> int:
+    return max(1, math.ceil(products * product_bytes / PACKET))
+
+
+def _with_buffer(packets_of: Callable[[float], int | None], table: Table) -> Table:
+    """The scenario whose Drop Tail queue has this buffer, which `_with_queue` gives to the queue that
+    replaces it."""
+    link = table["bottleneck"]
+    rate_bps, _ = _core.quantity(link["rate"])
+    delay_s, _ = _core.quantity(link["delay"])
+    packets = packets_of(rate_bps / 8 * 2 * delay_s)
+    link["queue"] = {"kind": DROP_TAIL} | ({} if packets is None else {"limit": f"{packets}p"})
+    return table
+
+
+def _with_queue(replacement: Table, table: Table) -> Table:
+    link = table["bottleneck"]
+    limit = link["queue"].get("limit")
+    packets = None if limit is None else int(_core.quantity(limit)[0])
+    link["queue"] = shipped(replacement) if packets is None else with_room(replacement, packets)
+    return table

@@ -487,7 +487,7 @@ def test_the_command_writes_the_files(cli: Cli, tmp_path: Path) -> None:
             ["voice.toml", "--qlog", "out"],
             "qlog: needs a workload that uses TCP; workloads of voice: call",
         ),
-        ([str(ELASTIC), "--qlog", "out"], "--qlog: needs a scenario of the level packet"),
+        ([str(ELASTIC), "--qlog", "out"], "--qlog: needs a packet-level scenario"),
     ],
 )
 def test_bad_input_is_refused_before_the_run(

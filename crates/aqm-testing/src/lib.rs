@@ -82,7 +82,7 @@ pub fn maybe_real(run: &impl AsRef<[Table]>, path: &str) -> Vec<Option<f64>> {
 /// If the run has no table of gauges.
 pub fn gauge(run: &impl AsRef<[Table]>, name: &str) -> Vec<f64> {
     let Column::Word { codes, words } = column(run, "gauges.name") else {
-        panic!("the names of gauges must be words")
+        panic!("gauge names must consist of letters, digits and underscores")
     };
     let wanted = words.iter().position(|word| word == name);
     let values = codes.iter().zip(real(run, "gauges.value"));

@@ -151,7 +151,7 @@ class Experiment:
         """Returns the sweep for a form. A variant's change is applied to each scenario after all other
         changes."""
         if form.startswith("varied") and self.varied is None:
-            raise ValueError(f"{self.name}: has no form for variants (`varied`)")
+            raise ValueError(f"{self.name}: does not define a form for variants (`varied`)")
         forms = {
             "full": (),
             "quick": (self.quick,),

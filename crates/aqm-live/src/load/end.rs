@@ -98,7 +98,7 @@ impl Listeners {
         let refused = |address: SocketAddrV4| {
             move |error: io::Error| {
                 let reason = format_args!("{}; try another `port`", Cause::of(&error));
-                LiveError::new(format_args!("cannot listen at {address}"), reason)
+                LiveError::new(format_args!("cannot listen on {address}"), reason)
             }
         };
         if spec.sends_datagrams {

@@ -240,11 +240,8 @@ impl Endpoint {
             None if self.receiver.is_due() && self.gave_up().is_none() => {
                 self.acks_sent += 1;
                 let wire = self.tcp.config.connection.ack_size.bytes() as u16;
-                let mut segment = Segment { seq: self.sent(), wire, ..Segment::default() };
-                if self.tcp.ecn.on_acks {
-                    segment.ecn = self.ecn_of_ack();
-                }
-                segment
+                let ecn = if self.tcp.ecn.on_acks { self.ecn_of_ack() } else { Ecn::NotEct };
+                Segment { seq: self.sent(), wire, ecn, ..Segment::default() }
             }
             None => return None,
         };

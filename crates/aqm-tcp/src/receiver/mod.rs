@@ -231,8 +231,14 @@ impl Receiver {
     /// Writes the acknowledgement fields of a segment. An acknowledgement that was due is then no longer due.
     #[inline(always)]
     pub(crate) fn write_acknowledgement(&mut self, segment: &mut Segment, config: &Config) {
-        if self.cold.is_some() && self.write_cold_state(segment, config) {
-            return;
+        if self.cold.is_some() {
+            // A copy, so that the segment of other receivers need not be in memory.
+            let mut copy = *segment;
+            let is_complete = self.write_cold_state(&mut copy, config);
+            *segment = copy;
+            if is_complete {
+                return;
+            }
         }
         self.due = false;
         self.timer = Instant::NEVER;
@@ -244,7 +250,9 @@ impl Receiver {
             segment.wire = segment.wire.saturating_add(option_bytes(segment.sacks, config));
         }
         if self.cold.is_some() {
-            self.write_feedback(segment);
+            let mut copy = *segment;
+            self.write_feedback(&mut copy);
+            *segment = copy;
         }
     }
 

@@ -9,7 +9,7 @@ use crate::congestion_control::RateSample;
 
 /// `MinPipeCwnd`, in segments.
 pub(super) const MIN_PIPE_SEGMENTS: f64 = 4.0;
-/// Share of the bandwidth that is paced (`PacingMarginPercent`).
+/// Share of the estimated bandwidth at which the sender paces (`PacingMarginPercent`).
 const PACED_SHARE: f64 = 0.99;
 /// Round trip before the first sample, in seconds.
 const NOMINAL_RTT: f64 = 1e-3;

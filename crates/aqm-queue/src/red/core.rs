@@ -91,7 +91,7 @@ pub(crate) struct ArrivalState {
 }
 
 impl RedCore {
-    /// RED before the first packet. `weight` is that of the average, and `unit` has the unit of the average. The rules
+    /// RED before the first packet. `weight` is the weight of the average, and `unit` has the unit of the average. The rules
     /// must have been checked.
     pub fn new(rules: &Rules, weight: f64, unit: Length, rate: Rate) -> Self {
         Self {

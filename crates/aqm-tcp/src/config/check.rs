@@ -68,7 +68,8 @@ impl Config {
         let feedback = self.ecn.resolved(needs).feedback;
         if needs.is_required && is_on && !feedback.satisfies(needs.feedback) {
             warnings.push(format!(
-                "ecn.feedback: {kind} requires accurate feedback or the feedback of DCTCP; with this feedback, the senders follow Reno's rules"
+                "ecn.feedback: {kind} requires another value, which it has by default; with this value, the senders \
+                 follow Reno's rules"
             ));
         }
         if self.ecn.codepoint == Some(Codepoint::Ect1) && !needs.is_scalable && is_on {

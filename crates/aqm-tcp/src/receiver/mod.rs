@@ -234,12 +234,16 @@ impl Receiver {
         if self.cold.is_some() {
             // A copy, so that the segment of other receivers need not be in memory.
             let mut copy = *segment;
-            let is_complete = self.write_cold_state(&mut copy, config);
+            self.write_cold_acknowledgement(&mut copy, config);
             *segment = copy;
-            if is_complete {
-                return;
-            }
+        } else {
+            self.write_fields(segment, config);
         }
+    }
+
+    /// Writes the fields of an acknowledgement with classic feedback.
+    #[inline(always)]
+    fn write_fields(&mut self, segment: &mut Segment, config: &Config) {
         self.due = false;
         self.timer = Instant::NEVER;
         segment.ack = self.expected;
@@ -249,31 +253,22 @@ impl Receiver {
             segment.sacks = self.sack_blocks(config);
             segment.wire = segment.wire.saturating_add(option_bytes(segment.sacks, config));
         }
-        if self.cold.is_some() {
-            let mut copy = *segment;
-            self.write_feedback(&mut copy);
-            *segment = copy;
-        }
     }
 
-    /// Writes the echoed timestamp, and an acknowledgement that precedes the current one, if there is one. Returns whether
-    /// the segment is complete.
+    /// Writes an acknowledgement with a timestamp or with other feedback than the classic one, or the acknowledgement that
+    /// must precede it.
     #[inline(never)]
-    fn write_cold_state(&mut self, segment: &mut Segment, config: &Config) -> bool {
-        let Some(cold) = &mut self.cold else { return false };
-        if let Some(early) = cold.feedback.as_mut().and_then(MarkFeedback::take_early) {
-            early.write(segment);
-            return true;
-        }
+    fn write_cold_acknowledgement(&mut self, segment: &mut Segment, config: &Config) {
         let is_pending = self.due || self.timer != Instant::NEVER;
-        cold.adaptive.on_ack_sent(self.expected, is_pending, config);
-        segment.echo = cold.adaptive.echo();
-        false
-    }
-
-    /// Writes the feedback of marks, unless it is classic.
-    #[inline(never)]
-    fn write_feedback(&mut self, segment: &mut Segment) {
+        if let Some(cold) = &mut self.cold {
+            if let Some(early) = cold.feedback.as_mut().and_then(MarkFeedback::take_early) {
+                early.write(segment);
+                return;
+            }
+            cold.adaptive.on_ack_sent(self.expected, is_pending, config);
+            segment.echo = cold.adaptive.echo();
+        }
+        self.write_fields(segment, config);
         if let Some(feedback) = self.cold.as_mut().and_then(|cold| cold.feedback.as_mut()) {
             feedback.write(segment);
         }

@@ -325,6 +325,6 @@ fn an_address_in_use_is_named() {
     let _taken = TcpListener::bind(hosts.address(SENDER)).unwrap();
     let plan = plan("duration = \"1s\"\n[traffic.bulk]\nkind = \"ftp\"");
     let Err(error) = prepare(&plan, &hosts) else { panic!("two listen at one address") };
-    let expected = format!("cannot listen at {}: Address already in use", hosts.address(SENDER));
+    let expected = format!("cannot listen on {}: Address already in use", hosts.address(SENDER));
     assert!(error.what.starts_with(&expected), "{error}");
 }

@@ -212,6 +212,9 @@ class Study:
     with_queues: Callable[[Queues], Study] | None = None
     """Function that adds other queues to those of the publication (`aqmlab study run NAME --queues LIST`);
     the claims of the returned study are judged for each of these queues."""
+    attachments: Callable[[Path], Iterable[Path]] = lambda _: ()
+    """Function that writes further files into the folder of a whole run, for example qlog files, and returns
+    their paths."""
 
     @classmethod
     def of(cls, name: str, title: str, *parts: Part, **fields: Any) -> Study:

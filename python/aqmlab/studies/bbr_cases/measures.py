@@ -104,6 +104,10 @@ class Sender:
             one for one in self.phases if one.state == state and one.is_complete and one.begin_s >= after_s
         ]
 
+    def ended(self, state: str, after_s: float = 0.0) -> list[Phase]:
+        """The phases of `of` that ProbeRTT, which can follow any state, does not interrupt."""
+        return [one for one in self.of(state, after_s) if self.next(one) != PROBE_RTT]
+
     def next(self, phase: Phase) -> str:
         """The state that follows a complete phase."""
         return self.state[phase.last + 1]
@@ -193,7 +197,9 @@ def _startup_plateau(sender: Sender) -> float | None:
 
 def _up_plateau(sender: Sender) -> float | None:
     """Mean number of complete rounds in UP."""
-    return _average([float(sum(1 for _ in sender.rounds(one.begin_s, one.end_s))) for one in sender.of(UP)])
+    return _average(
+        [float(sum(1 for _ in sender.rounds(one.begin_s, one.end_s))) for one in sender.ended(UP)]
+    )
 
 
 def followed_by(state: str, *expected: str, after_s: float = 0.0) -> Callable[[Sender], float | None]:
@@ -219,7 +225,7 @@ def inflight_at_end(state: str, after_s: float = 0.0) -> Callable[[Sender], floa
 
     def compute(sender: Sender) -> float | None:
         found = []
-        for one in sender.of(state, after_s):
+        for one in sender.ended(state, after_s):
             bdp = sender.bdp[one.last + 1]
             found.append(sender.inflight(one.end_s) / float(bdp))
         return _average(found)
@@ -233,7 +239,7 @@ def inflight_before_end(state: str, after_s: float = 0.0) -> Callable[[Sender], 
     return lambda sender: _average(
         [
             sender.inflight(float(sender.time[one.last])) / float(sender.bdp[one.last])
-            for one in sender.of(state, after_s)
+            for one in sender.ended(state, after_s)
         ]
     )
 
@@ -241,7 +247,7 @@ def inflight_before_end(state: str, after_s: float = 0.0) -> Callable[[Sender], 
 def rounds_in(state: str, after_s: float = 0.0) -> Callable[[Sender], float | None]:
     """The mean number of rounds that end in a state."""
     return lambda sender: _average(
-        [float(sum(1 for _ in sender.rounds(one.begin_s, one.end_s))) for one in sender.of(state, after_s)]
+        [float(sum(1 for _ in sender.rounds(one.begin_s, one.end_s))) for one in sender.ended(state, after_s)]
     )
 
 
@@ -657,12 +663,12 @@ SETTLE_S = 0.15
 """Time after a spurious retransmission in which its undo must be complete: more than three round trips."""
 
 
-AFTER_CRUISE = (REFILL, UP, PROBE_RTT)
+AFTER_CRUISE = (REFILL, UP)
 """States that can follow CRUISE within `SETTLE_S` without a loss."""
 
 
 def _isolated(sender: Sender) -> list[float]:
-    """Retransmissions in CRUISE without another one in the time `SETTLE_S` before and after."""
+    """Retransmissions in CRUISE without another one, and without ProbeRTT, within `SETTLE_S`."""
     times = sender.retransmitted_at
     found = []
     for at, time in enumerate(times):
@@ -670,6 +676,7 @@ def _isolated(sender: Sender) -> list[float]:
         alone_after = at + 1 == times.size or times[at + 1] - time > SETTLE_S
         row = sender.row(float(time)) - 1
         inside = row >= 0 and time + SETTLE_S < sender.end_s and sender.state[row] == CRUISE
+        inside = inside and PROBE_RTT not in sender.state[row : sender.row(time + SETTLE_S) + 1]
         if alone_before and alone_after and inside:
             found.append(float(time))
     return found

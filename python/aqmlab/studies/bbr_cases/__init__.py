@@ -277,7 +277,7 @@ CLAIMS = (
         "low bandwidth without stalling the pipeline.",
         mean_of(sub_packet[m.LEAST_WINDOW]) >= 4,
         mean_of(sub_packet[m.SLOW_PACING]).within(0.95, 1.05),
-        mean_of(sub_packet["bottleneck.utilisation"]) >= 0.98,
+        mean_of(sub_packet["bottleneck.utilisation"]) >= 98,
         source="the ranges are aqmlab's choice",
     ),
     claim(

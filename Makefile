@@ -108,7 +108,8 @@ bench-live: $(FULL_CORE)  ## Measure how exact and how fast live runs are on thi
 .PHONY: studies
 studies: $(CORE)  ## Run every study in full, and write its results on its page.
 	$(PYTHON) -c 'from aqmlab.studies import STUDIES; print(*STUDIES, sep="\n")' | while read -r study; do \
-	    $(BIN)/aqmlab study run "$$study" --out "out/$$study"; \
+	    $(BIN)/aqmlab study run "$$study" --out "out/$$study"; done
+	$(PYTHON) -c 'from aqmlab.studies import STUDIES, load; print(*(name for name in STUDIES if load(name).with_queues), sep="\n")' | while read -r study; do \
 	    $(BIN)/aqmlab study run "$$study" --queues today --out "out/$$study-today"; done
 	$(PYTHON) -m aqmlab.studies.docs.pages docs/studies --take out --commit "$$(git rev-parse HEAD)"
 	$(PYTHON) -m aqmlab.studies.docs.images docs/studies --take out --commit "$$(git rev-parse HEAD)"

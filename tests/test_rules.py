@@ -22,7 +22,8 @@ from aqmlab.study.publication import Claim, Study
 
 PATH = Path(studies.__file__).parent / rules.FILE
 
-FORMS = {"": STUDIES, "live": LIVE, "today": STUDIES}
+WITH_QUEUES = [name for name in STUDIES if studies.load(name).with_queues is not None]
+FORMS = {"": STUDIES, "live": LIVE, "today": WITH_QUEUES}
 CASES = [(name, form) for form, names in FORMS.items() for name in names]
 
 

@@ -18,6 +18,7 @@ STUDIES: Mapping[str, str] = {
     "unc-web": "aqmlab.studies.unc_web",
     "fair-queueing": "aqmlab.studies.fair_queueing",
     "helsinki": "aqmlab.studies.helsinki",
+    "bbr-cases": "aqmlab.studies.bbr_cases",
 }
 
 LIVE: Mapping[str, str] = {"helsinki": "aqmlab.studies.helsinki.live"}

@@ -221,6 +221,9 @@ class Study:
     with_queues: Callable[[Queues], Study] | None = None
     """Function that adds other queues to the queues of the publication (`aqmlab study run NAME --queues
     LIST`). The claims of the returned study are judged for each of the added queues."""
+    attachments: Callable[[Path], Iterable[Path]] = lambda _: ()
+    """Function that writes further files into the folder of a whole run, for example qlog files, and returns
+    their paths."""
 
     @classmethod
     def of(cls, name: str, title: str, *parts: Part, **fields: Any) -> Study:

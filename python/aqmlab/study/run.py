@@ -180,6 +180,8 @@ def run(
         study_values.write(out / study_values.FILE, study, parts, store, level, quick=quick)
         text = json.dumps(study_records.records(result), indent=2, ensure_ascii=False)
         write_text(out / "claims.json", text + "\n")
+        for _ in study.attachments(out):
+            pass
     write_text(result.report, report.render(result))
     return result
 

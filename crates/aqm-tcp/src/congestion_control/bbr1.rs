@@ -263,11 +263,11 @@ impl Bbr1 {
         self.min_rtt = transmit.srtt.map(whole_micros).filter(|srtt| !srtt.is_zero());
         self.min_rtt_at = transmit.now;
         self.ack_interval.restart(transmit.now);
-        self.initialize_pacing_rate(window, transmit.srtt);
+        self.initialise_pacing_rate(window, transmit.srtt);
     }
 
     /// `bbr_init_pacing_rate_from_rtt`.
-    fn initialize_pacing_rate(&mut self, window: &Window, srtt: Option<Span>) {
+    fn initialise_pacing_rate(&mut self, window: &Window, srtt: Option<Span>) {
         let measured = srtt.filter(|srtt| !srtt.is_zero()).map(Span::seconds);
         self.has_rtt = measured.is_some();
         let rate = window.cwnd * self.mss / measured.unwrap_or(NOMINAL_RTT);
@@ -482,7 +482,7 @@ impl Bbr1 {
     /// `bbr_set_pacing_rate`.
     fn update_pacing_rate(&mut self, window: &Window, srtt: Option<Span>) {
         if !self.has_rtt && srtt.is_some() {
-            self.initialize_pacing_rate(window, srtt);
+            self.initialise_pacing_rate(window, srtt);
         }
         self.set_pacing_rate(self.pacing_gain);
     }

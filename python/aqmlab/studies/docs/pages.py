@@ -201,7 +201,7 @@ def _numbers(results: Record) -> str:
         if one["one_is_enough"] and all("all_of" in part for part in one["parts"]):
             text, table = _combinations(one["parts"])
         else:
-            text = ". ".join(_capitalized(line) for line in _lines(one["parts"]))
+            text = ". ".join(_capitalised(line) for line in _lines(one["parts"]))
             text = f"One part is sufficient. {text}" if one["one_is_enough"] else text
         sentence = f"*{one['statement'].rstrip('.')}* ({one['source']})"
         text = f"- **{one['id']}** {one['verdict']}: {sentence}. {text}."
@@ -262,7 +262,7 @@ def _lines(parts: Sequence[Record]) -> Iterator[str]:
         yield f"{begin}{what}: {'; '.join(map(_at, several))}; claimed: {claimed}"
 
 
-def _capitalized(text: str) -> str:
+def _capitalised(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}"
 
 

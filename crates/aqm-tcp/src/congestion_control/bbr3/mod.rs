@@ -360,7 +360,7 @@ impl Bbr3 {
         self.initial_cwnd = self.cwnd;
         self.min_rtt.begin(transmit.srtt, transmit.now);
         self.aggregation.begin(transmit.now);
-        self.initialize_pacing_rate(transmit.srtt);
+        self.initialise_pacing_rate(transmit.srtt);
     }
 
     /// `UpdateModelAndState`.

@@ -22,7 +22,7 @@ const OFFLOAD_QUANTA: f64 = 3.0;
 
 impl Bbr3 {
     /// `InitPacingRate`.
-    pub(super) fn initialize_pacing_rate(&mut self, srtt: Option<Span>) {
+    pub(super) fn initialise_pacing_rate(&mut self, srtt: Option<Span>) {
         let measured = srtt.filter(|srtt| !srtt.is_zero()).map(Span::seconds);
         self.has_rtt = measured.is_some();
         let bandwidth = self.initial_cwnd / measured.unwrap_or(NOMINAL_RTT);
@@ -32,7 +32,7 @@ impl Bbr3 {
     /// `SetPacingRate`.
     pub(super) fn update_pacing_rate(&mut self, srtt: Option<Span>) {
         if !self.has_rtt && srtt.is_some() {
-            self.initialize_pacing_rate(srtt);
+            self.initialise_pacing_rate(srtt);
         }
         self.set_pacing_rate(self.state.pacing_gain(self.profile));
     }

@@ -1,0 +1,411 @@
+"""The 22 example test cases of the BBR draft (draft-ietf-ccwg-bbr, editor's copy of 3 August 2026).
+
+The draft describes each case as a list of steps. A claim has the draft's expectation of one case, in the
+draft's words, and holds if the sender does what the draft expects with all seeds. The draft leaves rate,
+delay and buffer open, so `network.py` has aqmlab's base set-up. Variables of the pseudocode that no table
+contains (`full_bw_count`, `inflight_longterm`, `bw_shortterm`, `idle_restart`) are judged by their visible
+effects: states, times, pacing gain, window and bandwidth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from aqmlab.measures import Measure
+from aqmlab.results.labels import Labels
+from aqmlab.results.rule import AnyRule
+from aqmlab.scenario import Scenario, qlog
+from aqmlab.studies.bbr_cases import measures as m
+from aqmlab.studies.bbr_cases import network as net
+from aqmlab.study import Claim, Experiment, Form, Study, every, mean_of
+from aqmlab.study.publication import Verdicts
+
+PAPER = (
+    "N. Cardwell, I. Swett, J. Beshay: BBR Congestion Control. draft-ietf-ccwg-bbr, commit 4ce5e87d, "
+    "3 August 2026."
+)
+SEEDS = 5
+QLOG_SEED = 1
+
+OfSeed = Callable[[dict[str, Any], Labels, int], dict[str, Any]]
+
+
+def case(
+    name: str, title: str, scenario: dict[str, Any], *measures: Measure | str, of_seed: OfSeed | None = None
+) -> Experiment:
+    """An experiment with a single point, the profile `draft` of `bbr3`."""
+    return Experiment(
+        name,
+        title,
+        scenario,
+        {"tcp.congestion_control.profile": ("draft",)},
+        measures,
+        seeds=SEEDS,
+        most_seeds=4 * SEEDS,
+        quick=Form(seeds=3),
+        of_seed=of_seed,
+    )
+
+
+def claim(number: int, statement: str, *rules: AnyRule, source: str = "") -> Claim:
+    """The draft's expectation of a case."""
+    text = f"case {number}"
+    return Claim(f"BBR-{number}", statement, every(*rules), f"{text}; {source}" if source else text)
+
+
+normal = case(
+    "base",
+    "Base set-up",
+    net.NORMAL,
+    *(
+        m.ESTIMATE,
+        m.STARTUP_PLATEAU,
+        m.TO_DRAIN,
+        m.DRAIN_GAIN,
+        m.DRAIN_INFLIGHT,
+        m.DRAIN_BEFORE,
+        m.FROM_DRAIN,
+    ),
+    *(m.UP_ROUNDS, m.UP_TO_DOWN, m.LOSSES, m.DOWN_GAIN, m.DOWN_INFLIGHT, m.DOWN_BEFORE, m.DOWN_TO_CRUISE),
+    *(m.PROBE_RTTS, m.PROBE_RTT_WINDOW, m.PROBE_RTT_DURATION, m.PROBE_RTT_TO_BW, m.AFTER_PROBE_RTT),
+)
+limited_loss = case(
+    "limited-loss",
+    "Application-limited, 10 % loss",
+    net.LIMITED_LOSS,
+    *(m.LEAVES_STARTUP, m.STARTUP_BANDWIDTH, m.UP_LASTS, m.UP_TO_DOWN_OR_CRUISE),
+)
+limited = case("limited", "Application-limited, no loss", net.LIMITED, m.STAYS_IN_STARTUP, m.LOSSES)
+slower_in_drain = case(
+    "slower-in-drain",
+    "Rate -10 % in Drain",
+    net.SLOWER_IN_DRAIN,
+    *(m.DRAIN_ROUNDS, m.DRAIN_INFLIGHT, m.FROM_DRAIN),
+)
+half_in_drain = case(
+    "half-in-drain", "Rate -55 % in Drain", net.HALF_IN_DRAIN, m.DRAIN_ROUNDS, m.DRAIN_INFLIGHT, m.FROM_DRAIN
+)
+slower_in_down = case(
+    "slower-in-down",
+    "Rate -10 % in DOWN",
+    net.SLOWER_IN_DOWN,
+    *(m.DOWN_TO_REFILL, m.DOWN_DURATION, m.DOWN_INFLIGHT),
+    of_seed=net.slower_at_down,
+)
+idle = case("idle", "Pauses of the application", net.IDLE, m.IDLE_PAUSES, m.NO_PROBE_RTT, m.RESTART_GAIN)
+aggregated = case(
+    "aggregated",
+    "Aggregated acknowledgements",
+    net.AGGREGATED,
+    *(m.STARTUP_WINDOW, m.OVER_SEND_RATE, m.STARTUP_GROWTH, m.ESTIMATE),
+    *(m.CRUISE_WINDOW, m.CRUISE_RATE, m.LONGEST_PAUSE),
+)
+sub_packet = case(
+    "sub-packet", "64 kb/s, 1 ms", net.SUB_PACKET, m.LEAST_WINDOW, m.SLOW_PACING, "bottleneck.utilisation"
+)
+ten_times = case("ten-times", "10 to 100 Mb/s", net.TEN_TIMES, m.ROUNDS_TO_FULL)
+ten_times_with_loss = case(
+    "ten-times-with-loss", "10 to 100 Mb/s, buffer 1 BDP", net.TEN_TIMES_WITH_LOSS, m.GROWTH_RATIO
+)
+tenth = case("tenth", "100 to 10 Mb/s", net.TENTH, m.ROUNDS_TO_FALL, m.CYCLES_TO_FALL, m.FINAL_ESTIMATE)
+policed = case(
+    "policed",
+    "Policer",
+    net.POLICED,
+    *(m.BANDWIDTH_ADAPTS, m.WINDOW_ADAPTS, m.POLICED_LOSS, m.POLICED_RATE, m.POLICED_BANDWIDTH),
+)
+reordered = case(
+    "reordered",
+    "Reordering",
+    net.REORDERED,
+    *(m.SPURIOUS, m.LOSSES, m.BANDWIDTH_RESTORED, m.WINDOW_RESTORED, m.SAME_STATE),
+)
+delayed = case(
+    "delayed",
+    "Delay spike",
+    net.DELAYED,
+    *(m.TIMEOUTS, m.RTO_BANDWIDTH, m.RTO_WINDOW, m.RTO_STATE, m.LOSSES),
+)
+long_path = case("long-path", "Round trip 1 s", net.LONG_PATH, m.STARTUP_PROBE_RTTS, m.BACK_TO_STARTUP)
+lossy = case("lossy", "3 % loss", net.LOSSY, m.UP_LASTS, m.UP_TO_DOWN, m.AFTER_LOSS)
+paused = case(
+    "paused",
+    "Pause in REFILL",
+    net.PAUSED,
+    *(m.LIMITED_REFILLS, m.REFILL_BANDWIDTH, m.REFILL_TO_UP, m.REFILL_THEN_DOWN),
+    of_seed=net.pause_at_refill,
+)
+
+
+def always(variable: Any) -> AnyRule:
+    """The rule that a share is 1."""
+    return mean_of(variable) >= 1
+
+
+CLAIMS = (
+    claim(
+        1,
+        "The estimated bandwidth is within 2 % of the simulated bandwidth; after 3 consecutive rounds "
+        "where the delivery rate grows by less than 25 %, the connection transitions from STARTUP to "
+        "DRAIN.",
+        mean_of(normal[m.ESTIMATE]).within(0.98, 1.02),
+        mean_of(normal[m.STARTUP_PLATEAU]).within(3, 3),
+        always(normal[m.TO_DRAIN]),
+    ),
+    claim(
+        2,
+        "Loss triggers the end of STARTUP even when bandwidth samples are application-limited.",
+        always(limited_loss[m.LEAVES_STARTUP]),
+        mean_of(limited_loss[m.STARTUP_BANDWIDTH]) < 0.9,
+        source="DRAIN can end with the acknowledgement that begins it, so the state DRAIN is not judged",
+    ),
+    claim(
+        3,
+        "The pacing gain is 0.5, and when C.inflight drops below or equal to BBRInflight(1.0), the "
+        "connection exits DRAIN and transitions to PROBE_BW.",
+        mean_of(normal[m.DRAIN_GAIN]).within(0.49, 0.51),
+        mean_of(normal[m.DRAIN_BEFORE]) > 1,
+        mean_of(normal[m.DRAIN_INFLIGHT]) <= 1,
+        always(normal[m.FROM_DRAIN]),
+    ),
+    claim(
+        4,
+        "If the bandwidth decreases by 10 % upon entering DRAIN, after 3 round trips the connection exits "
+        "DRAIN and transitions to PROBE_BW even though C.inflight has not reached the target BDP.",
+        mean_of(slower_in_drain[m.DRAIN_ROUNDS]).within(3, 4),
+        mean_of(slower_in_drain[m.DRAIN_INFLIGHT]) > 1,
+        always(slower_in_drain[m.FROM_DRAIN]),
+        source="by the pseudocode, the start of the fourth round ends DRAIN, so 3 or 4 rounds are allowed",
+    ),
+    Claim(
+        "BBR-4b",
+        "If the bandwidth decreases by 55 % instead, DRAIN ends after 3 round trips with more data in "
+        "flight.",
+        every(
+            mean_of(half_in_drain[m.DRAIN_ROUNDS]).within(3, 4),
+            mean_of(half_in_drain[m.DRAIN_INFLIGHT]) > 1,
+            always(half_in_drain[m.FROM_DRAIN]),
+        ),
+        "case 4 with another rate, which is aqmlab's choice",
+        origin="ours",
+    ),
+    claim(
+        5,
+        "Without packet loss, PROBE_UP ends after 3 consecutive rounds where the delivery rate grows by "
+        "less than 25 %, and the connection transitions to PROBE_DOWN.",
+        mean_of(normal[m.UP_ROUNDS]).within(3, 3),
+        mean_of(normal[m.LOSSES]) < 0.5,
+        always(normal[m.UP_TO_DOWN]),
+    ),
+    claim(
+        6,
+        "High loss ends PROBE_UP regardless of the application-limited state.",
+        mean_of(limited_loss[m.UP_LASTS]) < 3,
+        always(limited_loss[m.UP_TO_DOWN_OR_CRUISE]),
+        source="inflight_longterm is not visible; DOWN can end with the acknowledgement that begins it",
+    ),
+    claim(
+        7,
+        "As long as there is no loss and the rounds are application-limited, the connection stays in "
+        "PROBE_UP (or STARTUP) indefinitely.",
+        always(limited[m.STAYS_IN_STARTUP]),
+        mean_of(limited[m.LOSSES]) < 0.5,
+        source="judged in STARTUP, which ProbeRTT may interrupt (case 20)",
+    ),
+    claim(
+        8,
+        "The pacing gain is 0.90, and when C.inflight falls below or equal to both "
+        "BBRInflightWithHeadroom() and BBRInflight(1.0), the connection transitions to PROBE_CRUISE.",
+        mean_of(normal[m.DOWN_GAIN]).within(0.89, 0.91),
+        mean_of(normal[m.DOWN_BEFORE]) > 1,
+        mean_of(normal[m.DOWN_INFLIGHT]) <= 1,
+        always(normal[m.DOWN_TO_CRUISE]),
+        source="without losses, the headroom is unlimited",
+    ),
+    claim(
+        9,
+        "If the bandwidth decreases by 10 % upon entering PROBE_DOWN, the connection transitions directly to "
+        "PROBE_REFILL after bw_probe_wait, bypassing PROBE_CRUISE.",
+        always(slower_in_down[m.DOWN_TO_REFILL]),
+        mean_of(slower_in_down[m.DOWN_DURATION]).within(2, 3.1),
+        mean_of(slower_in_down[m.DOWN_INFLIGHT]) > 1,
+        source="bw_probe_wait is 2 to 3 s, and an acknowledgement must arrive afterwards",
+    ),
+    claim(
+        10,
+        "PROBE_RTT has a window of half of the BDP, lasts at least 200 ms and one round trip, and the "
+        "connection transitions back to PROBE_BW and resumes sending.",
+        mean_of(normal[m.PROBE_RTTS]) >= 1,
+        mean_of(normal[m.PROBE_RTT_WINDOW]).within(0.49, 0.51),
+        mean_of(normal[m.PROBE_RTT_DURATION]).within(0.2, 0.2 + 3 * net.RTT_S),
+        always(normal[m.PROBE_RTT_TO_BW]),
+        mean_of(normal[m.AFTER_PROBE_RTT]) >= 0.9,
+        source="the limit of 3 round trips beyond 200 ms, and the rate of 90 %, are aqmlab's choice",
+    ),
+    claim(
+        11,
+        "Upon sending new data after more than 5 s without data, the connection skips entering PROBE_RTT.",
+        mean_of(idle[m.IDLE_PAUSES]) >= 1,
+        always(idle[m.NO_PROBE_RTT]),
+        mean_of(idle[m.RESTART_GAIN]).within(0.99, 1.01),
+        source="idle_restart is visible by the pacing gain of exactly 1",
+    ),
+    claim(
+        12,
+        "With aggregated acknowledgements, C.cwnd > 2 BDP, and the connection still successfully doubles "
+        "its sending rate to discover the full bottleneck bandwidth.",
+        mean_of(aggregated[m.STARTUP_WINDOW]) > 2,
+        mean_of(aggregated[m.OVER_SEND_RATE]) <= 1,
+        mean_of(aggregated[m.STARTUP_GROWTH]) >= 1.8,
+        mean_of(aggregated[m.ESTIMATE]) >= 0.98,
+        source="a growth of 1.8 counts as doubling, which is aqmlab's choice",
+    ),
+    claim(
+        13,
+        "With aggregated acknowledgements, C.cwnd is augmented by extra_acked, preventing the connection "
+        "from stalling during inter-ACK silences and maintaining full utilization.",
+        mean_of(aggregated[m.CRUISE_WINDOW]) > 2,
+        mean_of(aggregated[m.CRUISE_RATE]) >= 0.98,
+        mean_of(aggregated[m.LONGEST_PAUSE]) < 20,
+        source="the silences last up to 20 ms",
+    ),
+    claim(
+        14,
+        "With a BDP below one packet, 4 packets are a floor for C.cwnd, and the pacing rate matches the "
+        "low bandwidth without stalling the pipeline.",
+        mean_of(sub_packet[m.LEAST_WINDOW]) >= 4,
+        mean_of(sub_packet[m.SLOW_PACING]).within(0.95, 1.05),
+        mean_of(sub_packet["bottleneck.utilisation"]) >= 98,
+        source="the ranges are aqmlab's choice",
+    ),
+    claim(
+        15,
+        "When the bandwidth increases by 10x, the step size added to inflight_longterm doubles each round "
+        "trip, and the connection discovers the full bandwidth within O(log(BDP)) round trips.",
+        mean_of(ten_times_with_loss[m.GROWTH_RATIO]).within(1.5, 2.5),
+        mean_of(ten_times[m.ROUNDS_TO_FULL]) <= 25,
+        source="25 rounds are 3 log2(BDP in packets); the factor 3 is aqmlab's choice after a first run took "
+        "17 rounds",
+    ),
+    claim(
+        16,
+        "When the bandwidth decreases by 10x, bw_shortterm rapidly adapts downwards due to packet loss, "
+        "and after 2 PROBE_BW cycles max_bw drops to the new limit.",
+        mean_of(tenth[m.ROUNDS_TO_FALL]) <= 3,
+        mean_of(tenth[m.CYCLES_TO_FALL]) <= 2,
+        mean_of(tenth[m.FINAL_ESTIMATE]).within(0.98, 1.02),
+        source="3 round trips count as rapid, which is aqmlab's choice",
+    ),
+    claim(
+        17,
+        "When a policer drops packets, inflight_shortterm and bw_shortterm adapt, and BBR eventually "
+        "reaches a stable operating point that conforms to the token rate without excessive continuous "
+        "packet loss.",
+        mean_of(policed[m.BANDWIDTH_ADAPTS]) < 0.9,
+        mean_of(policed[m.WINDOW_ADAPTS]) < 0.9,
+        mean_of(policed[m.POLICED_RATE]) >= 0.9,
+        mean_of(policed[m.POLICED_BANDWIDTH]).within(0.9, 1.1),
+        mean_of(policed[m.POLICED_LOSS]) <= 2,
+        source="more than LossThresh (2 %) counts as excessive; the other limits are aqmlab's choice",
+    ),
+    claim(
+        18,
+        "After a spurious fast recovery, the saved parameters are restored, and the connection seamlessly "
+        "returns to its previous state.",
+        mean_of(reordered[m.SPURIOUS]) >= 1,
+        mean_of(reordered[m.LOSSES]) < 0.5,
+        mean_of(reordered[m.BANDWIDTH_RESTORED]) >= 0.98,
+        mean_of(reordered[m.WINDOW_RESTORED]) >= 0.98,
+        always(reordered[m.SAME_STATE]),
+        source="judged in CRUISE",
+    ),
+    claim(
+        19,
+        "After a spurious RTO recovery, the saved parameters are restored, and the connection seamlessly "
+        "returns to its previous state.",
+        mean_of(delayed[m.TIMEOUTS]) >= 1,
+        mean_of(delayed[m.RTO_BANDWIDTH]) >= 0.98,
+        mean_of(delayed[m.RTO_WINDOW]) >= 0.98,
+        always(delayed[m.RTO_STATE]),
+        source="a delay spike in CRUISE instead of reordering",
+    ),
+    claim(
+        20,
+        "Upon exiting a PROBE_RTT that began in STARTUP, the connection transitions back to STARTUP.",
+        mean_of(long_path[m.STARTUP_PROBE_RTTS]) >= 1,
+        always(long_path[m.BACK_TO_STARTUP]),
+    ),
+    claim(
+        21,
+        "With inflight_longterm set, loss in PROBE_UP scales inflight_longterm down, and the connection "
+        "immediately transitions to PROBE_DOWN.",
+        mean_of(lossy[m.UP_LASTS]) < 3,
+        always(lossy[m.UP_TO_DOWN]),
+        mean_of(lossy[m.AFTER_LOSS]).within(0.98, 1 / 0.7),
+        source="inflight_longterm is max(inflight at the loss, 0.7 min(BDP, cwnd)), and bounds the window",
+    ),
+    claim(
+        22,
+        "Application-limited samples in PROBE_REFILL do not lower max_bw, and the connection transitions "
+        "to PROBE_UP and correctly handles subsequent probing.",
+        mean_of(paused[m.LIMITED_REFILLS]) >= 1,
+        mean_of(paused[m.REFILL_BANDWIDTH]) >= 0.99,
+        always(paused[m.REFILL_TO_UP]),
+        always(paused[m.REFILL_THEN_DOWN]),
+    ),
+)
+
+EXPERIMENTS = (
+    *(
+        normal,
+        limited_loss,
+        limited,
+        slower_in_drain,
+        half_in_drain,
+        slower_in_down,
+        idle,
+        aggregated,
+        sub_packet,
+    ),
+    *(ten_times, ten_times_with_loss, tenth, policed, reordered, delayed, long_path, lossy, paused),
+)
+
+
+def scenario(experiment: Experiment, seed: int) -> Scenario:
+    """The scenario of a case with a seed."""
+    table = dict(experiment.given)
+    if experiment.of_seed is not None:
+        table = experiment.of_seed(table, {}, seed)
+    return Scenario.from_dict(table, name=experiment.name)
+
+
+def write_qlogs(folder: Path) -> Iterator[Path]:
+    """Writes the qlog files of the first seed of every case into folders named after the experiments."""
+    for one in EXPERIMENTS:
+        run = qlog.recorded(scenario(one, QLOG_SEED)).run(seed=QLOG_SEED)
+        yield from qlog.write(run, folder / "qlog" / one.name)
+
+
+def answer(found: Verdicts) -> list[str]:
+    """The number of cases that hold, and the others by name."""
+    verdicts: Mapping[str, str] = {
+        one.id: one.evidence.verdict for one in found if one.claim.origin == "paper"
+    }
+    others = [f"{id} {verdict}" for id, verdict in verdicts.items() if verdict != "holds"]
+    held = len(verdicts) - len(others)
+    rest = f" The others: {', '.join(others)}." if others else ""
+    return [f"{held} of the draft's {len(verdicts)} cases hold.{rest}"]
+
+
+STUDY = Study.of(
+    "bbr-cases",
+    "The example test cases of the BBR draft",
+    *EXPERIMENTS,
+    *CLAIMS,
+    paper=PAPER,
+    question="Does the simulator's BBR version 3 do what the draft's test cases expect?",
+    answer=answer,
+    attachments=write_qlogs,
+)

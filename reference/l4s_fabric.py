@@ -2,35 +2,40 @@
 
 The runs of F. Sarpkaya and others (PAM 2025), ten trials of 60 s at 100 Mb/s for each cell; `l4s/README.md`
 describes them. Judged are the goodput of both groups and the queueing delay of the first flow of each, which
-is the mean of the smoothed round trip, read once per second, without the path's round trip. Cells whose
-goodput has a standard deviation of more than 5 Mb/s are compared by medians.
+is the mean of the smoothed round trip, read once per second, without the path's round trip. A quantity whose
+recorded trials have modes is compared by its median.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from statistics import stdev
+from dataclasses import dataclass, replace
 from typing import Any
 
 import data
 import l4s_path
 from aqmlab.scenario import Scenario
 from aqmlab.scenario.run import Run
-from case import Case, Job
+from case import Case, Cause, Job
 from judge import Measures, Quantity, Row
+from l4s_path import Side
 
 RATE_MBPS = 100
 SECONDS = 60
-REPEATS = 10
-GROUP_REPEATS = 5
+REPEATS = 5
+GROUP_REPEATS = 3
 """Numbers of runs of a cell with two flows, and with groups of flows."""
+ACKS = {"traffic.a.tcp.receiver.delayed_ack": "off"}
+ACKS_WHY = (
+    "the receiver of a Prague flow acknowledged every segment (its kernel raises `received_ce_pending` with "
+    "each ECN-capable segment)"
+)
+"""A possible cause of misses: the acknowledgements of the L4S team's kernel."""
 OFFSET_MS = 50
 """Largest time by which the other flows begin later than the L4S flows; the recorded time is unknown, but is
 less than a second."""
-MODES_MBPS = 5.0
-"""Standard deviation of the recorded goodput above which medians are compared."""
+GROUPS: Mapping[Side, str] = {"a": "l4s", "b": "other"}
+"""The recorded names of the two groups."""
 PACKET = 1500
 """Bytes of a packet in the authors' limits in packets."""
 KEYS = (
@@ -77,7 +82,15 @@ class Cell:
 def cases() -> list[Case]:
     """Every recorded cell."""
     cells = [cell for name in ("two_flow", "many_flow") for cell in recorded_cells(name)]
-    return [cell_case(cell, REPEATS if cell.is_pair else GROUP_REPEATS) for cell in cells]
+    return [cell_case(cell, repeats_of(cell)) for cell in cells]
+
+
+def repeats_of(cell: Cell) -> int:
+    """The number of aqmlab's runs of a cell; more if medians are compared."""
+    theirs = recorded(cell)
+    if any(l4s_path.has_modes([run[name] for run in theirs]) for name in theirs[0]):
+        return l4s_path.MEDIAN_REPEATS
+    return REPEATS if cell.is_pair else GROUP_REPEATS
 
 
 def recorded_cells(name: str) -> dict[Cell, list[dict[str, str]]]:
@@ -90,13 +103,19 @@ def recorded_cells(name: str) -> dict[Cell, list[dict[str, str]]]:
 
 
 def cell_case(cell: Cell, repeats: int) -> Case:
-    """A cell of the grid; the offset of the other flows and the phase of the clock differ between runs."""
+    """A cell of the grid, with the acknowledgements of the L4S receivers as a possible cause of misses."""
+    why = Cause(why=ACKS_WHY, switch="delayed_ack = off", again=_runs(cell, repeats, ACKS))
+    return replace(_runs(cell, repeats, {}), causes=(why,))
+
+
+def _runs(cell: Cell, repeats: int, changes: Mapping[str, Any]) -> Case:
+    """Runs that differ in the offset of the other flows and in the phase of the clock."""
 
     def jobs() -> list[Job]:
         return [
             Job(
                 scenario=scenario(cell, offset_ms=OFFSET_MS * (repeat + 1) / repeats).with_(
-                    {"tcp.rto.tick_phase": f"{4000 * repeat // repeats}us"}
+                    {**changes, "tcp.rto.tick_phase": f"{4000 * repeat // repeats}us"}
                 ),
                 seed=1 + repeat,
                 measure=measure(cell),
@@ -106,11 +125,7 @@ def cell_case(cell: Cell, repeats: int) -> Case:
 
     def judge(measured: Sequence[Measures]) -> list[Row]:
         theirs = recorded(cell)
-        rates = [name for name in theirs[0] if name.endswith("_mbps")]
-        scattered = any(stdev(run[name] for run in theirs) > MODES_MBPS for name in rates)
-        return l4s_path.of_trials(
-            cell.name, quantities(theirs), theirs, measured, by_median=rates if scattered else ()
-        )
+        return l4s_path.of_trials(cell.name, quantities(theirs), theirs, measured)
 
     return Case(name=cell.name, jobs=jobs, judge=judge)
 
@@ -141,9 +156,9 @@ def measure(cell: Cell) -> Callable[[Run], Measures]:
 
     def measures(run: Run) -> Measures:
         found: Measures = {}
-        for side, name in (("a", "l4s"), ("b", "other")):
+        for side, name in GROUPS.items():
             found[f"{name}_mbps"] = l4s_path.goodput_mbps(run, side)
-        for side, name in (("a", "l4s"), ("b", "other")):
+        for side, name in GROUPS.items():
             srtt = l4s_path.mean(l4s_path.sampled(run, side, "srtt_s", seconds))
             found[f"{name}_queue_ms"] = 1000 * srtt - float(cell.rtt_ms)
         return found

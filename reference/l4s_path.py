@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from statistics import stdev
 from typing import Any, Literal
 
 import numpy as np
@@ -30,6 +31,10 @@ RATE_FLOOR = 0.005
 DELAY_FLOOR_MS = 0.25
 """Half the least width of the band of a queueing delay: the least recorded mean, which limits the delay
 caused by the machines."""
+SCATTERED = 5.0
+"""Standard deviation of recorded values, in Mb/s or ms, above which medians are compared."""
+MEDIAN_REPEATS = 8
+"""Least number of runs for the interval of a median: 7 at the level that two medians require."""
 HZ = 250
 """Ticks per second of the router's clock."""
 
@@ -96,22 +101,22 @@ def mean(values: Sequence[float]) -> float:
 
 
 def of_trials(
-    case: str,
-    quantities: Sequence[Quantity],
-    theirs: Sequence[Recorded],
-    ours: Sequence[Measures],
-    by_median: Sequence[str] = (),
+    case: str, quantities: Sequence[Quantity], theirs: Sequence[Recorded], ours: Sequence[Measures]
 ) -> list[Row]:
-    """A row for each quantity of independent runs: of the means, or of the medians if the recorded runs or
-    aqmlab's have several modes (`aqmlab.stats.modality`), or if the quantity is in `by_median`."""
+    """A row for each quantity of independent runs: of the medians if the recorded runs have modes, otherwise
+    of the means."""
     rows = []
     for quantity in quantities:
         recorded = [float(run[quantity.name]) for run in theirs]
-        measured = [run[quantity.name] for run in ours]
-        has_modes = not (modality.has_one_mode(recorded) and modality.has_one_mode(measured))
-        compare = medians if has_modes or quantity.name in by_median else judge.independent
-        rows.append(compare(case, quantity, recorded, measured))
+        compare = medians if has_modes(recorded) else judge.independent
+        rows.append(compare(case, quantity, recorded, [run[quantity.name] for run in ours]))
     return rows
+
+
+def has_modes(recorded: Sequence[float]) -> bool:
+    """Whether recorded values are compared by their medians: the dip test finds several modes, or the
+    standard deviation is above `SCATTERED`."""
+    return stdev(recorded) > SCATTERED or not modality.has_one_mode(recorded)
 
 
 def medians(case: str, quantity: Quantity, theirs: Sequence[float], ours: Sequence[float]) -> Row:

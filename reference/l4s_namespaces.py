@@ -10,6 +10,7 @@ not compared.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import data
@@ -17,7 +18,7 @@ import judge
 import l4s_path
 from aqmlab.scenario import Scenario
 from aqmlab.scenario.run import Run
-from case import Case, Job
+from case import Case, Cause, Job
 from judge import Measures, Quantity, Row
 from l4s_path import Ecn, Side
 
@@ -27,11 +28,13 @@ REPEATS = 4
 SIDES: tuple[Side, Side] = ("a", "b")
 SAMPLES_S = 0.05
 """Interval of the recorded samples of senders, in seconds."""
+DEPENDENT = "the Prague sender of the kernels of 2020 had no independence of the round trip"
+"""A possible cause of misses."""
 RED = {"kind": "linux-red", "limit": "400kB", "ecn": True, "adaptive": True, "start": "fresh"}
 PIE = {"kind": "pie", "ecn": True, "hz": l4s_path.HZ, "start": "fresh"}
 ONE_QUEUE = {"kind": "fq-codel", "flows": 1, "start": "fresh"}
 QUEUES: Mapping[str, Mapping[str, Any]] = {
-    "dualpi2": {"kind": "dualpi2", "start": "fresh"},
+    "dualpi2": {"kind": "dualpi2", "min_qlen_step": 2, "start": "fresh"},
     "fq_codel": {"kind": "fq-codel", "start": "fresh"},
     "pfifo(200)": {"kind": "drop-tail", "limit": "200p"},
     "pfifo(1000)": {"kind": "drop-tail", "limit": "1000p"},
@@ -42,7 +45,8 @@ QUEUES: Mapping[str, Mapping[str, Any]] = {
     "red(400000b)": RED,
     "red(400000)": RED,
 }
-"""Queues by their names in the recorded tables."""
+"""Queues by their names in the recorded tables. DualPI2 of 2020 applied the step threshold only to packets
+that arrived while at least two packets were queued (sch_dualpi2.c, `apply_step`)."""
 
 
 def cases() -> list[Case]:
@@ -167,7 +171,25 @@ def _sender(run: Run, row: Mapping[str, str], side: Side, column: str) -> float:
 def _case(
     name: str, base: Scenario, measure: Callable[[Run], Measures], theirs: Measures, rate_mbps: float
 ) -> Case:
-    """A recorded run; aqmlab's runs differ in the phase of the clock and in their random numbers."""
+    """A recorded run, with a property of the kernels of 2020 as a possible cause of misses."""
+    case = _runs(name, base, measure, theirs, rate_mbps)
+    traffic = base.effective["traffic"]
+    dependent: dict[str, Any] = {
+        f"traffic.{side}.tcp.congestion_control.rtt_independence": False
+        for side in traffic
+        if traffic[side]["tcp"]["congestion_control"]["kind"] == "prague"
+    }
+    if not dependent:
+        return case
+    again = _runs(name, base.with_(dependent), measure, theirs, rate_mbps)
+    cause = Cause(why=DEPENDENT, switch="rtt_independence = false", again=again)
+    return replace(case, causes=(cause,))
+
+
+def _runs(
+    name: str, base: Scenario, measure: Callable[[Run], Measures], theirs: Measures, rate_mbps: float
+) -> Case:
+    """Runs that differ in the phase of the clock and in their random numbers."""
 
     def jobs() -> list[Job]:
         return [

@@ -219,6 +219,6 @@ def queue(cell: Cell) -> Mapping[str, Any]:
         "fq_step": fq,
         "fq_codel": fq_codel,
         "fq_codel_l4s": fq_codel | selected,
-        "dualpi2": {"kind": "dualpi2", "target": target, "start": "fresh"},
+        "dualpi2": l4s_path.DUALPI2 | {"target": target},
     }
     return queues[cell.queue]

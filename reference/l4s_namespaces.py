@@ -34,7 +34,7 @@ RED = {"kind": "linux-red", "limit": "400kB", "ecn": True, "adaptive": True, "st
 PIE = {"kind": "pie", "ecn": True, "hz": l4s_path.HZ, "start": "fresh"}
 ONE_QUEUE = {"kind": "fq-codel", "flows": 1, "start": "fresh"}
 QUEUES: Mapping[str, Mapping[str, Any]] = {
-    "dualpi2": {"kind": "dualpi2", "min_qlen_step": 2, "start": "fresh"},
+    "dualpi2": l4s_path.DUALPI2,
     "fq_codel": {"kind": "fq-codel", "start": "fresh"},
     "pfifo(200)": {"kind": "drop-tail", "limit": "200p"},
     "pfifo(1000)": {"kind": "drop-tail", "limit": "1000p"},
@@ -45,8 +45,7 @@ QUEUES: Mapping[str, Mapping[str, Any]] = {
     "red(400000b)": RED,
     "red(400000)": RED,
 }
-"""Queues by their names in the recorded tables. DualPI2 of 2020 applied the step threshold only to packets
-that arrived while at least two packets were queued (sch_dualpi2.c, `apply_step`)."""
+"""Queues by their names in the recorded tables."""
 
 
 def cases() -> list[Case]:

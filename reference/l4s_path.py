@@ -38,6 +38,10 @@ MEDIAN_REPEATS = 8
 HZ = 250
 """Ticks per second of the router's clock."""
 
+DUALPI2: dict[str, Any] = {"kind": "dualpi2", "min_qlen_step": 2, "start": "fresh"}
+"""DualPI2 of the L4S team's kernels until 2024: the step threshold applies only to a packet that arrives
+while at least two packets are in the L4S queue (sch_dualpi2.c, `apply_step`)."""
+
 Side = Literal["a", "b"]
 Ecn = Literal["none", "classic", "accurate"]
 

@@ -126,6 +126,22 @@ def test_a_quantity_with_two_modes_is_compared_by_its_median() -> None:
     assert not l4s_path.has_modes([50.0, 50.5, 51.0, 49.5, 50.2, 49.8, 50.6, 50.1, 49.6, 50.3])
 
 
+def test_the_experiments_change_the_receivers_of_prague_and_its_growth() -> None:
+    cell = next(iter(l4s_fabric.recorded_cells("two_flow")))
+    (acks,) = l4s_fabric.cell_case(cell, 1).causes
+    receivers = acks.again.jobs()[0].scenario.effective["traffic"]
+    assert receivers["a"]["tcp"]["receiver"]["delayed_ack"] == "off"
+    assert receivers["b"]["tcp"]["receiver"]["delayed_ack"] == "adaptive"
+    for case in l4s_namespaces.cases():
+        changed = [cause.again.jobs()[0].scenario.effective["traffic"] for cause in case.causes]
+        controls = [flows[side]["tcp"]["congestion_control"] for flows in changed for side in flows]
+        dependent = [
+            control["rtt_independence"] is False for control in controls if control["kind"] == "prague"
+        ]
+        assert all(dependent)
+        assert bool(dependent) == ("prague" in case.name)
+
+
 def test_the_tables_have_no_rows_of_senders_or_queues_that_aqmlab_lacks() -> None:
     others = {
         row["other_cc"] for name in ("two_flow", "many_flow") for row in data.rows(name, l4s_path.WHERE)

@@ -85,6 +85,17 @@ GROUPS = {
     "with one and with two classes; five single runs compared packet by packet": (
         r"linux (transfers|datagrams|trace) "
     ),
+    "Linux on FABRIC: one Prague flow against a flow of CUBIC, BBRv1 or BBRv3, through FIFO, PIE, CoDel, fq, "
+    "FQ-CoDel and DualPI2, without and with thresholds for marks": r"l4s two ",
+    "The same for groups of Prague and CUBIC flows, with buffers of half to eight bandwidth-delay products": (
+        r"l4s many "
+    ),
+    "Linux in namespaces: pairs of Prague and CUBIC flows with round trips of 10 to 80 ms through pfifo, "
+    "FQ-CoDel and DualPI2": r"l4s s1 ",
+    "The same machine: a Prague flow against CUBIC or Reno, without and with ECN, through CoDel with one "
+    "queue, PIE and Adaptive RED": r"l4s s6 ",
+    "Linux in namespaces, the L4S team's runs: one Prague flow through DualPI2; CUBIC, and then Prague, "
+    "through six queues": r"l4s (one|pair) ",
 }
 """The rows of the page's table, with the names of the cases that each row counts."""
 

@@ -23,6 +23,8 @@ from rich.console import Console
 from rich.progress import Progress
 
 import account
+import l4s_fabric
+import l4s_namespaces
 import linux_bulk
 import linux_bulk_controls
 import linux_bulk_today
@@ -106,7 +108,8 @@ def all_cases() -> list[Case]:
         linux_replay,
         linux_helsinki,
     )
-    return [case for module in (*exact, *ns2, ns3_runs, *linux) for case in module.cases()]
+    l4s = (l4s_fabric, l4s_namespaces)
+    return [case for module in (*exact, *ns2, ns3_runs, *linux, *l4s) for case in module.cases()]
 
 
 def compare(cases: Iterable[Case], *, jobs: int | None = None) -> list[Row]:

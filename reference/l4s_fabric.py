@@ -132,8 +132,9 @@ def _runs(cell: Cell, repeats: int, changes: Mapping[str, Any]) -> Case:
 
 def quantities(theirs: Sequence[Measures]) -> list[Quantity]:
     """The judged quantities, with the floors of rates and delays."""
-    floors = {"_mbps": l4s_path.RATE_FLOOR * RATE_MBPS, "ue_ms": l4s_path.DELAY_FLOOR_MS}
-    return [Quantity(name=name, share=l4s_path.BAND, floor=floors[name[-5:]]) for name in theirs[0]]
+    rate_floor = l4s_path.RATE_FLOOR * RATE_MBPS
+    floors = {name: rate_floor if name.endswith("_mbps") else l4s_path.DELAY_FLOOR_MS for name in theirs[0]}
+    return [Quantity(name=name, share=l4s_path.BAND, floor=floors[name]) for name in theirs[0]]
 
 
 def recorded(cell: Cell) -> list[Measures]:

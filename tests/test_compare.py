@@ -243,7 +243,7 @@ def test_tcps_are_refused_before_any_run_where_nobody_uses_tcp(
 
 def test_a_tcp_that_makes_no_sense_is_refused_with_its_place(scenario: al.Scenario) -> None:
     for name, problem in {
-        "vegas": r"TCP `vegas`: .*allowed: .*`cubic`",
+        "copa": r"TCP `copa`: .*allowed: .*`cubic`",
         "cubic/fack": r"TCP `cubic/fack`: .*`fack`.*`newreno`",
         "cubic/tahoe": r"TCP `cubic/tahoe`: tcp\.recovery\.kind: must not be tahoe",
     }.items():

@@ -52,7 +52,7 @@ def test_windows_in_packets_are_those_that_the_kernel_says_its_senders_have(tmp_
     text = text.replace("drops = true", 'drops = true\nqueue_every = "5ms"\nsenders = ["ftp"]')
     run = run_valid(tmp_path, text.replace('"1500ms"', '"4s"') + BULK)
     hints = run.manifest["live"]["hints"]
-    assert hints["told"] == hints["data_packets"], hints
+    assert hints["known"] == hints["data_packets"], hints
     # What else a sender sends are a SYN and the end of the handshake, seldom again.
     assert 6 <= run.flows["packets_sent"].sum() - hints["data_packets"] <= 12, hints
     # How often the kernel is asked depends on how busy the machine is, what it answers does not.

@@ -237,7 +237,7 @@ def test_a_sweep_says_that_a_study_is_one(written: Callable[[str], Path]) -> Non
 def test_a_new_study_runs(tmp_path: Path) -> None:
     path = new_study.write("first", tmp_path)
     assert len(studies.load(str(path)).claims) == 1
-    with pytest.raises(ValueError, match="exists already"):
+    with pytest.raises(ValueError, match="already exists"):
         new_study.write("first", tmp_path)
     (tmp_path / "line.toml").write_text(SCENARIO)
     of_scenario = studies.load(str(new_study.write("second", tmp_path, tmp_path / "line.toml")))

@@ -182,8 +182,11 @@ impl Sender {
         }
         ecn.on_mark(self.recovery.sent());
         if self.uses_rates {
-            // Classic feedback does not tell how many segments were marked.
-            if let Some(rate) = self.recovery.rate() {
+            // `report_rates` counts the marked bytes that other feedback reports. Classic feedback reports none, so one
+            // segment per window counts as marked.
+            if ecn.is_classic()
+                && let Some(rate) = self.recovery.rate()
+            {
                 rate.on_marked(tcp.mss);
             }
             return;

@@ -46,7 +46,7 @@ impl Config {
         let has_timestamps =
             self.congestion_control.has_timestamps() || self.recovery.undo == Undo::DsackOrTimestamps;
         let is_paced = match self.pacing.mode {
-            PacingMode::Auto => self.congestion_control.requires_pacing(),
+            PacingMode::Auto => self.congestion_control.uses_rates(),
             PacingMode::On => true,
             PacingMode::Off => false,
         };

@@ -14,7 +14,7 @@ mod policer;
 #[cfg(test)]
 mod tests;
 
-use aqm_net::{ConfigError, Instant, Rng, Span, Streams, parameters};
+use aqm_net::{Instant, Rng, Span, Streams, parameters};
 
 use super::ack_aggregation::{AckInterval, TwoWindowMax};
 use super::window::Window;
@@ -35,15 +35,7 @@ parameters! {
 }
 
 impl Build for Config {
-    fn check(&self) -> Result<(), ConfigError> {
-        Ok(())
-    }
-
     fn uses_rates(&self) -> bool {
-        true
-    }
-
-    fn requires_pacing(&self) -> bool {
         true
     }
 

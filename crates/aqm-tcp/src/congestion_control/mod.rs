@@ -313,7 +313,9 @@ pub trait Build {
     ///
     /// # Errors
     /// Returns the first invalid parameter.
-    fn check(&self) -> Result<(), ConfigError>;
+    fn check(&self) -> Result<(), ConfigError> {
+        Ok(())
+    }
 
     /// Returns the rules of slow start and of the rounding of a reduced window.
     fn window_rules(&self) -> WindowRules {
@@ -330,7 +332,7 @@ pub trait Build {
         false
     }
 
-    /// Whether the algorithm uses delivery rates and sets the window itself: neither losses, timeouts, marks nor idle
+    /// Whether the algorithm uses delivery rates, requires pacing, and sets the window itself: neither losses, timeouts, marks nor idle
     /// periods change the window unless the algorithm does.
     fn uses_rates(&self) -> bool {
         false
@@ -339,11 +341,6 @@ pub trait Build {
     /// Returns what the algorithm requires of ECN.
     fn ecn(&self) -> EcnNeeds {
         EcnNeeds::default()
-    }
-
-    /// Whether the algorithm requires pacing.
-    fn requires_pacing(&self) -> bool {
-        false
     }
 
     /// Whether the algorithm uses random numbers.

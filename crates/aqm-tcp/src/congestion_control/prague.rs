@@ -17,7 +17,7 @@
 use aqm_net::{ConfigError, Instant, Span, choices, parameters};
 
 use super::dctcp::MarkedShare;
-use super::window::{Window, WindowRules};
+use super::window::Window;
 use super::{
     AckInfo, AnyControl, Build, Congestion, CongestionControl, CongestionSignal, ControlReport, RateSample,
     RecoveryPhase, WindowEvent,
@@ -78,15 +78,7 @@ impl Build for Config {
         ConfigError::unless(self.header_bytes <= 1000, "header_bytes", "must be at most 1000")
     }
 
-    fn window_rules(&self) -> WindowRules {
-        WindowRules::default()
-    }
-
     fn uses_rates(&self) -> bool {
-        true
-    }
-
-    fn requires_pacing(&self) -> bool {
         true
     }
 
@@ -173,7 +165,10 @@ impl CongestionControl for Prague {
         if self.window == 0.0 {
             self.window = window.cwnd;
         }
-        self.on_phase(sample.phase);
+        self.phase = sample.phase;
+        if self.phase == RecoveryPhase::Open {
+            self.before_loss = None;
+        }
         if let Some(rtt) = sample.rtt {
             self.detector.on_round_trip(rtt);
         }
@@ -208,14 +203,6 @@ impl CongestionControl for Prague {
 }
 
 impl Prague {
-    /// Records the phase of the recovery.
-    fn on_phase(&mut self, phase: RecoveryPhase) {
-        self.phase = phase;
-        if phase == RecoveryPhase::Open {
-            self.before_loss = None;
-        }
-    }
-
     /// Halves the window because of a loss.
     fn halve(&mut self, window: &mut Window) {
         if self.window == 0.0 {

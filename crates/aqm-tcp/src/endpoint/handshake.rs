@@ -61,16 +61,19 @@ impl Endpoint {
         }
     }
 
+    /// Returns the feedback that this endpoint offers; `None` without ECN.
+    fn offered_feedback(&self) -> Option<Feedback> {
+        (self.tcp.config.ecn.mode == EcnMode::On).then_some(self.tcp.ecn.feedback)
+    }
+
     /// Processes the ECN codes of a SYN: the answer's feedback is the best that both endpoints support.
     fn on_syn_ecn(&mut self, flags: Flags, ecn: Ecn) {
-        let (is_on, ours) = (self.tcp.config.ecn.mode == EcnMode::On, self.tcp.ecn.feedback);
-        let feedback = match flags {
-            _ if !is_on || !flags.has(Flags::ECE.union(Flags::CWR)) => None,
-            _ if flags.has(Flags::AE) && ours == Feedback::Accurate => Some(Feedback::Accurate),
+        let requests_ecn = flags.has(Flags::ECE.union(Flags::CWR));
+        let feedback = self.offered_feedback().filter(|_| requests_ecn).map(|ours| match ours {
+            Feedback::Accurate if !flags.has(Flags::AE) => Feedback::Classic,
             // A SYN does not distinguish DCTCP from classic ECN (RFC 8257, section 3.5).
-            _ if ours == Feedback::Dctcp => Some(Feedback::Dctcp),
-            _ => Some(Feedback::Classic),
-        };
+            Feedback::Accurate | Feedback::Dctcp | Feedback::Classic => ours,
+        });
         self.agree(feedback, None);
         if let Some(sender) = &mut self.sender {
             sender.set_syn_ecn(ecn);
@@ -79,15 +82,13 @@ impl Endpoint {
 
     /// Processes the ECN codes of a SYN/ACK.
     fn on_syn_ack_ecn(&mut self, code: Flags, ecn: Ecn) {
-        let (is_on, ours) = (self.tcp.config.ecn.mode == EcnMode::On, self.tcp.ecn.feedback);
-        let feedback = match ours {
-            _ if !is_on => None,
+        let feedback = self.offered_feedback().and_then(|ours| match ours {
             Feedback::Accurate if accurate_ecn::accepts(code) => Some(Feedback::Accurate),
             Feedback::Dctcp if code.has(Flags::ECE) => Some(Feedback::Dctcp),
             // RFC 9768, table 2: the other end supports classic ECN only.
             _ if code.has(Flags::ECE) && !code.has(Flags::CWR) => Some(Feedback::Classic),
             _ => None,
-        };
+        });
         self.agree(feedback, Some(accurate_ecn::handshake_code(ecn)));
     }
 
@@ -125,8 +126,7 @@ impl Endpoint {
 
     /// Establishes the connection without a handshake.
     pub(super) fn begin_at_once(&mut self, now: Instant) {
-        let is_on = self.tcp.config.ecn.mode == EcnMode::On;
-        self.agree(is_on.then_some(self.tcp.ecn.feedback), None);
+        self.agree(self.offered_feedback(), None);
         self.establish(now);
     }
 
@@ -145,16 +145,21 @@ impl Endpoint {
         self.pending_control = PendingControl::Nothing;
         let config = &self.tcp.config;
         let opening = self.phase == Phase::Opening;
-        let is_on = config.ecn.mode == EcnMode::On;
+        // An endpoint that answers has agreed on the feedback.
+        let feedback = if opening {
+            self.offered_feedback()
+        } else {
+            self.sender.as_ref().and_then(|sender| sender.feedback())
+        };
         let (mut flags, size) = if opening {
-            let code = match self.tcp.ecn.feedback {
-                _ if !is_on => Flags::default(),
-                Feedback::Accurate => accurate_ecn::ACE,
-                Feedback::Classic | Feedback::Dctcp => Flags::ECE.union(Flags::CWR),
+            let code = match feedback {
+                None => Flags::default(),
+                Some(Feedback::Accurate) => accurate_ecn::ACE,
+                Some(Feedback::Classic | Feedback::Dctcp) => Flags::ECE.union(Flags::CWR),
             };
             (Flags::SYN.union(code), config.connection.syn_size)
         } else {
-            let code = match self.sender.as_ref().and_then(|sender| sender.feedback()) {
+            let code = match feedback {
                 None => Flags::default(),
                 Some(Feedback::Accurate) => {
                     let syn_ecn = self.sender.as_ref().map_or(Ecn::NotEct, |sender| sender.syn_ecn());
@@ -164,8 +169,11 @@ impl Endpoint {
             };
             (Flags::SYN.union(Flags::ACK).union(code), config.connection.ack_size)
         };
-        let has_ecn = is_on && (opening || self.sender.as_ref().is_some_and(|sender| sender.has_ecn()));
-        let ecn = if has_ecn && self.tcp.ecn.on_syn { self.tcp.ecn.codepoint.ecn() } else { Ecn::NotEct };
+        let ecn = if feedback.is_some() && self.tcp.ecn.on_syn {
+            self.tcp.ecn.codepoint.ecn()
+        } else {
+            Ecn::NotEct
+        };
         if self.syns_sent > 0 {
             flags = flags.union(Flags::RETRANSMISSION);
         }

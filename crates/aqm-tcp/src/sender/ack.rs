@@ -30,17 +30,7 @@ impl Sender {
             && let AnyRecovery::Counting(counting) = &mut self.recovery
             && let Some(outcome) = counting.on_expected_ack(segment.ack)
         {
-            self.apply(
-                outcome,
-                AckContext {
-                    in_flight: Some(in_flight),
-                    in_flight_before: in_flight,
-                    ack_sent_at: segment.sent,
-                    ..AckContext::default()
-                },
-                now,
-                tcp,
-            );
+            self.apply(outcome, AckContext::unmarked(in_flight, segment.sent), now, tcp);
             self.wait_if_closed(false, now, tcp);
         } else {
             self.on_any_ack(segment, bare, now, tcp);
@@ -60,17 +50,7 @@ impl Sender {
             && let AnyRecovery::Boxed(BoxedRecovery::Selective(selective)) = &mut self.recovery
             && let Some(outcome) = selective.on_expected_ack(&received, at)
         {
-            self.apply(
-                outcome,
-                AckContext {
-                    in_flight: Some(in_flight),
-                    in_flight_before: in_flight,
-                    ack_sent_at: segment.sent,
-                    ..AckContext::default()
-                },
-                now,
-                tcp,
-            );
+            self.apply(outcome, AckContext::unmarked(in_flight, segment.sent), now, tcp);
             self.wait_if_closed(false, now, tcp);
         } else {
             self.on_any_ack(segment, bare, now, tcp);
@@ -85,13 +65,7 @@ impl Sender {
         let received = ReceivedAck { ack: segment.ack, sacks: &segment.sacks, bare, echo: segment.echo };
         let at = self.timer.context(now, &tcp.config.rto);
         let outcome = self.recovery.on_ack(&received, at, &tcp.config);
-        let mut context = AckContext {
-            in_flight: None,
-            in_flight_before: in_flight,
-            ack_sent_at: segment.sent,
-            marked: 0,
-            is_sampled: false,
-        };
+        let mut context = AckContext::unmarked(in_flight, segment.sent);
         let mut keeps_window = false;
         if let Some(ecn) = self.ecn.as_mut().filter(|_| echo) {
             context.marked = ecn.marked(segment, outcome.delivered, tcp.mss);
@@ -104,7 +78,7 @@ impl Sender {
             }
             self.on_echo(&outcome, tcp);
         }
-        context.in_flight = (!keeps_window && !self.is_reducing()).then_some(in_flight);
+        context.may_grow = !keeps_window && !self.is_reducing();
         self.apply(outcome, context, now, tcp);
         self.wait_if_closed(echo, now, tcp);
     }

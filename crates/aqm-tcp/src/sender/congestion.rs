@@ -19,16 +19,23 @@ use crate::recovery::{AckKind, AckOutcome, LossRecovery};
 /// Information about an acknowledgement that the recovery's result does not contain.
 #[derive(Clone, Copy, Default)]
 pub(super) struct AckContext {
-    /// Number of bytes in the network before the acknowledgement; `None` if the window must not grow.
-    pub in_flight: Option<u64>,
-    /// Bytes in the network before the acknowledgement; set only if the congestion control uses delivery rates.
-    pub in_flight_before: u64,
+    /// Number of bytes in the network before the acknowledgement.
+    pub in_flight: u64,
+    /// Whether the window may grow.
+    pub may_grow: bool,
     /// Bytes newly reported as marked.
     pub marked: u64,
     /// Whether the congestion control has received the round-trip sample.
     pub is_sampled: bool,
     /// Departure time from the other endpoint; the start of the run if there is no timestamp.
     pub ack_sent_at: Instant,
+}
+
+impl AckContext {
+    /// Returns the context of an acknowledgement without marks.
+    pub fn unmarked(in_flight: u64, ack_sent_at: Instant) -> Self {
+        Self { in_flight, may_grow: true, ack_sent_at, ..Self::default() }
+    }
 }
 
 impl Sender {
@@ -42,7 +49,6 @@ impl Sender {
         now: Instant,
         tcp: &CheckedConfig,
     ) {
-        let in_flight = context.in_flight;
         if self.uses_samples && outcome.kind != AckKind::Stale && !context.is_sampled {
             // Copies, so that the fields that most senders do not use are never stored.
             self.report_sample(&{ outcome }, &{ context }, now, tcp);
@@ -57,11 +63,11 @@ impl Sender {
         match outcome.kind {
             AckKind::Stale => return,
             AckKind::Duplicate => {}
-            AckKind::Advance => self.grow(&outcome, in_flight, now, tcp),
+            AckKind::Advance => self.grow(&outcome, context, now, tcp),
             AckKind::Opened => {
                 // The window that duplicate acknowledgements opened after a timeout remains open.
                 self.open_by(self.recovery.inflation(), now, tcp);
-                self.grow(&outcome, in_flight, now, tcp);
+                self.grow(&outcome, context, now, tcp);
             }
             AckKind::Partial => self.has_partial_ack = true,
             AckKind::Exit => {
@@ -73,7 +79,7 @@ impl Sender {
                     ExitAck::GrowsWithSack => true,
                 };
                 if grows {
-                    self.grow(&outcome, in_flight, now, tcp);
+                    self.grow(&outcome, context, now, tcp);
                 }
             }
             AckKind::Loss => self.on_loss(now, tcp),
@@ -84,7 +90,7 @@ impl Sender {
                 let congestion = self.reduction(CongestionSignal::Loss, tcp);
                 self.congestion.on_congestion(&congestion);
                 self.note_reduction();
-                self.grow(&outcome, in_flight, now, tcp);
+                self.grow(&outcome, context, now, tcp);
             }
         }
         let idle = self.timer.at == Instant::NEVER && self.congestion.cwnd() >= 1.0;
@@ -284,24 +290,26 @@ impl Sender {
         }
     }
 
-    /// Opens the window for the data that an acknowledgement delivered. `in_flight` is defined in `AckContext`.
+    /// Opens the window for the data that an acknowledgement delivered.
     #[inline(always)]
-    fn grow(&mut self, outcome: &AckOutcome, in_flight: Option<u64>, now: Instant, tcp: &CheckedConfig) {
+    fn grow(&mut self, outcome: &AckOutcome, context: AckContext, now: Instant, tcp: &CheckedConfig) {
         let mut limit = None;
-        let may_grow = in_flight.is_some_and(|in_flight| match tcp.config.cwnd.growth_when_limited {
-            GrowthWhenLimited::Grows => true,
-            GrowthWhenLimited::Holds => in_flight >= self.whole_window().saturating_mul(tcp.mss),
-            GrowthWhenLimited::GrowsIfUsed => {
-                let usage = self.cold.as_ref().map_or_else(CwndUsage::default, |cold| cold.usage);
-                let cwnd = self.whole_window().saturating_mul(tcp.mss);
-                usage.may_grow(self.congestion.in_slow_start(), cwnd)
-            }
-            GrowthWhenLimited::RateLimitedIncrease => {
-                let most = self.growth_limit(in_flight, tcp);
-                limit = Some(most);
-                self.congestion.cwnd() < most
-            }
-        });
+        let in_flight = context.in_flight;
+        let may_grow = context.may_grow
+            && match tcp.config.cwnd.growth_when_limited {
+                GrowthWhenLimited::Grows => true,
+                GrowthWhenLimited::Holds => in_flight >= self.whole_window().saturating_mul(tcp.mss),
+                GrowthWhenLimited::GrowsIfUsed => {
+                    let usage = self.cold.as_ref().map_or_else(CwndUsage::default, |cold| cold.usage);
+                    let cwnd = self.whole_window().saturating_mul(tcp.mss);
+                    usage.may_grow(self.congestion.in_slow_start(), cwnd)
+                }
+                GrowthWhenLimited::RateLimitedIncrease => {
+                    let most = self.growth_limit(in_flight, tcp);
+                    limit = Some(most);
+                    self.congestion.cwnd() < most
+                }
+            };
         let acked = outcome.delivered as i64 as f64 / tcp.mss as i64 as f64; // signed integers convert with one instruction each
         let counted = tcp.config.cwnd.abc_limit.filter(|&limit| limit < acked).unwrap_or(acked);
         let srtt = self.timer.estimator.srtt(&tcp.config.rto);

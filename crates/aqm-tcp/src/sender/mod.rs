@@ -83,6 +83,8 @@ struct ColdState {
 
 impl ColdState {
     /// Returns the end of the current delay; `NEVER` if no segment waits.
+    #[cold]
+    #[inline(never)]
     fn timer(&self) -> Instant {
         let delay = self.overhead.as_ref().map_or(Instant::NEVER, Overhead::until);
         self.pacer.as_ref().map_or(delay, |pacer| delay.min(pacer.until()))
@@ -177,11 +179,6 @@ impl Sender {
         }
     }
 
-    /// Returns whether packets are ECN-capable.
-    pub fn has_ecn(&self) -> bool {
-        self.ecn.is_some()
-    }
-
     /// Sets the initial window after the handshake. `after_syn_loss` states whether the handshake needed a
     /// retransmission.
     pub fn begin(&mut self, after_syn_loss: bool, tcp: &CheckedConfig) {
@@ -218,10 +215,10 @@ impl Sender {
                 self.check_app_limited(tcp);
             }
             let at = self.timer.context(now, &tcp.config.rto);
-            let in_flight_before = self.recovery.outstanding();
+            let in_flight = self.recovery.outstanding();
             let outcome = self.recovery.on_timer(at, &tcp.config);
             self.timer.restart(now, &tcp.config.rto);
-            self.apply(outcome, AckContext { in_flight_before, ..AckContext::default() }, now, tcp);
+            self.apply(outcome, AckContext { in_flight, ..AckContext::default() }, now, tcp);
             self.count_from(outcome.since, now, tcp);
         }
     }

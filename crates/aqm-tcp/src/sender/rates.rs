@@ -11,7 +11,7 @@ use super::pacer::Departure;
 use crate::config::CheckedConfig;
 use crate::config::pacing::Burst;
 use crate::congestion_control::{
-    ControlReport, DeliveredSegment, RateSample, RecoveryPhase, SenderState, Transmit,
+    ControlReport, DeliveredSegment, LostSegment, RateSample, RecoveryPhase, SenderState, Transmit,
 };
 use crate::recovery::{AckOutcome, LossRecovery};
 
@@ -53,7 +53,6 @@ impl Sender {
         now: Instant,
         tcp: &CheckedConfig,
     ) {
-        let in_flight_before = context.in_flight_before;
         let (in_flight, phase) = (self.recovery.outstanding(), self.recovery.phase());
         let rtt = (outcome.newest != Instant::NEVER).then(|| now.since(outcome.newest));
         let Some(rate) = self.recovery.rate() else { return };
@@ -83,16 +82,14 @@ impl Sender {
             }),
             rtt,
             srtt: self.timer.estimator.srtt(&tcp.config.rto),
-            in_flight_before,
+            in_flight_before: context.in_flight,
             in_flight,
             is_cwnd_limited: sample.is_cwnd_limited,
             phase,
             pacing_delay: self.pacing_delay(now),
             mss: tcp.mss,
         };
-        for lost in &lost_segments {
-            self.congestion.on_lost(lost);
-        }
+        self.report_lost(&lost_segments);
         self.congestion.on_rates(&sample);
         if self.congestion.limits_rate()
             && let Some(rate) = self.recovery.rate()
@@ -102,12 +99,17 @@ impl Sender {
         self.refresh(tcp);
     }
 
+    /// Passes lost segments to the congestion control.
+    fn report_lost(&mut self, segments: &[LostSegment]) {
+        for segment in segments {
+            self.congestion.on_lost(segment);
+        }
+    }
+
     /// Reports a timeout and the segments that the timeout considers lost to the congestion control.
     pub(super) fn report_timeout(&mut self, now: Instant, tcp: &CheckedConfig) {
         let lost_segments = self.recovery.rate().map(|rate| rate.take_lost(now)).unwrap_or_default();
-        for lost in &lost_segments {
-            self.congestion.on_lost(lost);
-        }
+        self.report_lost(&lost_segments);
         self.congestion.on_model_timeout(self.recovery.outstanding(), tcp.mss);
     }
 

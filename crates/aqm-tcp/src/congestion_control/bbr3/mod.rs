@@ -53,7 +53,7 @@ mod probe_rtt;
 #[cfg(test)]
 mod tests;
 
-use aqm_net::{ConfigError, Rng, Streams, choices, parameters};
+use aqm_net::{Rng, Streams, choices, parameters};
 
 use super::window::Window;
 use super::{
@@ -100,15 +100,7 @@ parameters! {
 }
 
 impl Build for Config {
-    fn check(&self) -> Result<(), ConfigError> {
-        Ok(())
-    }
-
     fn uses_rates(&self) -> bool {
-        true
-    }
-
-    fn requires_pacing(&self) -> bool {
         true
     }
 

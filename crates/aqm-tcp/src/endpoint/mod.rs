@@ -262,7 +262,7 @@ impl Endpoint {
     }
 
     /// Returns the time at which `on_timer` must be called next.
-    #[inline]
+    #[inline(always)]
     pub fn poll_timeout(&self) -> Option<Instant> {
         if self.gave_up().is_some() {
             return None;

@@ -1,4 +1,4 @@
-"""Conversion of labels such as `10Mbps` to numbers with a common unit, for the axes of charts."""
+"""Numbers of texts such as `10Mbps`: in a required unit, or with a common unit for the axes of charts."""
 
 from __future__ import annotations
 
@@ -52,3 +52,15 @@ def readable(numbers: Sequence[float], unit: str) -> tuple[list[float], str]:
 def spread(numbers: Sequence[float]) -> bool:
     """Returns whether the numbers need a logarithmic axis."""
     return bool(numbers) and min(numbers) > 0 and max(numbers) >= SPREAD * min(numbers)
+
+
+def value_of(text: str, unit: str, expected: str, *, positive: bool = False) -> float:
+    """Returns the value of a quantity in the base unit `unit`. Raises `ValueError` if the text is no quantity
+    of this unit, or is not positive although it must be; `expected` describes valid values."""
+    try:
+        value, base = _core.quantity(text)
+    except _core.ScenarioError:
+        value, base = 0.0, ""
+    if base != unit or (positive and value <= 0):
+        raise ValueError(f"must be a {expected} (got {text})")
+    return value

@@ -12,7 +12,7 @@ import typer
 from aqmlab._support.names import listed
 from aqmlab.cli import completion, dask_options
 from aqmlab.cli.dask_options import Dask, DaskSlurm, DaskSsh, DaskWorkers, Jobs
-from aqmlab.cli.options import INTERRUPTED, AsJson, print_files, time_of
+from aqmlab.cli.options import AsJson, print_files, resumable, time_of
 from aqmlab.cli.table_text import Form, TableForm
 
 if TYPE_CHECKING:
@@ -143,23 +143,19 @@ def coexist(
         "--of": str(of or ""),
     }
     words = [f"{option} {shlex.quote(text)}" for option, text in options.items() if text]
-    try:
-        with dask_options.executor(jobs, dask, dask_slurm, dask_ssh, dask_workers) as executor:
-            result = run_study(
-                study,
-                folder,
-                quick=quick,
-                jobs=jobs,
-                executor=executor,
-                figures=figure or (),
-                source=" ".join(["coexist", *map(shlex.quote, controls), *words]),
-            )
-    except KeyboardInterrupt:
-        print(
-            f"aqmlab: interrupted; the finished runs are in {folder}; repeat the command to continue",
-            file=sys.stderr,
+    with (
+        resumable(folder),
+        dask_options.executor(jobs, dask, dask_slurm, dask_ssh, dask_workers) as executor,
+    ):
+        result = run_study(
+            study,
+            folder,
+            quick=quick,
+            jobs=jobs,
+            executor=executor,
+            figures=figure or (),
+            source=" ".join(["coexist", *map(shlex.quote, controls), *words]),
         )
-        raise typer.Exit(INTERRUPTED) from None
     written = coexistence.write(result, folder)
     if as_json:
         print(json.dumps(coexistence.record(result), indent=2))

@@ -18,7 +18,6 @@ from aqmlab import _core
 from aqmlab._support.names import listed
 from aqmlab.cli import completion
 from aqmlab.cli.options import (
-    INTERRUPTED,
     AsJson,
     At,
     Queues,
@@ -26,6 +25,7 @@ from aqmlab.cli.options import (
     Tcps,
     links_of,
     load_scenario,
+    resumable,
 )
 from aqmlab.live import NotLive
 
@@ -276,7 +276,7 @@ def agree(
         "--simulated": simulated or [],
     }
     words = [f"{option} {shlex.quote(text)}" for option, texts in options.items() for text in texts if text]
-    try:
+    with resumable(out):
         result = run_study(
             study,
             out,
@@ -284,12 +284,6 @@ def agree(
             executor=Local(),
             source=" ".join(["live agree", shlex.quote(str(scenario)), *words]),
         )
-    except KeyboardInterrupt:
-        print(
-            f"aqmlab: interrupted; the finished runs are in {out}; repeat the command to continue",
-            file=sys.stderr,
-        )
-        raise typer.Exit(INTERRUPTED) from None
     if as_json:
         print(json.dumps(agreement.record(result), indent=2))
     else:

@@ -1,13 +1,14 @@
 """Options that several commands share, and functions that read these options."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from aqmlab import _core
+from aqmlab._support import quantities
 from aqmlab._support.names import listed
 from aqmlab.charts.style import check_pictures
 from aqmlab.cli import completion
@@ -116,6 +117,25 @@ def load_scenario(path: Path, settings: Sequence[str] | None) -> Scenario:
     return scenario
 
 
+@contextmanager
+def resumable(folder: Path) -> Iterator[None]:
+    """After Ctrl-C, prints that the finished runs are in `folder`, and ends the command."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise interrupted(folder) from None
+
+
+def interrupted(folder: Path) -> typer.Exit:
+    """Prints that the command was interrupted and that the finished runs are in `folder`. Returns the
+    exception that ends the command."""
+    print(
+        f"aqmlab: interrupted; the finished runs are in {folder}; repeat the command to continue",
+        file=sys.stderr,
+    )
+    return typer.Exit(INTERRUPTED)
+
+
 def print_files(files: Sequence[Path]) -> None:
     """Prints an empty line, a heading ("Plots and numbers" or "Numbers"), and the paths of the written
     files."""
@@ -132,9 +152,6 @@ def quantity_of(option: str, text: str, unit: str, expected: str) -> float:
     """Returns the value of an option in the base unit `unit`. Raises `ValueError` for an invalid value;
     `expected` describes valid values in the error message."""
     try:
-        value, base = _core.quantity(text)
-    except _core.ScenarioError:
-        raise ValueError(f"{option}: must be a {expected} (got {text})") from None
-    if base != unit:
-        raise ValueError(f"{option}: must be a {expected} (got {text})")
-    return value
+        return quantities.value_of(text, unit, expected)
+    except ValueError as error:
+        raise ValueError(f"{option}: {error}") from None

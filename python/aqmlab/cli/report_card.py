@@ -9,7 +9,7 @@ import typer
 
 from aqmlab.cli import completion, dask_options
 from aqmlab.cli.dask_options import Dask, DaskSlurm, DaskSsh, DaskWorkers, Jobs
-from aqmlab.cli.options import INTERRUPTED
+from aqmlab.cli.options import resumable
 
 if TYPE_CHECKING:
     from aqmlab.report_card.pages import Measured
@@ -104,25 +104,21 @@ def report_card(
     failures = 0
     finished = []
     for card, one in zip(cards, studies, strict=True):
-        try:
-            with dask_options.executor(jobs, dask, dask_slurm, dask_ssh, dask_workers) as executor:
-                result = run_study(
-                    one,
-                    folder / card.name,
-                    quick=quick,
-                    jobs=jobs,
-                    executor=executor,
-                    claims=claim or (),
-                    figures=figure or (),
-                    source=" ".join(["report-card", card.name, *(["--of", str(of)] if of else [])]),
-                    store_at=folder / "store",
-                )
-        except KeyboardInterrupt:
-            print(
-                f"aqmlab: interrupted; the finished runs are in {folder}; repeat the command to continue",
-                file=sys.stderr,
+        with (
+            resumable(folder),
+            dask_options.executor(jobs, dask, dask_slurm, dask_ssh, dask_workers) as executor,
+        ):
+            result = run_study(
+                one,
+                folder / card.name,
+                quick=quick,
+                jobs=jobs,
+                executor=executor,
+                claims=claim or (),
+                figures=figure or (),
+                source=" ".join(["report-card", card.name, *(["--of", str(of)] if of else [])]),
+                store_at=folder / "store",
             )
-            raise typer.Exit(INTERRUPTED) from None
         print()
         if claim or figure:
             print(card.name)

@@ -11,7 +11,7 @@ from aqmlab._support.names import listed
 from aqmlab.cli import completion, dask_options
 from aqmlab.cli import live as live_cli
 from aqmlab.cli.dask_options import Dask, DaskSlurm, DaskSsh, DaskWorkers
-from aqmlab.cli.options import INTERRUPTED
+from aqmlab.cli.options import resumable
 
 if TYPE_CHECKING:
     from aqmlab.study.publication import Study
@@ -126,27 +126,21 @@ def run(
             folder = out / one.name
         if len(forms) > 1:
             print(f"\n{one.name}\n" if one is not forms[0] else f"{one.name}\n")
-        try:
-            with (
-                dask_options.executor(jobs, dask, dask_slurm, dask_ssh, dask_workers) as executor,
-                study_costs.counted(folder),
-            ):
-                result = study.run(
-                    one,
-                    folder,
-                    quick=quick,
-                    jobs=jobs,
-                    executor=executor,
-                    claims=claim or (),
-                    figures=figure or (),
-                    source=_source(name, live, queues, tcp),
-                )
-        except KeyboardInterrupt:
-            print(
-                f"aqmlab: interrupted; the finished runs are in {folder}; repeat the command to continue",
-                file=sys.stderr,
+        with (
+            resumable(folder),
+            dask_options.executor(jobs, dask, dask_slurm, dask_ssh, dask_workers) as executor,
+            study_costs.counted(folder),
+        ):
+            result = study.run(
+                one,
+                folder,
+                quick=quick,
+                jobs=jobs,
+                executor=executor,
+                claims=claim or (),
+                figures=figure or (),
+                source=_source(name, live, queues, tcp),
             )
-            raise typer.Exit(INTERRUPTED) from None
         study_text.print_verdicts(result)
         if figure:
             study_text.print_drawn(result)

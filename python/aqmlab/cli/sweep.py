@@ -15,7 +15,6 @@ from aqmlab.charts.style import Look, shown_of
 from aqmlab.cli import dask_options
 from aqmlab.cli.dask_options import Dask, DaskSlurm, DaskSsh, DaskWorkers, Jobs
 from aqmlab.cli.options import (
-    INTERRUPTED,
     PICTURES,
     STORE,
     AsJson,
@@ -23,6 +22,7 @@ from aqmlab.cli.options import (
     Pictures,
     StoreFolder,
     Width,
+    interrupted,
     load_scenario,
     pictures_of,
 )
@@ -239,11 +239,7 @@ def _end(result: "Results", folder: Path) -> None:
 
     sweep_text.print_failures(result)
     if result.interrupted:
-        print(
-            f"aqmlab: interrupted; the finished runs are in {folder}; repeat the command to continue",
-            file=sys.stderr,
-        )
-        raise typer.Exit(INTERRUPTED)
+        raise interrupted(folder)
     if result.too_wide:
         print(
             f"aqmlab: {result.too_wide} of {result.points.height} points reached the maximum number of "

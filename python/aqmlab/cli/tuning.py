@@ -3,8 +3,7 @@ searches for the best values of parameters."""
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,7 +14,6 @@ from aqmlab._support.names import listed
 from aqmlab.cli import dask_options
 from aqmlab.cli.dask_options import Dask, DaskSlurm, DaskSsh, DaskWorkers, Jobs
 from aqmlab.cli.options import (
-    INTERRUPTED,
     STORE,
     AsJson,
     At,
@@ -24,6 +22,7 @@ from aqmlab.cli.options import (
     links_of,
     load_scenario,
     print_files,
+    resumable,
 )
 
 if TYPE_CHECKING:
@@ -142,7 +141,7 @@ def sensitivity(
             print(tuning_text.planned(plan, plan.trials.stored(plan.scenarios, kept)), flush=True)
         if dry_run:
             return
-        with _resumable(store):
+        with resumable(store):
             found = sensitivity_run.run(plan, kept, executor=here, label="sensitivity")
     if as_json:
         print(json.dumps(tuning_text.sensitivity_table(found), indent=2))
@@ -252,7 +251,7 @@ def tune(
     if dry_run:
         return
     executor = dask_options.executor(jobs, dask, dask_slurm, dask_ssh, dask_workers)
-    with executor as here, Store(store) as kept, _resumable(store):
+    with executor as here, Store(store) as kept, resumable(store):
         found = run_tuning(tuning, kept, executor=here, label="tune")
     if as_json:
         print(json.dumps(tuning_text.tuning_table(found), indent=2))
@@ -298,19 +297,6 @@ def _limits(texts: Sequence[str]) -> "dict[str, Band]":
             raise ValueError(f"--subject-to {text}: {name} already has a limit: write one limit per measure")
         found[name] = band
     return found
-
-
-@contextmanager
-def _resumable(store: Path) -> Iterator[None]:
-    """After Ctrl-C, prints how to continue."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        print(
-            f"aqmlab: interrupted; the finished runs are in {store}; repeat the command to continue",
-            file=sys.stderr,
-        )
-        raise typer.Exit(INTERRUPTED) from None
 
 
 def _print_written(files: Sequence[Path], quiet: bool) -> None:

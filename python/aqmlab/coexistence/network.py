@@ -17,6 +17,7 @@ from typing import Any
 
 from aqmlab import _core
 from aqmlab._support.mistakes import Mistakes
+from aqmlab._support.quantities import value_of
 from aqmlab.report_card.network import DROP_TAIL, PACKET
 from aqmlab.report_card.queues import NO_CARD, shipped, with_ecn, with_room
 from aqmlab.scenario import Scenario
@@ -62,7 +63,7 @@ def scenario(
 ) -> Table:
     """The scenario before the axes change it. `load` is the share of the bottleneck's rate that the short
     transfers of both sides offer together; `transfer` is the size of a short transfer."""
-    rate_bps = _read("rate", rate, partial(quantity, unit="bps", expected="rate, such as 50Mbps"))
+    rate_bps = _read("rate", rate, _positive_rate)
     workloads: dict[str, Table] = {}
     for side in SIDES:
         workloads[side] = {"kind": "ftp", "flows": flows, "stagger": f"{STAGGER_S:g}s"}
@@ -169,17 +170,6 @@ def buffer(text: str) -> Callable[[float], int | None]:
     return lambda _: packets
 
 
-def quantity(text: str, unit: str, expected: str) -> float:
-    """A positive quantity in the base unit `unit`. Raises `ValueError`; `expected` describes valid values."""
-    try:
-        value, base = _core.quantity(text)
-    except _core.ScenarioError:
-        value, base = 0.0, ""
-    if base != unit or value <= 0:
-        raise ValueError(f"must be a positive {expected} (got {text})")
-    return value
-
-
 def _read(option: str, name: str, read: Callable[[str], Any]) -> Any:
     try:
         return read(name)
@@ -187,9 +177,14 @@ def _read(option: str, name: str, read: Callable[[str], Any]) -> Any:
         raise ValueError(f"{option}: {error}") from None
 
 
+def _positive_rate(text: str) -> float:
+    return value_of(text, "bps", "positive rate, such as 50Mbps", positive=True)
+
+
 def _delay(rtt: str) -> str:
     """The one-way delay of the bottleneck for a round-trip time."""
-    return f"{quantity(rtt, 's', 'time, such as 40ms') / 2 * 1e9:.0f}ns"
+    rtt_s = value_of(rtt, "s", "positive time, such as 40ms", positive=True)
+    return f"{rtt_s / 2 * 1e9:.0f}ns"
 
 
 def _quoted(name: str) -> str:

@@ -76,9 +76,7 @@ def _rates(name: str, row: Mapping[str, str], since: int, until: int) -> Case:
         rate_mbps=float(row["rate_mbps"]),
         queue=QUEUES[row["queue"]],
         rtt_ms={"a": float(row["rtt1_ms"]), "b": float(row["rtt2_ms"])},
-        senders={
-            side: l4s_path.tcp(row[f"cc{number}"], ecn[side]) for number, side in enumerate(SIDES, start=1)
-        },
+        senders={side: tcp(row[f"cc{number}"], ecn[side]) for number, side in enumerate(SIDES, start=1)},
         changes={
             "duration": f"{until}s",
             "warm_up": f"{since}s",
@@ -130,7 +128,7 @@ def late_case(row: Mapping[str, str]) -> Case:
         rate_mbps=rate,
         queue=QUEUES[row["queue"]],
         rtt_ms={"a": round_trip, "b": round_trip},
-        senders={"a": prague(), "b": l4s_path.tcp("cubic", "accurate")},
+        senders={"a": prague(), "b": tcp("cubic", "accurate")},
         changes={**_window(row), "traffic.a.start": "15s", "traffic.b.start": "5s"},
     )
 
@@ -151,8 +149,16 @@ def late_case(row: Mapping[str, str]) -> Case:
 
 def prague() -> dict[str, Any]:
     """Prague with the detection of Classic queues, which was on in the ect1-tests."""
-    settings = l4s_path.tcp("prague", "accurate")
+    settings = tcp("prague", "accurate")
     return settings | {"congestion_control": {**settings["congestion_control"], "fallback": "on"}}
+
+
+def tcp(control: str, ecn: Ecn) -> dict[str, Any]:
+    """The `tcp` table of a workload, with the Prague of the kernels of 2020."""
+    settings = l4s_path.tcp(control, ecn)
+    if control == "prague":
+        settings["congestion_control"] = {**settings["congestion_control"], "profile": "linux-2020"}
+    return settings
 
 
 def _window(row: Mapping[str, str]) -> dict[str, Any]:

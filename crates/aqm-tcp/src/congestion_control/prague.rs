@@ -10,9 +10,14 @@
 //! of 25 ms. As with DCTCP, the mean number of round trips between reductions exceeds one, so that the window is larger, at
 //! most (1 + √3)(1 - p)/p segments.
 //!
-//! aqmlab's choices: rounds are counted by delivered data. Numbers are real, where Linux's have 20 bits of fraction. The
-//! first mark halves the window that slow start reached; in `tcp_prague.c`, slow start does not change the fractional
-//! window, so that the first mark reduces the initial window by half and the window falls to this value.
+//! Versions of `tcp_prague.c` differ in the minimum of the window and in the pacing rate: `profile`. In all versions, a
+//! mark enters CWR for a round trip. If independence of the round trip is in effect and less than `target_rtt` has passed
+//! since the last reduction, the sender enters CWR without a reduction.
+//!
+//! aqmlab's choices: rounds are counted by delivered data. Numbers are real, where Linux's have 20 bits of fraction. Slow
+//! start opens the fractional window, as in later versions (L4STeam/tcp-prague, 90aea47f). In 02573a21, slow start leaves
+//! the fractional window unchanged, so that a flow which receives no mark keeps the pacing rate of the initial window; the
+//! recorded flows behind FQ-CoDel do not.
 
 use aqm_net::{ConfigError, Instant, Span, choices, parameters};
 
@@ -24,8 +29,10 @@ use super::{
 };
 use crate::config::ecn::{Codepoint, EcnNeeds, Feedback};
 
-/// Minimum window, in segments.
+/// Minimum whole window, in segments, to which a reduction leads (`MIN_CWND`).
 const MIN_WINDOW: f64 = 2.0;
+/// Resolution of the fractional window, in segments (`CWND_UNIT`). The window does not fall further.
+const RESOLUTION: f64 = 1.0 / (1 << 20) as f64;
 /// Longest smoothed round trip that independence of the round trip affects (`RTT_INDEP` is off above 100 ms).
 const MAX_INDEPENDENT: Span = Span::from_millis(100);
 /// Score of the detector of classic queues above which the sender falls back, and the largest score.
@@ -38,6 +45,18 @@ const NEUTRAL_DEPTH_US: f64 = 2000.0;
 const MAX_WEIGHT_LOG: f64 = 18.0;
 /// Share of a classic reduction in units of `alpha` for each point of the score above `CLASSIC_SCORE`.
 const CLASSIC_SHARE: f64 = 0.625;
+
+choices! {
+    /// Version of `tcp_prague.c`.
+    pub enum Profile {
+        /// L4STeam/linux, 02573a21: the fractional window has no minimum and determines the pacing rate, so that a sender
+        /// can send less than one segment per round trip.
+        Draft = "draft",
+        /// Kernels of 2020 (Linux 5.4): the window is at least two segments. The pacing rate follows the whole window or,
+        /// if it is larger, the data in flight.
+        Linux2020 = "linux-2020",
+    }
+}
 
 choices! {
     /// Detection of a queue without L4S, which marks as RFC 3168 describes.
@@ -55,6 +74,8 @@ parameters! {
     ///
     /// Requires accurate ECN feedback. Without it at both endpoints, the sender follows Reno's rules. Data carries ECT(1).
     pub struct Config {
+        /// Version of `tcp_prague.c`.
+        pub profile: Profile = Profile::Draft, "tcp_prague.c: 02573a21";
         /// Weight of a new value in the average share of marked data.
         pub gain: f64 = 0.0625, "tcp_prague.c: PRAGUE_SHIFT_G 4";
         /// Round trip whose rate flows with shorter round trips reach (`prague_rtt_target`).
@@ -101,7 +122,7 @@ impl Build for Config {
             rounds: 0,
             updated_at: Instant::START,
             reduced_at: None,
-            reduced_up_to: 0,
+            cwr_end: 0,
             phase: RecoveryPhase::Open,
             before_loss: None,
             is_restored: false,
@@ -125,9 +146,10 @@ struct Prague {
     rounds: u64,
     /// Time of the last update of the share.
     updated_at: Instant,
-    /// Time of the last reduction by a mark, and the bytes delivered that end its round.
+    /// Time of the last reduction by a mark.
     reduced_at: Option<Instant>,
-    reduced_up_to: u64,
+    /// Bytes delivered when a mark last entered CWR; 0 before. The delivery of data that was sent later ends CWR.
+    cwr_end: u64,
     phase: RecoveryPhase,
     /// Window before the last loss.
     before_loss: Option<f64>,
@@ -182,14 +204,7 @@ impl CongestionControl for Prague {
             self.round_end = sample.delivered;
             self.end_round(window, sample);
         }
-        // The whole window moves to the fractional one by at most one segment per acknowledgement, except in slow start.
-        let goal = libm::ceil(self.window);
-        let is_restored = std::mem::take(&mut self.is_restored);
-        let is_free = is_restored || (window.in_slow_start() && self.phase == RecoveryPhase::Open);
-        if is_restored {
-            window.ssthresh = window.ssthresh.max(goal);
-        }
-        window.cwnd = if is_free { goal } else { goal.clamp(window.cwnd - 1.0, window.cwnd + 1.0) };
+        self.move_whole_window(window);
         self.set_pacing(window, sample);
     }
 
@@ -209,8 +224,34 @@ impl Prague {
             self.window = window.cwnd;
         }
         self.before_loss = Some(self.window);
-        self.window = (self.window / 2.0).max(MIN_WINDOW);
+        self.window = (self.window / 2.0).max(self.min_window());
         window.ssthresh = self.window;
+    }
+
+    /// Returns the minimum of the fractional window, in segments.
+    fn min_window(&self) -> f64 {
+        match self.config.profile {
+            Profile::Draft => RESOLUTION,
+            Profile::Linux2020 => MIN_WINDOW,
+        }
+    }
+
+    /// Moves the whole window to the fractional window by at most one segment. In slow start and after an undo, the whole
+    /// window moves at once.
+    fn move_whole_window(&mut self, window: &mut Window) {
+        let is_slow_start = window.in_slow_start() && self.phase == RecoveryPhase::Open;
+        let goal = libm::ceil(self.window).max(1.0);
+        let is_restored = std::mem::take(&mut self.is_restored);
+        if is_restored {
+            window.ssthresh = window.ssthresh.max(goal);
+        }
+        window.cwnd = if is_restored || is_slow_start {
+            goal
+        } else if goal < window.cwnd {
+            (window.cwnd - 1.0).max(goal).max(MIN_WINDOW.min(window.cwnd))
+        } else {
+            goal.min(window.cwnd + 1.0)
+        };
     }
 
     /// Whether independence of the round trip is in effect.
@@ -245,7 +286,11 @@ impl Prague {
             self.window = (self.window + unmarked).min(window.ssthresh.max(self.window));
             return;
         }
-        self.window += unmarked * self.increase(sample.srtt) / libm::ceil(self.window);
+        let segments = match self.config.profile {
+            Profile::Draft => libm::ceil(self.window).max(1.0),
+            Profile::Linux2020 => window.cwnd,
+        };
+        self.window += unmarked * self.increase(sample.srtt) / segments;
     }
 
     /// Returns the growth per round trip, in segments.
@@ -261,32 +306,40 @@ impl Prague {
         }
     }
 
-    /// Reduces the window by half of the share of marked data, at most once per round trip.
+    /// Enters CWR, and reduces the window by half of the share of marked data.
     fn on_mark(&mut self, window: &mut Window, sample: &RateSample) {
-        let is_same_round = sample.segment.is_none_or(|it| it.delivered_when_sent < self.reduced_up_to);
+        let is_in_cwr = self.cwr_end > 0
+            && sample.segment.is_none_or(|segment| segment.delivered_when_sent < self.cwr_end);
+        if is_in_cwr || matches!(self.phase, RecoveryPhase::Recovery | RecoveryPhase::Loss) {
+            return;
+        }
+        self.cwr_end = sample.delivered;
         let is_early = self.is_independent()
             && self.reduced_at.is_some_and(|at| sample.now.since(at) < self.config.target_rtt);
-        if (is_same_round && self.reduced_at.is_some())
-            || is_early
-            || self.phase == RecoveryPhase::Recovery
-            || self.phase == RecoveryPhase::Loss
-        {
+        if is_early {
             return;
         }
         let share = self.share.value().max(self.detector.least_share());
-        self.window = (self.window * (1.0 - share / 2.0)).max(MIN_WINDOW);
+        let base = match self.config.profile {
+            Profile::Draft => self.window,
+            Profile::Linux2020 => window.cwnd,
+        };
+        self.window = (self.window - base * share / 2.0).max(self.min_window());
         window.ssthresh = self.window;
         self.detector.on_reduction(window.ssthresh);
         self.reduced_at = Some(sample.now);
-        self.reduced_up_to = sample.delivered;
     }
 
-    /// Sets the pacing rate to the window per round trip, twice of it below half of `ssthresh`.
+    /// Sets the pacing rate to one window per round trip, or to two while the whole window is below half of `ssthresh`.
     fn set_pacing(&mut self, window: &Window, sample: &RateSample) {
         let Some(srtt) = sample.srtt.filter(|srtt| !srtt.is_zero()) else { return };
-        let ratio = if self.window < window.ssthresh / 2.0 { 2.0 } else { 1.0 };
+        let ratio = if window.cwnd < window.ssthresh / 2.0 { 2.0 } else { 1.0 };
         let packet = (sample.mss + self.config.header_bytes) as f64;
-        self.pacing_rate = Some(ratio * self.window * packet / srtt.seconds());
+        let segments = match self.config.profile {
+            Profile::Draft => self.window,
+            Profile::Linux2020 => window.cwnd.max(sample.in_flight as f64 / sample.mss as f64),
+        };
+        self.pacing_rate = Some(ratio * segments * packet / srtt.seconds());
     }
 }
 
@@ -468,6 +521,55 @@ mod tests {
         }
         let ratio = rate(5, u64::MAX) / rate(25, u64::MAX);
         assert!((ratio / 5.0 - 1.0).abs() < 0.05, "without independence, rates are as 5 to 1: {ratio}");
+    }
+
+    #[test]
+    fn without_a_minimum_the_window_falls_below_one_segment() {
+        let windows = |profile| {
+            let mut path = Path::new(&Config { profile, ..Config::default() }, Span::from_millis(100));
+            (0..200).for_each(|_| path.deliver(true));
+            let segments = path.controller.pacing_rate().unwrap() * 0.1 / 1052.0;
+            (path.controller.cwnd(), segments)
+        };
+        assert!(matches!(windows(Profile::Draft), (2.0, segments) if segments < 0.01));
+        assert_eq!(windows(Profile::Linux2020), (2.0, 2.0));
+    }
+
+    #[test]
+    fn a_mark_within_25_ms_of_a_reduction_enters_cwr_without_a_reduction() {
+        let config = Config { transition_rounds: 0, ..Config::default() };
+        let mut path = Path::new(&config, Span::from_millis(8));
+        (0..30).for_each(|_| path.deliver(false));
+        path.deliver(true);
+        let reduced_at = path.now;
+        let mut deliver_until = |millis, is_marked| {
+            while path.now.since(reduced_at) < Span::from_millis(millis) {
+                path.deliver(is_marked);
+            }
+            path.controller.ssthresh()
+        };
+        // The marks from 15 ms on enter CWR, which ends at 23 ms, and the next mark enters CWR until 31 ms.
+        assert_eq!(deliver_until(15, false), 20.0);
+        assert_eq!(deliver_until(30, true), 20.0);
+        assert!(deliver_until(34, true) < 15.0);
+    }
+
+    #[test]
+    fn profiles_differ_in_the_pacing_rate() {
+        let windows = |profile| {
+            let mut path = Path::new(&Config { profile, ..Config::default() }, Span::from_millis(100));
+            (0..30).for_each(|_| path.deliver(false));
+            let before = path.controller.pacing_rate().unwrap() * 0.1 / 1052.0;
+            path.deliver(true);
+            let after = path.controller.pacing_rate().unwrap() * 0.1 / 1052.0;
+            (before.round(), path.controller.cwnd(), path.controller.ssthresh(), after.round())
+        };
+        assert_eq!(windows(Profile::Draft), (80.0, 39.0, 20.0, 20.0));
+        assert_eq!(
+            windows(Profile::Linux2020),
+            (80.0, 39.0, 20.0, 39.0),
+            "the rate follows the whole window"
+        );
     }
 
     #[test]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import data
@@ -93,6 +94,7 @@ def repeats_of(cell: Cell) -> int:
     return REPEATS if cell.is_pair else GROUP_REPEATS
 
 
+@lru_cache
 def recorded_cells(name: str) -> dict[Cell, list[dict[str, str]]]:
     """The trials of each cell of a recorded table."""
     cells: dict[Cell, list[dict[str, str]]] = {}
@@ -115,7 +117,7 @@ def _runs(cell: Cell, repeats: int, changes: Mapping[str, Any]) -> Case:
         return [
             Job(
                 scenario=scenario(cell, offset_ms=OFFSET_MS * (repeat + 1) / repeats).with_(
-                    {**changes, "tcp.rto.tick_phase": f"{4000 * repeat // repeats}us"}
+                    {**changes, "tcp.rto.tick_phase": l4s_path.tick_phase(repeat, repeats)}
                 ),
                 seed=1 + repeat,
                 measure=measure(cell),
@@ -132,9 +134,9 @@ def _runs(cell: Cell, repeats: int, changes: Mapping[str, Any]) -> Case:
 
 def quantities(theirs: Sequence[Measures]) -> list[Quantity]:
     """The judged quantities, with the floors of rates and delays."""
-    rate_floor = l4s_path.RATE_FLOOR * RATE_MBPS
-    floors = {name: rate_floor if name.endswith("_mbps") else l4s_path.DELAY_FLOOR_MS for name in theirs[0]}
-    return [Quantity(name=name, share=l4s_path.BAND, floor=floors[name]) for name in theirs[0]]
+    return [
+        Quantity(name=name, share=l4s_path.BAND, floor=l4s_path.floor(name, RATE_MBPS)) for name in theirs[0]
+    ]
 
 
 def recorded(cell: Cell) -> list[Measures]:

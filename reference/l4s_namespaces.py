@@ -50,13 +50,13 @@ QUEUES: Mapping[str, Mapping[str, Any]] = {
 
 def cases() -> list[Case]:
     """Every recorded row."""
-    made: Mapping[str, Callable[[Mapping[str, str]], Case]] = {
+    by_table: Mapping[str, Callable[[Mapping[str, str]], Case]] = {
         "heistp_s1": pair_case,
         "heistp_s6": steady_case,
         "ect1_oneflow": single_case,
         "ect1_twoflow": late_case,
     }
-    return [case(row) for name, case in made.items() for row in data.rows(name, l4s_path.WHERE)]
+    return [case(row) for table, case in by_table.items() for row in data.rows(table, l4s_path.WHERE)]
 
 
 def pair_case(row: Mapping[str, str]) -> Case:
@@ -199,7 +199,7 @@ def _runs(
     def jobs() -> list[Job]:
         return [
             Job(
-                scenario=base.with_({"tcp.rto.tick_phase": f"{4000 * repeat // REPEATS}us"}),
+                scenario=base.with_({"tcp.rto.tick_phase": l4s_path.tick_phase(repeat, REPEATS)}),
                 seed=1 + repeat,
                 measure=measure,
             )
@@ -210,7 +210,7 @@ def _runs(
         return [
             judge.single(
                 name,
-                Quantity(name=quantity, share=BAND, floor=_floor(quantity, rate_mbps)),
+                Quantity(name=quantity, share=BAND, floor=l4s_path.floor(quantity, rate_mbps)),
                 value,
                 [run[quantity] for run in measured],
             )
@@ -218,10 +218,3 @@ def _runs(
         ]
 
     return Case(name=name, jobs=jobs, judge=judged)
-
-
-def _floor(quantity: str, rate_mbps: float) -> float:
-    """Half the least width of the band: of rates, delays and windows."""
-    if quantity.endswith("segments"):
-        return 0.5
-    return l4s_path.DELAY_FLOOR_MS if quantity.endswith("_ms") else l4s_path.RATE_FLOOR * rate_mbps

@@ -31,12 +31,14 @@ RATE_FLOOR = 0.005
 DELAY_FLOOR_MS = 0.25
 """Half the least width of the band of a queueing delay: the least recorded mean, which limits the delay
 caused by the machines."""
+WINDOW_FLOOR = 0.5
+"""Half the least width of the band of a window, in segments."""
 SCATTERED = 5.0
 """Standard deviation of recorded values, in Mb/s or ms, above which medians are compared."""
 MEDIAN_REPEATS = 8
 """Least number of runs for the interval of a median: 7 at the level that two medians require."""
 HZ = 250
-"""Ticks per second of the router's clock."""
+"""Ticks per second of the kernels' clocks."""
 
 DUALPI2: dict[str, Any] = {"kind": "dualpi2", "min_qlen_step": 2, "start": "fresh"}
 """DualPI2 of the L4S team's kernels until 2024: the step threshold applies only to a packet that arrives
@@ -72,16 +74,34 @@ def scenario(
     changes: Mapping[str, Any],
 ) -> Scenario:
     """A run with the round trip and the `tcp` table of each group of senders; `b` may be absent."""
-    made: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "links.forth.queue.classes.all.rate": f"{rate_mbps:g}Mbps",
         "links.forth.queue.classes.all.queue": queue,
     }
     for side, round_trip in rtt_ms.items():
-        made |= {f"links.{way}-{side}.delay": f"{500 * round_trip:g}us" for way in ("to-router", "back")}
-        made[f"traffic.{side}.tcp"] = senders[side]
+        settings |= {f"links.{way}-{side}.delay": f"{500 * round_trip:g}us" for way in ("to-router", "back")}
+        settings[f"traffic.{side}.tcp"] = senders[side]
     if "b" not in senders:
-        made |= {"links.to-router-b": None, "links.back-b": None, "traffic.b": None, "record.senders": ["a"]}
-    return Scenario.load(data.SCENARIOS / "l4s.toml").with_(made | dict(changes))
+        settings |= {
+            "links.to-router-b": None,
+            "links.back-b": None,
+            "traffic.b": None,
+            "record.senders": ["a"],
+        }
+    return Scenario.load(data.SCENARIOS / "l4s.toml").with_(settings | dict(changes))
+
+
+def tick_phase(repeat: int, repeats: int) -> str:
+    """The phase of the hosts' clocks in a run: `repeats` runs divide a tick into equal parts."""
+    return f"{1_000_000 * repeat // (HZ * repeats)}us"
+
+
+def floor(quantity: str, rate_mbps: float) -> float:
+    """Half the least width of the band of a quantity, in the unit that ends the quantity's name: segments,
+    milliseconds, or else Mb/s on a link with this rate."""
+    if quantity.endswith("_segments"):
+        return WINDOW_FLOOR
+    return DELAY_FLOOR_MS if quantity.endswith("_ms") else RATE_FLOOR * rate_mbps
 
 
 def goodput_mbps(run: Run, side: Side) -> float:

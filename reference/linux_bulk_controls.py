@@ -16,8 +16,7 @@ import data
 import linux_bulk
 import linux_bulk_today as today
 from aqmlab.scenario import Scenario
-from case import Case, Job
-from judge import Measures, Row, of_schedules
+from case import Case
 from linux_bulk import WHERE
 
 KEPT = "controls"
@@ -43,26 +42,8 @@ def cases() -> list[Case]:
 
 def bulk_case(condition: str, repeats: int = REPEATS) -> Case:
     """The flows of a condition through its queue."""
-    name = f"linux controls {condition}"
     runs = starts_of(condition)
-
-    def jobs() -> list[Job]:
-        return [
-            Job(
-                scenario=scenario(condition, flows).with_({"tcp.rto.tick_phase": f"{100 * repeat}us"}),
-                seed=1 + number + 100 * repeat,
-                measure=today.measures,
-            )
-            for number, flows in runs.items()
-            for repeat in range(repeats)
-        ]
-
-    def judge(measured: Sequence[Measures]) -> list[Row]:
-        theirs = today.replications(condition, runs, KEPT)
-        by_start = [measured[at : at + repeats] for at in range(0, len(measured), repeats)]
-        return of_schedules(name, today.quantities(theirs), theirs, by_start)
-
-    return Case(name=name, jobs=jobs, judge=judge)
+    return today.replicated_case(f"linux controls {condition}", condition, runs, KEPT, scenario, repeats)
 
 
 def starts_of(condition: str) -> dict[int, list[today.Flow]]:

@@ -11,7 +11,7 @@ In the conditions called `mice`, 240 short CUBIC transfers compete with two long
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -24,6 +24,8 @@ from case import Case, Job
 from judge import HELD_OUT, Measures, Quantity, Row, of_schedules
 from linux_bulk import BAND, CONDITION, SEGMENTS, TODAY, WHERE
 
+KEPT = "today"
+"""First part of the names of the recorded files."""
 SACK_DELAY = "1.1ms"
 """The kernel's 1 ms, and 0.1 ms by which the timer may be late."""
 REPEATS = 3
@@ -38,7 +40,7 @@ FLOORS = {"mean_q_pkts": 0.1, "p95_q_pkts": 1.0, "drops": 2.0, "marks": 2.0}
 
 def cases() -> list[Case]:
     """Every recorded condition of Reno and CUBIC through a modern queue."""
-    names = dict.fromkeys(row["condition"] for row in data.rows("today_reps", WHERE))
+    names = dict.fromkeys(row["condition"] for row in data.rows(f"{KEPT}_reps", WHERE))
     return [_case(name) for name in names]
 
 
@@ -52,7 +54,21 @@ def _case(condition: str) -> Case:
 def bulk_case(condition: str, repeats: int = REPEATS) -> Case:
     """The flows of a condition through its queue."""
     name = f"{HELD_OUT}linux today {condition}"
-    runs = starts_of(condition)
+    return replicated_case(name, condition, starts_of(condition), KEPT, scenario, repeats)
+
+
+def replicated_case(
+    name: str,
+    condition: str,
+    runs: Mapping[int, Sequence[Flow]],
+    kept: str,
+    scenario: Callable[[str, Sequence[Flow]], Scenario],
+    repeats: int,
+) -> Case:
+    """The recorded replications of a condition, each compared with `repeats` runs of aqmlab that differ in
+    the phase of the clock and in their random numbers. The record consists of the files `KEPT_reps` and
+    `KEPT_flows`. `runs` contains the flows of each replication by its number, and `scenario` returns
+    aqmlab's scenario for a condition and these flows."""
 
     def jobs() -> list[Job]:
         return [
@@ -66,7 +82,7 @@ def bulk_case(condition: str, repeats: int = REPEATS) -> Case:
         ]
 
     def judge(measured: Sequence[Measures]) -> list[Row]:
-        theirs = recorded(condition)
+        theirs = replications(condition, runs, kept)
         by_start = [measured[at : at + repeats] for at in range(0, len(measured), repeats)]
         return of_schedules(name, quantities(theirs), theirs, by_start)
 
@@ -110,20 +126,20 @@ def quantities(theirs: Sequence[Measures]) -> list[Quantity]:
 def starts_of(condition: str) -> dict[int, list[tuple[str, float]]]:
     """The flows of each replication, without replications with marks in which one of the flows got none."""
     marks = {
-        row["rep"]: row["marks"] for row in data.rows("today_reps", WHERE) if row["condition"] == condition
+        row["rep"]: row["marks"] for row in data.rows(f"{KEPT}_reps", WHERE) if row["condition"] == condition
     }
     without = {
         int(row["rep"])
-        for row in data.rows("today_flows", WHERE)
+        for row in data.rows(f"{KEPT}_flows", WHERE)
         if row["condition"] == condition and row["ce_delivered"] == "0" and marks[row["rep"]] != "0"
     }
-    runs = linux_bulk.starts_of(condition, "today_flows")
+    runs = linux_bulk.starts_of(condition, f"{KEPT}_flows")
     return {number: flows for number, flows in runs.items() if number not in without}
 
 
 def recorded(condition: str) -> list[Measures]:
     """The recorded replications; for two different flows with the goodput of each."""
-    return replications(condition, starts_of(condition), "today")
+    return replications(condition, starts_of(condition), KEPT)
 
 
 def replications(condition: str, runs: Mapping[int, Sequence[Flow]], kept: str) -> list[Measures]:
@@ -145,7 +161,7 @@ def replications(condition: str, runs: Mapping[int, Sequence[Flow]], kept: str) 
 
 def short(condition: str, number: int) -> list[dict[str, str]]:
     """The short transfers of a replication."""
-    rows = data.rows("today_short", WHERE)
+    rows = data.rows(f"{KEPT}_short", WHERE)
     return [row for row in rows if row["condition"] == condition and int(row["rep"]) == number]
 
 

@@ -108,7 +108,7 @@ class Sample:
     ssthresh: float
     srtt: float
     state: str
-    again: int = 0
+    retransmissions: int = 0
     """Retransmissions so far, in the record."""
     pacing: float = 0.0
     bandwidth: float = 0.0
@@ -124,7 +124,7 @@ class Trace:
     """The samples of a run, and its retransmissions and marks."""
 
     samples: Sequence[Sample]
-    again: int
+    retransmissions: int
     marks: int
 
 
@@ -191,7 +191,9 @@ def recorded(trace: str) -> Trace:
     """The values that the kernel reported."""
     rows = data.rows(trace, WHERE)
     samples = [_recorded(row) for row in rows]
-    return Trace(samples=samples, again=samples[-1].again, marks=int(rows[-1].get("ce", 0)))
+    return Trace(
+        samples=samples, retransmissions=samples[-1].retransmissions, marks=int(rows[-1].get("ce", 0))
+    )
 
 
 def _recorded(row: Mapping[str, str]) -> Sample:
@@ -201,14 +203,14 @@ def _recorded(row: Mapping[str, str]) -> Sample:
         "ssthresh": float(row["ssthresh"]),
         "srtt": float(row["srtt_ms"]) / 1e3,
     }
-    again = int(row["retrans"])
+    retransmissions = int(row["retrans"])
     if "pacing_gain" not in row:
         share = int(row.get("alpha", 0)) / 1024
-        return Sample(**sample, again=again, state=_window_state(row), share=share)
+        return Sample(**sample, retransmissions=retransmissions, state=_window_state(row), share=share)
     gains = int(row["pacing_gain"]), int(row["cwnd_gain"])
     return Sample(
         **sample,
-        again=again,
+        retransmissions=retransmissions,
         state=bbr_state(*gains),
         pacing=_mbps(row["pacing_Bps"]),
         bandwidth=_mbps(row["bw_Bps"]),
@@ -243,7 +245,7 @@ def sampled(run: Run, moments: Sequence[float]) -> Trace:
     samples = [_sampled(moment, row) for moment, row in zip(moments, rows, strict=True)]
     return Trace(
         samples=samples,
-        again=int(run.flows["retransmitted"].sum()),
+        retransmissions=int(run.flows["retransmitted"].sum()),
         marks=int(run.links["marks"].sum()),
     )
 
@@ -281,7 +283,7 @@ def quantities(trace: str, run: Trace) -> Measures:
         found |= {f"{name}, {begin:g} to {end:g} s": value for name, value in levels.items()}
     if "dctcp" in trace:
         return found | {"marks": float(run.marks)}
-    return found | {"retransmissions": float(run.again)}
+    return found | {"retransmissions": float(run.retransmissions)}
 
 
 def _periods(trace: str, samples: Sequence[Sample]) -> list[tuple[float, float]]:

@@ -59,7 +59,7 @@ class Sample:
     time: float
     cwnd: float
     ssthresh: float
-    again: int = 0
+    retransmissions: int = 0
 
 
 Measured = list[Sample] | int
@@ -88,17 +88,17 @@ def jobs(trace: str) -> list[Job]:
 def judge(trace: str, measured: Sequence[Measured]) -> list[Row]:
     """Compares slow start to the segment, and later windows within the band."""
     case, theirs = f"linux window {trace}", recorded(trace)
-    [ours, again] = measured
-    assert isinstance(ours, list) and isinstance(again, int)
+    [ours, ours_early] = measured
+    assert isinstance(ours, list) and isinstance(ours_early, int)
     ends = [slow_start_end(samples) for samples in (theirs, ours)]
     first = theirs.index(ends[0])
     apart = sum(int(b.cwnd) != a.cwnd for a, b in zip(theirs[:first], ours, strict=False))
-    early = max(sample.again for sample in theirs if sample.time <= EARLY)
+    theirs_early = max(sample.retransmissions for sample in theirs if sample.time <= EARLY)
     steps = trace.startswith("step_")
     rows = [
         exact(case, "end of slow start (s)", ends[0].time, ends[1].time, 0),
         exact(case, "ssthresh then (segments)", ends[0].ssthresh, ends[1].ssthresh, 1 if steps else 0),
-        exact(case, f"sent again by {EARLY:g} s", early, again, BAND * early),
+        exact(case, f"sent again by {EARLY:g} s", theirs_early, ours_early, BAND * theirs_early),
         exact(case, "windows apart, median (segments)", 0, apart_later(theirs, ours), 1),
     ]
     if not steps:
@@ -120,7 +120,7 @@ def recorded(trace: str) -> list[Sample]:
             time=float(row["t"]),
             cwnd=float(row["cwnd"]),
             ssthresh=float(row["ssthresh"]),
-            again=int(row["retrans"]),
+            retransmissions=int(row["retrans"]),
         )
         for row in data.rows(trace, WHERE)
     ]

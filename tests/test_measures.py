@@ -154,12 +154,15 @@ NUMBERS = {f"aqmlab.{name}" for name in ("flow_level", "metrics", "response_time
 
 
 def code_of(module: str) -> str:
-    """A digest of the statements of a module, and of studies and modules of numbers that it takes names from:
-    not of comments, of docstrings, or of how it is laid out."""
-    names = {getattr(one, "__module__", None) or "" for one in vars(sys.modules[module]).values()}
+    """A digest of the statements of a module and its submodules, and of studies and modules of numbers that
+    they take names from: not of comments, of docstrings, or of how they are laid out."""
+    parts = [name for name in sys.modules if name == module or name.startswith(f"{module}.")]
+    names = {
+        getattr(one, "__module__", None) or "" for part in parts for one in vars(sys.modules[part]).values()
+    }
     ours = {name for name in names if name.startswith("aqmlab.studies.") or name in NUMBERS}
     digest = hashlib.sha256()
-    for name in sorted({*ours, metrics.__name__, module}):
+    for name in sorted({*ours, metrics.__name__, *parts}):
         path = Path(sys.modules[name].__file__ or "")
         if path.suffix == ".py":
             for part in statements(ast.parse(path.read_text(encoding="utf-8"))):

@@ -237,7 +237,7 @@ def test_the_kernels_numbers_are_read_as_states() -> None:
     assert (
         linux_traces.states(reno.samples)[:4] == ["SLOW_START", *["RECOVERY", "CONGESTION_AVOIDANCE"] * 2][:4]
     )
-    assert (reno.again, reno.marks) == (154, 0)
+    assert (reno.retransmissions, reno.marks) == (154, 0)
     dctcp = linux_traces.recorded("dctcp")
     assert linux_traces.states(dctcp.samples) == ["SLOW_START", "CONGESTION_AVOIDANCE"]
     assert (dctcp.samples[0].share, dctcp.marks) == (1.0, 2880)

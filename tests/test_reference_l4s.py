@@ -72,12 +72,12 @@ def test_every_queue_of_the_namespaces_is_accepted() -> None:
 
 
 def test_the_round_trip_is_split_in_halves_and_the_other_flows_begin_later() -> None:
-    made = l4s_fabric.scenario(replace(CELL, rtt_ms="2"), offset_ms=12.5).effective
-    assert {made["links"][f"{way}-{side}"]["delay"] for way in ("to-router", "back") for side in "ab"} == {
-        "1ms"
-    }
-    assert made["traffic"]["a"]["start"] == "0s"
-    assert made["traffic"]["b"]["start"] == "12500us"
+    effective = l4s_fabric.scenario(replace(CELL, rtt_ms="2"), offset_ms=12.5).effective
+    assert {
+        effective["links"][f"{way}-{side}"]["delay"] for way in ("to-router", "back") for side in "ab"
+    } == {"1ms"}
+    assert effective["traffic"]["a"]["start"] == "0s"
+    assert effective["traffic"]["b"]["start"] == "12500us"
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from aqmlab import studies
 from aqmlab.measures import View
 from aqmlab.scenario import Scenario
 from aqmlab.studies import bbr_cases
-from aqmlab.studies.bbr_cases import measures as m
 from aqmlab.studies.bbr_cases import network as net
+from aqmlab.studies.bbr_cases.measures import application, link, states
 
 
 def sender(table: dict[str, Any], duration: str, seed: int = 1) -> View:
@@ -37,30 +37,32 @@ def test_every_scenario_of_the_study_passes_the_checks_of_the_core() -> None:
 
 def test_rounds_and_gains_of_the_base_set_up() -> None:
     view = sender(net.NORMAL, "1s")
-    assert m.STARTUP_PLATEAU.of(view) == 3
-    assert m.ESTIMATE.of(view) == pytest.approx(1.0, abs=0.02)
-    assert m.DRAIN_GAIN.of(view) == pytest.approx(0.5)
-    assert m.DRAIN_BEFORE.of(view) > 1 >= m.DRAIN_INFLIGHT.of(view)
+    assert states.STARTUP_PLATEAU.of(view) == 3
+    assert states.ESTIMATE.of(view) == pytest.approx(1.0, abs=0.02)
+    assert states.DRAIN_GAIN.of(view) == pytest.approx(0.5)
+    assert states.DRAIN_BEFORE.of(view) > 1 >= states.DRAIN_INFLIGHT.of(view)
 
 
 def test_without_a_phase_a_measure_has_no_value() -> None:
     view = sender(net.NORMAL, "300ms")
-    assert [one.of(view) for one in (m.ESTIMATE, m.DRAIN_GAIN, m.UP_ROUNDS, m.DOWN_INFLIGHT)] == [None] * 4
+    assert [
+        one.of(view) for one in (states.ESTIMATE, states.DRAIN_GAIN, states.UP_ROUNDS, states.DOWN_INFLIGHT)
+    ] == [None] * 4
 
 
 def test_a_limited_application_stays_in_startup_and_a_greedy_one_leaves() -> None:
-    assert m.STAYS_IN_STARTUP.of(sender(net.LIMITED, "2s")) == 1
-    assert m.STAYS_IN_STARTUP.of(sender(net.NORMAL, "2s")) == 0
+    assert application.STAYS_IN_STARTUP.of(sender(net.LIMITED, "2s")) == 1
+    assert application.STAYS_IN_STARTUP.of(sender(net.NORMAL, "2s")) == 0
 
 
 def test_the_plateau_counts_rounds_after_the_last_growth_by_a_quarter() -> None:
-    assert m.plateau_rounds([1, 2, 4, 4.9, 4.9, 4.9]) == 3
-    assert m.plateau_rounds([4, 5, 6.25]) == 0
+    assert states.plateau_rounds([1, 2, 4, 4.9, 4.9, 4.9]) == 3
+    assert states.plateau_rounds([4, 5, 6.25]) == 0
 
 
 def test_the_growth_ratio_ends_with_the_first_smaller_increment() -> None:
-    assert m.growth_ratio([68.0, 68.1, 70.1, 74.1, 82.1, 83.1, 99.1]) == pytest.approx(2.0)
-    assert m.growth_ratio([68.0, 68.1]) is None
+    assert link.growth_ratio([68.0, 68.1, 70.1, 74.1, 82.1, 83.1, 99.1]) == pytest.approx(2.0)
+    assert link.growth_ratio([68.0, 68.1]) is None
 
 
 def test_the_rate_falls_when_down_begins() -> None:

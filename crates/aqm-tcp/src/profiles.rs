@@ -54,7 +54,8 @@ pub struct Profile {
     /// Parameters.
     pub config: Config,
     /// Parameters that differ from `rfc`, as paths within `[tcp]`, with the source of each value. The path
-    /// `congestion_control.kind` stands for a congestion control with the congestion control's own defaults.
+    /// `congestion_control.kind` means that the profile uses another congestion control than `rfc`, with the default
+    /// parameters of this congestion control. A parameter that differs from these defaults has its own path.
     pub sources: Vec<(&'static str, &'static str)>,
     /// Other congestion controls that this profile supports with parameters that differ from their defaults.
     pub controls: Vec<Control>,
@@ -78,7 +79,8 @@ macro_rules! set {
         }
         $profile.sources.push((concat!("congestion_control.", stringify!($field)), $source));
     };
-    // The keys of a group of parameters stand in the table of the congestion control.
+    // A group of parameters, such as `window`, has no table of its own in scenarios. The table `congestion_control`
+    // contains the keys of the group, so the path in `sources` does not contain the name of the group.
     (@ $profile:ident, congestion_control.$group:ident.$field:ident, $value:expr, $source:literal) => {
         if let Control::reno(reno) = &mut $profile.config.congestion_control {
             reno.$group.$field = $value;

@@ -14,6 +14,38 @@ use pcap_parser::pcapng::{Block as FileBlock, OptionCode};
 use pcap_parser::traits::{PcapNGPacketBlock as _, PcapReaderIterator as _};
 use pcap_parser::{Linktype, PcapBlockOwned, PcapError, PcapNGReader};
 
+/// A scenario with every kind of packet: two TCP flows, three TCP flows with ECN and short transfers, and datagrams, which
+/// share a RED queue that drops and marks packets. The scenario records the packets at the link `bottleneck` and the
+/// histories of the workload `bulk`.
+pub const SCENARIO: &str = r#"
+duration = "12s"
+seed = 3
+[bottleneck]
+rate = "1Mbps"
+delay = "20ms"
+queue = { kind = "red", min_th = "5p", max_th = "15p", max_p = 0.1, weight = 0.02, limit = "20p", ecn = "unless-forced" }
+[record]
+packets = ["bottleneck"]
+histories = ["bulk"]
+drops = true
+queue_every = "100ms"
+[tcp.recovery]
+kind = "sack"
+[traffic.bulk]
+kind = "ftp"
+flows = 2
+stagger = "100ms"
+[traffic.video]
+kind = "udp"
+rate = "200kbps"
+sizes = { kind = "constant", value = "500B" }
+[traffic.objects]
+kind = "ftp"
+tcp = { ecn = { mode = "on" } }
+flows = 3
+sizes = { kind = "constant", value = "40kB" }
+"#;
+
 /// A packet block of a file.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Block {

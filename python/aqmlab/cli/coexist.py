@@ -1,7 +1,6 @@
 """The command `aqmlab coexist`, which measures how congestion controls share a link."""
 
 import json
-import os
 import shlex
 import sys
 from pathlib import Path
@@ -12,7 +11,7 @@ import typer
 from aqmlab._support.names import listed
 from aqmlab.cli import completion, dask_options
 from aqmlab.cli.dask_options import Dask, DaskSlurm, DaskSsh, DaskWorkers, Jobs
-from aqmlab.cli.options import AsJson, print_files, resumable, time_of
+from aqmlab.cli.options import AsJson, limit_polars_threads, print_files, resumable, time_of
 from aqmlab.cli.table_text import Form, TableForm
 
 if TYPE_CHECKING:
@@ -103,8 +102,7 @@ def coexist(
     Every control runs beside every control, and beside itself. Each control of a pair has endless flows and
     short transfers. The table and the figures show shares, queueing delay, loss, marks and times of short
     transfers."""
-    # The runs and figures use all cores; further threads of Polars would only compete with them.
-    os.environ.setdefault("POLARS_MAX_THREADS", "1")
+    limit_polars_threads()
     from aqmlab.coexistence import study as coexistence
     from aqmlab.scenario import Scenario
     from aqmlab.study import points, run_study

@@ -23,6 +23,7 @@ from aqmlab.cli.options import (
     Queues,
     Settings,
     Tcps,
+    limit_polars_threads,
     links_of,
     load_scenario,
     resumable,
@@ -243,8 +244,7 @@ def agree(
     ] = Path("out/live-agree"),
 ) -> None:
     """Compare simulated and live runs of a scenario, and test whether their measures agree."""
-    # The runs use all cores, so additional Polars threads would only compete with the runs.
-    os.environ.setdefault("POLARS_MAX_THREADS", "1")
+    limit_polars_threads()
     from aqmlab.campaign import Local
     from aqmlab.cli import live_text
     from aqmlab.live_agreement import agreement

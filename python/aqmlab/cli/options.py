@@ -1,5 +1,6 @@
-"""Options that several commands share, and functions that read these options."""
+"""Options and functions that several commands share."""
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -115,6 +116,13 @@ def load_scenario(path: Path, settings: Sequence[str] | None) -> Scenario:
     for warning in scenario.warnings:
         print(f"aqmlab: {warning}", file=sys.stderr)
     return scenario
+
+
+def limit_polars_threads() -> None:
+    """Limit Polars to one thread, unless the environment sets another number. Call this function before the
+    first import of Polars, which reads the limit once."""
+    # The runs and figures use all cores, so additional Polars threads would only compete with them.
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")
 
 
 @contextmanager

@@ -1,6 +1,5 @@
 """The command `aqmlab report-card`, which measures queues in the scenarios of RFC 7928."""
 
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,7 +8,7 @@ import typer
 
 from aqmlab.cli import completion, dask_options
 from aqmlab.cli.dask_options import Dask, DaskSlurm, DaskSsh, DaskWorkers, Jobs
-from aqmlab.cli.options import resumable
+from aqmlab.cli.options import limit_polars_threads, resumable
 
 if TYPE_CHECKING:
     from aqmlab.report_card.pages import Measured
@@ -83,8 +82,7 @@ def report_card(
 
     Each queue is measured twice: with Drop Tail's buffer size, and with its own default buffer size. The card
     of each queue is a study."""
-    # The runs and figures use all cores, so additional Polars threads would only compete with them.
-    os.environ.setdefault("POLARS_MAX_THREADS", "1")
+    limit_polars_threads()
     from aqmlab import report_card
     from aqmlab.cli import study_text
     from aqmlab.report_card import pages as card_pages

@@ -1,6 +1,5 @@
 """The commands `aqmlab study`, which run and judge published studies."""
 
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +10,7 @@ from aqmlab._support.names import listed
 from aqmlab.cli import completion, dask_options
 from aqmlab.cli import live as live_cli
 from aqmlab.cli.dask_options import Dask, DaskSlurm, DaskSsh, DaskWorkers
-from aqmlab.cli.options import resumable
+from aqmlab.cli.options import limit_polars_threads, resumable
 
 if TYPE_CHECKING:
     from aqmlab.study.publication import Study
@@ -104,8 +103,7 @@ def run(
     dask_workers: DaskWorkers = None,
 ) -> None:
     """Run a study, judge its claims, and write its figures, tables and report."""
-    # The runs and figures use all cores, so additional Polars threads would only compete with them.
-    os.environ.setdefault("POLARS_MAX_THREADS", "1")
+    limit_polars_threads()
     from aqmlab.cli import study_text
     from aqmlab.studies.docs import costs as study_costs
     from aqmlab.study import points as study_points

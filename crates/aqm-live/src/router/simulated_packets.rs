@@ -10,38 +10,11 @@ use aqm_pcap::write_simulated_to;
 use aqm_sim::Plan;
 use aqm_sim::emulation::{Contents, Side};
 use aqm_tcp::Flags;
-use aqm_testing::pcapng::{Block, read, temporary};
+use aqm_testing::pcapng::{Block, SCENARIO, read, temporary};
 use aqm_testing::{maybe_whole, maybe_words, truth, whole, words};
 
 use crate::router::connections::Connections;
 use crate::router::ip::{Headers, Transport, parse};
-
-const SCENARIO: &str = r#"
-duration = "12s"
-seed = 3
-[bottleneck]
-rate = "1Mbps"
-delay = "20ms"
-queue = { kind = "red", min_th = "5p", max_th = "15p", max_p = 0.1, weight = 0.02, limit = "20p", ecn = "unless-forced" }
-[record]
-packets = ["bottleneck"]
-histories = ["bulk"]
-[tcp.recovery]
-kind = "sack"
-[traffic.bulk]
-kind = "ftp"
-flows = 2
-stagger = "100ms"
-[traffic.video]
-kind = "udp"
-rate = "200kbps"
-sizes = { kind = "constant", value = "500B" }
-[traffic.objects]
-kind = "ftp"
-tcp = { ecn = { mode = "on" } }
-flows = 3
-sizes = { kind = "constant", value = "40kB" }
-"#;
 
 /// Runs the scenario; returns its tables, and the headers of its packets at an interface.
 fn packets_at(interface: &str) -> (Vec<Table>, Vec<Headers>) {

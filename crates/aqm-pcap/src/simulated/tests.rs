@@ -1,40 +1,11 @@
 use aqm_net::level::Files;
 use aqm_net::watch::Watch;
 use aqm_sim::Plan;
-use aqm_testing::pcapng::{Block, read, tcpdump, temporary, tshark};
+use aqm_testing::pcapng::{Block, SCENARIO, read, tcpdump, temporary, tshark};
 use etherparse::IpEcn;
 
 use super::tables::{table, whole, words};
 use super::*;
-
-const SCENARIO: &str = r#"
-duration = "12s"
-seed = 3
-[bottleneck]
-rate = "1Mbps"
-delay = "20ms"
-queue = { kind = "red", min_th = "5p", max_th = "15p", max_p = 0.1, weight = 0.02, limit = "20p", ecn = "unless-forced" }
-[record]
-packets = ["bottleneck"]
-histories = ["bulk"]
-drops = true
-queue_every = "100ms"
-[tcp.recovery]
-kind = "sack"
-[traffic.bulk]
-kind = "ftp"
-flows = 2
-stagger = "100ms"
-[traffic.video]
-kind = "udp"
-rate = "200kbps"
-sizes = { kind = "constant", value = "500B" }
-[traffic.objects]
-kind = "ftp"
-tcp = { ecn = { mode = "on" } }
-flows = 3
-sizes = { kind = "constant", value = "40kB" }
-"#;
 
 fn tables(text: &str) -> Vec<Table> {
     let plan = Plan::of_toml(text, Files::default()).unwrap_or_else(|errors| panic!("{errors}"));

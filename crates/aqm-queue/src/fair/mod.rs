@@ -57,8 +57,8 @@ macro_rules! scheduler {
             ///   packet as sent.
             /// - Queue lengths are compared in the unit of the limit, bytes or packets. An arriving packet is enqueued
             ///   before the lengths are compared, so that its own flow may lose a packet if this flow's queue is among
-            ///   the longest. Packets are dropped one at a time until the backlog is within the limit, and the flow is
-            ///   selected anew for each packet.
+            ///   the longest. Packets are dropped one at a time until the backlog is within the limit. The queue lengths
+            ///   are compared again before each further drop.
             /// - The hash into `buckets` is computed from the flow number and a salt drawn from the queue's random
             ///   stream.
             pub struct Config {

@@ -12,8 +12,8 @@
 //!   longest, this flow is the victim.
 //! - A flow's share is the number of queued packets divided by the number of backlogged flows, whether the limit is in
 //!   packets or in bytes.
-//! - Packets are dropped one at a time until the backlog is within the limit. The victim is selected anew for each
-//!   packet.
+//! - Packets are dropped one at a time until the backlog is within the limit. Before each drop, this module selects the
+//!   victim from the current queue lengths.
 
 use aqm_net::{Length, Rng, choices};
 

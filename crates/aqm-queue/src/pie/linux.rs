@@ -58,8 +58,8 @@ pub(crate) const HZ: u32 = 1000;
 /// Maximum timer frequency.
 pub(crate) const MAX_HZ: u32 = 10_000;
 
-/// Returns the `tupdate` that `tc` shows. It is rounded up to whole ticks, of which there are `hz` per second, or exact
-/// if `hz` is 0.
+/// Returns the `tupdate` that `tc` shows. The kernel rounds `tupdate` up to a whole number of ticks, and `hz` is the
+/// number of ticks per second. If `hz` is 0, the function returns the exact `tupdate`.
 pub(crate) fn tc_tupdate(tupdate: Span, hz: u32) -> Span {
     if hz == 0 { tupdate } else { jiffies(in_jiffies(tupdate, hz), hz) }
 }

@@ -90,7 +90,8 @@ pub(super) struct Managed {
     transmission: Option<Transmission>,
     /// Number of predictions of a transmission's end so far.
     predictions: u64,
-    /// Whether a transmission has ended and the queue has not yet been asked for the next packet.
+    /// Whether a transmission has ended since the last call of `dequeue`. After each transmission, the transmitter calls
+    /// `dequeue` once even if no packet is waiting.
     has_ended: bool,
     /// Time until which the queue holds packets back, if any.
     held_until: Option<Instant>,

@@ -72,7 +72,7 @@ const INITIAL_CWND: f64 = 10.0;
 const FULL_GROWTH: f64 = 1.25;
 /// Rounds without this growth after which the path is full (`bbr_full_bw_cnt`).
 const FULL_ROUNDS: u32 = 3;
-/// Share of the bandwidth that is paced (`bbr_pacing_margin_percent`).
+/// Pacing rate at a gain of 1, as a share of the bandwidth (`bbr_pacing_margin_percent`).
 const PACED_SHARE: f64 = 0.99;
 /// Round trip before the first sample (`USEC_PER_MSEC`), in seconds.
 const NOMINAL_RTT: f64 = 1e-3;
@@ -92,7 +92,7 @@ enum Mode {
     ProbeRtt,
 }
 
-/// The running congestion control. Bandwidths and rates are in bytes per second, windows in segments.
+/// BBR version 1 of a running sender. Bandwidths and rates are in bytes per second, and windows are in segments.
 struct Bbr1 {
     mode: Mode,
     rng: Rng,
@@ -266,7 +266,8 @@ impl Bbr1 {
         self.pacing_rate = (HIGH_GAIN * rate * PACED_SHARE).max(MIN_RATE);
     }
 
-    /// Returns the bandwidth that is paced (`bbr_bw`).
+    /// Returns the estimated bandwidth (`bbr_bw`): the policer's rate if a policer was detected, otherwise the maximum of
+    /// the recent delivery rates.
     fn bandwidth(&self) -> f64 {
         let policed = self.policer.as_ref().and_then(Policer::rate);
         policed.unwrap_or_else(|| self.max_bandwidth.get())

@@ -12,7 +12,8 @@ pub(super) fn upper(a: f64, x: f64) -> f64 {
     if x < a + 1.0 { 1.0 - series(a, x) } else { fraction(a, x) }
 }
 
-/// Maximum number of terms. No allowed shape parameter needs so many terms.
+/// Maximum number of terms. For every allowed shape parameter, the series and the continued fraction converge with fewer
+/// terms.
 const MAX_TERMS: u32 = 10_000;
 
 fn series(a: f64, x: f64) -> f64 {

@@ -17,8 +17,8 @@ from aqmlab.measures import Measure
 from aqmlab.results.labels import Labels
 from aqmlab.results.rule import AnyRule
 from aqmlab.scenario import Scenario, qlog
-from aqmlab.studies.bbr_cases import measures as m
 from aqmlab.studies.bbr_cases import network as net
+from aqmlab.studies.bbr_cases.measures import application, link, losses, states
 from aqmlab.study import Claim, Experiment, Form, Study, every, mean_of
 from aqmlab.study.publication import Verdicts
 
@@ -59,82 +59,120 @@ normal = case(
     "base",
     "Base set-up",
     net.NORMAL,
-    *(
-        m.ESTIMATE,
-        m.STARTUP_PLATEAU,
-        m.TO_DRAIN,
-        m.DRAIN_GAIN,
-        m.DRAIN_INFLIGHT,
-        m.DRAIN_BEFORE,
-        m.FROM_DRAIN,
-    ),
-    *(m.UP_ROUNDS, m.UP_TO_DOWN, m.LOSSES, m.DOWN_GAIN, m.DOWN_INFLIGHT, m.DOWN_BEFORE, m.DOWN_TO_CRUISE),
-    *(m.PROBE_RTTS, m.PROBE_RTT_WINDOW, m.PROBE_RTT_DURATION, m.PROBE_RTT_TO_BW, m.AFTER_PROBE_RTT),
+    states.ESTIMATE,
+    states.STARTUP_PLATEAU,
+    states.TO_DRAIN,
+    states.DRAIN_GAIN,
+    states.DRAIN_INFLIGHT,
+    states.DRAIN_BEFORE,
+    states.FROM_DRAIN,
+    states.UP_ROUNDS,
+    states.UP_TO_DOWN,
+    losses.LOSSES,
+    states.DOWN_GAIN,
+    states.DOWN_INFLIGHT,
+    states.DOWN_BEFORE,
+    states.DOWN_TO_CRUISE,
+    states.PROBE_RTTS,
+    states.PROBE_RTT_WINDOW,
+    states.PROBE_RTT_DURATION,
+    states.PROBE_RTT_TO_BW,
+    states.AFTER_PROBE_RTT,
 )
 limited_loss = case(
     "limited-loss",
     "Application-limited, 10 % loss",
     net.LIMITED_LOSS,
-    *(m.LEAVES_STARTUP, m.STARTUP_BANDWIDTH, m.UP_LASTS, m.UP_TO_DOWN_OR_CRUISE),
+    *(application.LEAVES_STARTUP, states.STARTUP_BANDWIDTH, states.UP_LASTS, states.UP_TO_DOWN_OR_CRUISE),
 )
-limited = case("limited", "Application-limited, no loss", net.LIMITED, m.STAYS_IN_STARTUP, m.LOSSES)
+limited = case(
+    "limited", "Application-limited, no loss", net.LIMITED, application.STAYS_IN_STARTUP, losses.LOSSES
+)
 slower_in_drain = case(
     "slower-in-drain",
     "Rate -10 % in Drain",
     net.SLOWER_IN_DRAIN,
-    *(m.DRAIN_ROUNDS, m.DRAIN_INFLIGHT, m.FROM_DRAIN),
+    *(states.DRAIN_ROUNDS, states.DRAIN_INFLIGHT, states.FROM_DRAIN),
 )
 half_in_drain = case(
-    "half-in-drain", "Rate -55 % in Drain", net.HALF_IN_DRAIN, m.DRAIN_ROUNDS, m.DRAIN_INFLIGHT, m.FROM_DRAIN
+    "half-in-drain",
+    "Rate -55 % in Drain",
+    net.HALF_IN_DRAIN,
+    states.DRAIN_ROUNDS,
+    states.DRAIN_INFLIGHT,
+    states.FROM_DRAIN,
 )
 slower_in_down = case(
     "slower-in-down",
     "Rate -10 % in DOWN",
     net.SLOWER_IN_DOWN,
-    *(m.DOWN_TO_REFILL, m.DOWN_DURATION, m.DOWN_INFLIGHT),
+    *(states.DOWN_TO_REFILL, states.DOWN_DURATION, states.DOWN_INFLIGHT),
     of_seed=net.slower_at_down,
 )
-idle = case("idle", "Pauses of the application", net.IDLE, m.IDLE_PAUSES, m.NO_PROBE_RTT, m.RESTART_GAIN)
+idle = case(
+    "idle",
+    "Pauses of the application",
+    net.IDLE,
+    application.IDLE_PAUSES,
+    application.NO_PROBE_RTT,
+    application.RESTART_GAIN,
+)
 aggregated = case(
     "aggregated",
     "Aggregated acknowledgements",
     net.AGGREGATED,
-    *(m.STARTUP_WINDOW, m.OVER_SEND_RATE, m.STARTUP_GROWTH, m.ESTIMATE),
-    *(m.CRUISE_WINDOW, m.CRUISE_RATE, m.LONGEST_PAUSE),
+    *(link.STARTUP_WINDOW, link.OVER_SEND_RATE, link.STARTUP_GROWTH, states.ESTIMATE),
+    *(link.CRUISE_WINDOW, link.CRUISE_RATE, link.LONGEST_PAUSE),
 )
 sub_packet = case(
-    "sub-packet", "64 kb/s, 1 ms", net.SUB_PACKET, m.LEAST_WINDOW, m.SLOW_PACING, "bottleneck.utilisation"
+    "sub-packet",
+    "64 kb/s, 1 ms",
+    net.SUB_PACKET,
+    link.LEAST_WINDOW,
+    link.SLOW_PACING,
+    "bottleneck.utilisation",
 )
-ten_times = case("ten-times", "10 to 100 Mb/s", net.TEN_TIMES, m.ROUNDS_TO_FULL)
+ten_times = case("ten-times", "10 to 100 Mb/s", net.TEN_TIMES, link.ROUNDS_TO_FULL)
 ten_times_with_loss = case(
-    "ten-times-with-loss", "10 to 100 Mb/s, buffer 1 BDP", net.TEN_TIMES_WITH_LOSS, m.GROWTH_RATIO
+    "ten-times-with-loss", "10 to 100 Mb/s, buffer 1 BDP", net.TEN_TIMES_WITH_LOSS, link.GROWTH_RATIO
 )
-tenth = case("tenth", "100 to 10 Mb/s", net.TENTH, m.ROUNDS_TO_FALL, m.CYCLES_TO_FALL, m.FINAL_ESTIMATE)
+tenth = case(
+    "tenth", "100 to 10 Mb/s", net.TENTH, link.ROUNDS_TO_FALL, link.CYCLES_TO_FALL, link.FINAL_ESTIMATE
+)
 policed = case(
     "policed",
     "Policer",
     net.POLICED,
-    *(m.BANDWIDTH_ADAPTS, m.WINDOW_ADAPTS, m.POLICED_LOSS, m.POLICED_RATE, m.POLICED_BANDWIDTH),
+    link.BANDWIDTH_ADAPTS,
+    link.WINDOW_ADAPTS,
+    link.POLICED_LOSS,
+    link.POLICED_RATE,
+    link.POLICED_BANDWIDTH,
 )
 reordered = case(
     "reordered",
     "Reordering",
     net.REORDERED,
-    *(m.SPURIOUS, m.LOSSES, m.BANDWIDTH_RESTORED, m.WINDOW_RESTORED, m.SAME_STATE),
+    *(losses.SPURIOUS, losses.LOSSES, losses.BANDWIDTH_RESTORED, losses.WINDOW_RESTORED, losses.SAME_STATE),
 )
 delayed = case(
     "delayed",
     "Delay spike",
     net.DELAYED,
-    *(m.TIMEOUTS, m.RTO_BANDWIDTH, m.RTO_WINDOW, m.RTO_STATE, m.LOSSES),
+    *(losses.TIMEOUTS, losses.RTO_BANDWIDTH, losses.RTO_WINDOW, losses.RTO_STATE, losses.LOSSES),
 )
-long_path = case("long-path", "Round trip 1 s", net.LONG_PATH, m.STARTUP_PROBE_RTTS, m.BACK_TO_STARTUP)
-lossy = case("lossy", "3 % loss", net.LOSSY, m.UP_LASTS, m.UP_TO_DOWN, m.AFTER_LOSS)
+long_path = case(
+    "long-path", "Round trip 1 s", net.LONG_PATH, states.STARTUP_PROBE_RTTS, states.BACK_TO_STARTUP
+)
+lossy = case("lossy", "3 % loss", net.LOSSY, states.UP_LASTS, states.UP_TO_DOWN, losses.AFTER_LOSS)
 paused = case(
     "paused",
     "Pause in REFILL",
     net.PAUSED,
-    *(m.LIMITED_REFILLS, m.REFILL_BANDWIDTH, m.REFILL_TO_UP, m.REFILL_THEN_DOWN),
+    application.LIMITED_REFILLS,
+    application.REFILL_BANDWIDTH,
+    application.REFILL_TO_UP,
+    application.REFILL_THEN_DOWN,
     of_seed=net.pause_at_refill,
 )
 
@@ -150,33 +188,33 @@ CLAIMS = (
         "The estimated bandwidth is within 2 % of the simulated bandwidth; after 3 consecutive rounds "
         "where the delivery rate grows by less than 25 %, the connection transitions from STARTUP to "
         "DRAIN.",
-        mean_of(normal[m.ESTIMATE]).within(0.98, 1.02),
-        mean_of(normal[m.STARTUP_PLATEAU]).within(3, 3),
-        always(normal[m.TO_DRAIN]),
+        mean_of(normal[states.ESTIMATE]).within(0.98, 1.02),
+        mean_of(normal[states.STARTUP_PLATEAU]).within(3, 3),
+        always(normal[states.TO_DRAIN]),
     ),
     claim(
         2,
         "Loss triggers the end of STARTUP even when bandwidth samples are application-limited.",
-        always(limited_loss[m.LEAVES_STARTUP]),
-        mean_of(limited_loss[m.STARTUP_BANDWIDTH]) < 0.9,
+        always(limited_loss[application.LEAVES_STARTUP]),
+        mean_of(limited_loss[states.STARTUP_BANDWIDTH]) < 0.9,
         source="DRAIN can end with the acknowledgement that begins it, so the state DRAIN is not judged",
     ),
     claim(
         3,
         "The pacing gain is 0.5, and when C.inflight drops below or equal to BBRInflight(1.0), the "
         "connection exits DRAIN and transitions to PROBE_BW.",
-        mean_of(normal[m.DRAIN_GAIN]).within(0.49, 0.51),
-        mean_of(normal[m.DRAIN_BEFORE]) > 1,
-        mean_of(normal[m.DRAIN_INFLIGHT]) <= 1,
-        always(normal[m.FROM_DRAIN]),
+        mean_of(normal[states.DRAIN_GAIN]).within(0.49, 0.51),
+        mean_of(normal[states.DRAIN_BEFORE]) > 1,
+        mean_of(normal[states.DRAIN_INFLIGHT]) <= 1,
+        always(normal[states.FROM_DRAIN]),
     ),
     claim(
         4,
         "If the bandwidth decreases by 10 % upon entering DRAIN, after 3 round trips the connection exits "
         "DRAIN and transitions to PROBE_BW even though C.inflight has not reached the target BDP.",
-        mean_of(slower_in_drain[m.DRAIN_ROUNDS]).within(3, 4),
-        mean_of(slower_in_drain[m.DRAIN_INFLIGHT]) > 1,
-        always(slower_in_drain[m.FROM_DRAIN]),
+        mean_of(slower_in_drain[states.DRAIN_ROUNDS]).within(3, 4),
+        mean_of(slower_in_drain[states.DRAIN_INFLIGHT]) > 1,
+        always(slower_in_drain[states.FROM_DRAIN]),
         source="by the pseudocode, the start of the fourth round ends DRAIN, so 3 or 4 rounds are allowed",
     ),
     Claim(
@@ -184,9 +222,9 @@ CLAIMS = (
         "If the bandwidth decreases by 55 % instead, DRAIN ends after 3 round trips with more data in "
         "flight.",
         every(
-            mean_of(half_in_drain[m.DRAIN_ROUNDS]).within(3, 4),
-            mean_of(half_in_drain[m.DRAIN_INFLIGHT]) > 1,
-            always(half_in_drain[m.FROM_DRAIN]),
+            mean_of(half_in_drain[states.DRAIN_ROUNDS]).within(3, 4),
+            mean_of(half_in_drain[states.DRAIN_INFLIGHT]) > 1,
+            always(half_in_drain[states.FROM_DRAIN]),
         ),
         "case 4 with another rate, which is aqmlab's choice",
         origin="ours",
@@ -195,88 +233,88 @@ CLAIMS = (
         5,
         "Without packet loss, PROBE_UP ends after 3 consecutive rounds where the delivery rate grows by "
         "less than 25 %, and the connection transitions to PROBE_DOWN.",
-        mean_of(normal[m.UP_ROUNDS]).within(3, 3),
-        mean_of(normal[m.LOSSES]) < 0.5,
-        always(normal[m.UP_TO_DOWN]),
+        mean_of(normal[states.UP_ROUNDS]).within(3, 3),
+        mean_of(normal[losses.LOSSES]) < 0.5,
+        always(normal[states.UP_TO_DOWN]),
     ),
     claim(
         6,
         "High loss ends PROBE_UP regardless of the application-limited state.",
-        mean_of(limited_loss[m.UP_LASTS]) < 3,
-        always(limited_loss[m.UP_TO_DOWN_OR_CRUISE]),
+        mean_of(limited_loss[states.UP_LASTS]) < 3,
+        always(limited_loss[states.UP_TO_DOWN_OR_CRUISE]),
         source="inflight_longterm is not visible; DOWN can end with the acknowledgement that begins it",
     ),
     claim(
         7,
         "As long as there is no loss and the rounds are application-limited, the connection stays in "
         "PROBE_UP (or STARTUP) indefinitely.",
-        always(limited[m.STAYS_IN_STARTUP]),
-        mean_of(limited[m.LOSSES]) < 0.5,
+        always(limited[application.STAYS_IN_STARTUP]),
+        mean_of(limited[losses.LOSSES]) < 0.5,
         source="judged in STARTUP, which ProbeRTT may interrupt (case 20)",
     ),
     claim(
         8,
         "The pacing gain is 0.90, and when C.inflight falls below or equal to both "
         "BBRInflightWithHeadroom() and BBRInflight(1.0), the connection transitions to PROBE_CRUISE.",
-        mean_of(normal[m.DOWN_GAIN]).within(0.89, 0.91),
-        mean_of(normal[m.DOWN_BEFORE]) > 1,
-        mean_of(normal[m.DOWN_INFLIGHT]) <= 1,
-        always(normal[m.DOWN_TO_CRUISE]),
+        mean_of(normal[states.DOWN_GAIN]).within(0.89, 0.91),
+        mean_of(normal[states.DOWN_BEFORE]) > 1,
+        mean_of(normal[states.DOWN_INFLIGHT]) <= 1,
+        always(normal[states.DOWN_TO_CRUISE]),
         source="without losses, the headroom is unlimited",
     ),
     claim(
         9,
         "If the bandwidth decreases by 10 % upon entering PROBE_DOWN, the connection transitions directly to "
         "PROBE_REFILL after bw_probe_wait, bypassing PROBE_CRUISE.",
-        always(slower_in_down[m.DOWN_TO_REFILL]),
-        mean_of(slower_in_down[m.DOWN_DURATION]).within(2, 3.1),
-        mean_of(slower_in_down[m.DOWN_INFLIGHT]) > 1,
+        always(slower_in_down[states.DOWN_TO_REFILL]),
+        mean_of(slower_in_down[states.DOWN_DURATION]).within(2, 3.1),
+        mean_of(slower_in_down[states.DOWN_INFLIGHT]) > 1,
         source="bw_probe_wait is 2 to 3 s, and an acknowledgement must arrive afterwards",
     ),
     claim(
         10,
         "PROBE_RTT has a window of half of the BDP, lasts at least 200 ms and one round trip, and the "
         "connection transitions back to PROBE_BW and resumes sending.",
-        mean_of(normal[m.PROBE_RTTS]) >= 1,
-        mean_of(normal[m.PROBE_RTT_WINDOW]).within(0.49, 0.51),
-        mean_of(normal[m.PROBE_RTT_DURATION]).within(0.2, 0.2 + 3 * net.RTT_S),
-        always(normal[m.PROBE_RTT_TO_BW]),
-        mean_of(normal[m.AFTER_PROBE_RTT]) >= 0.9,
+        mean_of(normal[states.PROBE_RTTS]) >= 1,
+        mean_of(normal[states.PROBE_RTT_WINDOW]).within(0.49, 0.51),
+        mean_of(normal[states.PROBE_RTT_DURATION]).within(0.2, 0.2 + 3 * net.RTT_S),
+        always(normal[states.PROBE_RTT_TO_BW]),
+        mean_of(normal[states.AFTER_PROBE_RTT]) >= 0.9,
         source="the limit of 3 round trips beyond 200 ms, and the rate of 90 %, are aqmlab's choice",
     ),
     claim(
         11,
         "Upon sending new data after more than 5 s without data, the connection skips entering PROBE_RTT.",
-        mean_of(idle[m.IDLE_PAUSES]) >= 1,
-        always(idle[m.NO_PROBE_RTT]),
-        mean_of(idle[m.RESTART_GAIN]).within(0.99, 1.01),
+        mean_of(idle[application.IDLE_PAUSES]) >= 1,
+        always(idle[application.NO_PROBE_RTT]),
+        mean_of(idle[application.RESTART_GAIN]).within(0.99, 1.01),
         source="idle_restart is visible by the pacing gain of exactly 1",
     ),
     claim(
         12,
         "With aggregated acknowledgements, C.cwnd > 2 BDP, and the connection still successfully doubles "
         "its sending rate to discover the full bottleneck bandwidth.",
-        mean_of(aggregated[m.STARTUP_WINDOW]) > 2,
-        mean_of(aggregated[m.OVER_SEND_RATE]) <= 1,
-        mean_of(aggregated[m.STARTUP_GROWTH]) >= 1.8,
-        mean_of(aggregated[m.ESTIMATE]) >= 0.98,
+        mean_of(aggregated[link.STARTUP_WINDOW]) > 2,
+        mean_of(aggregated[link.OVER_SEND_RATE]) <= 1,
+        mean_of(aggregated[link.STARTUP_GROWTH]) >= 1.8,
+        mean_of(aggregated[states.ESTIMATE]) >= 0.98,
         source="a growth of 1.8 counts as doubling, which is aqmlab's choice",
     ),
     claim(
         13,
         "With aggregated acknowledgements, C.cwnd is augmented by extra_acked, preventing the connection "
         "from stalling during inter-ACK silences and maintaining full utilization.",
-        mean_of(aggregated[m.CRUISE_WINDOW]) > 2,
-        mean_of(aggregated[m.CRUISE_RATE]) >= 0.98,
-        mean_of(aggregated[m.LONGEST_PAUSE]) < 20,
+        mean_of(aggregated[link.CRUISE_WINDOW]) > 2,
+        mean_of(aggregated[link.CRUISE_RATE]) >= 0.98,
+        mean_of(aggregated[link.LONGEST_PAUSE]) < 20,
         source="the silences last up to 20 ms",
     ),
     claim(
         14,
         "With a BDP below one packet, 4 packets are a floor for C.cwnd, and the pacing rate matches the "
         "low bandwidth without stalling the pipeline.",
-        mean_of(sub_packet[m.LEAST_WINDOW]) >= 4,
-        mean_of(sub_packet[m.SLOW_PACING]).within(0.95, 1.05),
+        mean_of(sub_packet[link.LEAST_WINDOW]) >= 4,
+        mean_of(sub_packet[link.SLOW_PACING]).within(0.95, 1.05),
         mean_of(sub_packet["bottleneck.utilisation"]) >= 98,
         source="the ranges are aqmlab's choice",
     ),
@@ -284,8 +322,8 @@ CLAIMS = (
         15,
         "When the bandwidth increases by 10x, the step size added to inflight_longterm doubles each round "
         "trip, and the connection discovers the full bandwidth within O(log(BDP)) round trips.",
-        mean_of(ten_times_with_loss[m.GROWTH_RATIO]).within(1.5, 2.5),
-        mean_of(ten_times[m.ROUNDS_TO_FULL]) <= 25,
+        mean_of(ten_times_with_loss[link.GROWTH_RATIO]).within(1.5, 2.5),
+        mean_of(ten_times[link.ROUNDS_TO_FULL]) <= 25,
         source="25 rounds are 3 log2(BDP in packets); the factor 3 is aqmlab's choice after a first run took "
         "17 rounds",
     ),
@@ -293,9 +331,9 @@ CLAIMS = (
         16,
         "When the bandwidth decreases by 10x, bw_shortterm rapidly adapts downwards due to packet loss, "
         "and after 2 PROBE_BW cycles max_bw drops to the new limit.",
-        mean_of(tenth[m.ROUNDS_TO_FALL]) <= 3,
-        mean_of(tenth[m.CYCLES_TO_FALL]) <= 2,
-        mean_of(tenth[m.FINAL_ESTIMATE]).within(0.98, 1.02),
+        mean_of(tenth[link.ROUNDS_TO_FALL]) <= 3,
+        mean_of(tenth[link.CYCLES_TO_FALL]) <= 2,
+        mean_of(tenth[link.FINAL_ESTIMATE]).within(0.98, 1.02),
         source="3 round trips count as rapid, which is aqmlab's choice",
     ),
     claim(
@@ -303,57 +341,57 @@ CLAIMS = (
         "When a policer drops packets, inflight_shortterm and bw_shortterm adapt, and BBR eventually "
         "reaches a stable operating point that conforms to the token rate without excessive continuous "
         "packet loss.",
-        mean_of(policed[m.BANDWIDTH_ADAPTS]) < 0.9,
-        mean_of(policed[m.WINDOW_ADAPTS]) < 0.9,
-        mean_of(policed[m.POLICED_RATE]) >= 0.9,
-        mean_of(policed[m.POLICED_BANDWIDTH]).within(0.9, 1.1),
-        mean_of(policed[m.POLICED_LOSS]) <= 2,
+        mean_of(policed[link.BANDWIDTH_ADAPTS]) < 0.9,
+        mean_of(policed[link.WINDOW_ADAPTS]) < 0.9,
+        mean_of(policed[link.POLICED_RATE]) >= 0.9,
+        mean_of(policed[link.POLICED_BANDWIDTH]).within(0.9, 1.1),
+        mean_of(policed[link.POLICED_LOSS]) <= 2,
         source="more than LossThresh (2 %) counts as excessive; the other limits are aqmlab's choice",
     ),
     claim(
         18,
         "After a spurious fast recovery, the saved parameters are restored, and the connection seamlessly "
         "returns to its previous state.",
-        mean_of(reordered[m.SPURIOUS]) >= 1,
-        mean_of(reordered[m.LOSSES]) < 0.5,
-        mean_of(reordered[m.BANDWIDTH_RESTORED]) >= 0.98,
-        mean_of(reordered[m.WINDOW_RESTORED]) >= 0.98,
-        always(reordered[m.SAME_STATE]),
+        mean_of(reordered[losses.SPURIOUS]) >= 1,
+        mean_of(reordered[losses.LOSSES]) < 0.5,
+        mean_of(reordered[losses.BANDWIDTH_RESTORED]) >= 0.98,
+        mean_of(reordered[losses.WINDOW_RESTORED]) >= 0.98,
+        always(reordered[losses.SAME_STATE]),
         source="judged in CRUISE",
     ),
     claim(
         19,
         "After a spurious RTO recovery, the saved parameters are restored, and the connection seamlessly "
         "returns to its previous state.",
-        mean_of(delayed[m.TIMEOUTS]) >= 1,
-        mean_of(delayed[m.RTO_BANDWIDTH]) >= 0.98,
-        mean_of(delayed[m.RTO_WINDOW]) >= 0.98,
-        always(delayed[m.RTO_STATE]),
+        mean_of(delayed[losses.TIMEOUTS]) >= 1,
+        mean_of(delayed[losses.RTO_BANDWIDTH]) >= 0.98,
+        mean_of(delayed[losses.RTO_WINDOW]) >= 0.98,
+        always(delayed[losses.RTO_STATE]),
         source="a delay spike in CRUISE instead of reordering",
     ),
     claim(
         20,
         "Upon exiting a PROBE_RTT that began in STARTUP, the connection transitions back to STARTUP.",
-        mean_of(long_path[m.STARTUP_PROBE_RTTS]) >= 1,
-        always(long_path[m.BACK_TO_STARTUP]),
+        mean_of(long_path[states.STARTUP_PROBE_RTTS]) >= 1,
+        always(long_path[states.BACK_TO_STARTUP]),
     ),
     claim(
         21,
         "With inflight_longterm set, loss in PROBE_UP scales inflight_longterm down, and the connection "
         "immediately transitions to PROBE_DOWN.",
-        mean_of(lossy[m.UP_LASTS]) < 3,
-        always(lossy[m.UP_TO_DOWN]),
-        mean_of(lossy[m.AFTER_LOSS]).within(0.98, 1 / 0.7),
+        mean_of(lossy[states.UP_LASTS]) < 3,
+        always(lossy[states.UP_TO_DOWN]),
+        mean_of(lossy[losses.AFTER_LOSS]).within(0.98, 1 / 0.7),
         source="inflight_longterm is max(inflight at the loss, 0.7 min(BDP, cwnd)), and bounds the window",
     ),
     claim(
         22,
         "Application-limited samples in PROBE_REFILL do not lower max_bw, and the connection transitions "
         "to PROBE_UP and correctly handles subsequent probing.",
-        mean_of(paused[m.LIMITED_REFILLS]) >= 1,
-        mean_of(paused[m.REFILL_BANDWIDTH]) >= 0.99,
-        always(paused[m.REFILL_TO_UP]),
-        always(paused[m.REFILL_THEN_DOWN]),
+        mean_of(paused[application.LIMITED_REFILLS]) >= 1,
+        mean_of(paused[application.REFILL_BANDWIDTH]) >= 0.99,
+        always(paused[application.REFILL_TO_UP]),
+        always(paused[application.REFILL_THEN_DOWN]),
     ),
 )
 

@@ -23,6 +23,8 @@ STEP_S = 8.0
 """Time of a step of the link's rate."""
 TOKEN_BPS = 25e6
 """Rate of the policer: half of the link's."""
+SLOW_BPS = 64e3
+"""Rate of the link whose bandwidth-delay product is less than a packet."""
 PAYLOAD_SHARE = 1448 / 1500
 """Payload of a packet, relative to its length: BBR measures payload, and the link transmits packets."""
 
@@ -104,7 +106,7 @@ AGGREGATED = base(
 )
 SUB_PACKET = base(
     {
-        "bottleneck.rate": "64kbps",
+        "bottleneck.rate": f"{SLOW_BPS / 1e3:g}kbps",
         "bottleneck.delay": "300us",
         # Two bandwidth-delay products are 16 bytes; the buffer has room for ten packets.
         "bottleneck.queue": drop_tail(15_000),

@@ -13,7 +13,8 @@ const LOSS_SHARE: f64 = 50.0 / 256.0;
 /// the latter in bytes per second.
 const SIMILAR_SHARE: f64 = 1.0 / 8.0;
 const SIMILAR_RATE: f64 = 500.0;
-/// Share of a rate that is paced, which the absolute difference includes (`bbr_rate_bytes_per_sec`).
+/// Pacing rate at a gain of 1, as a share of the bandwidth. Linux multiplies the difference of two rates by this share
+/// before the comparison with `SIMILAR_RATE` (`bbr_rate_bytes_per_sec`).
 const PACED_SHARE: f64 = 0.99;
 /// Rounds for which the rate of the policer is used (`bbr_lt_bw_max_rtts`).
 const MAX_ROUNDS: u32 = 48;

@@ -184,7 +184,7 @@ impl<'a> Ack<'a> {
     }
 }
 
-/// The running congestion control. Volumes are in bytes, rates in bytes per second.
+/// BBR version 3 of a running sender. Volumes are in bytes, and rates are in bytes per second.
 struct Bbr3 {
     profile: Profile,
     rng: Rng,

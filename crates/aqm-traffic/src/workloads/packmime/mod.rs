@@ -9,10 +9,12 @@
 //!
 //! The logits of the fits have base 2, as in ns-2; natural logits do not reproduce the gaps and runs of ns-2.
 //!
-//! aqmlab's choices, where the source is silent: only so many points of the fits are used that sizes and times are
-//! within 1.5 % of the full tables; the gap before the first connection is drawn like the other gaps; sizes above
-//! `maximum` are reduced to the maximum. ns-2's delay boxes remove a connection at the connection's first FIN, so that
-//! later packets are not delayed; aqmlab delays all packets of a connection.
+//! aqmlab's choices, where the source is silent:
+//! - aqmlab uses only some of the points of each fit. Sizes and times are within 1.5 % of those of the full tables.
+//! - aqmlab draws the gap before the first connection like the other gaps.
+//! - aqmlab reduces sizes above `maximum` to the maximum.
+//! - aqmlab delays all packets of a connection. ns-2's delay boxes remove a connection at the connection's first FIN, so
+//!   that ns-2 does not delay later packets.
 
 mod fourier;
 mod fractional;

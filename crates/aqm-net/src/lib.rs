@@ -3,6 +3,7 @@
 //!
 //! This crate depends on no other crate of aqmlab and contains neither queues nor protocols.
 
+mod codepoint;
 mod config_error;
 pub mod digest;
 mod length;
@@ -23,6 +24,7 @@ mod units;
 pub mod values;
 pub mod watch;
 
+pub use codepoint::Codepoint;
 pub use config_error::{ConfigError, ConfigErrors, ErrorCollector, unknown};
 pub use length::{Backlog, Length, Size, Threshold};
 pub use occupancy::Occupancy;

@@ -3,6 +3,7 @@
 //!
 //! Each workload consists of a file in `workloads/` that contains a `Config`, and an entry in the registry below.
 
+mod datagram_ecn;
 pub mod description;
 pub mod distributions;
 mod even_gaps;

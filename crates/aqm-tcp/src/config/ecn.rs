@@ -4,6 +4,7 @@
 //! DCTCP); B. Briscoe, M. Kühlewind, R. Scheffenegger, RFC 9768, 2026 (AccECN); K. De Schepper, B. Briscoe, RFC 9331,
 //! 2023 (ECT(1)).
 
+pub use aqm_net::Codepoint;
 use aqm_net::{choices, parameters};
 
 choices! {
@@ -46,16 +47,6 @@ choices! {
         Dctcp = "dctcp",
         /// Acknowledgements carry a counter of marked packets and, as an option, of marked bytes (AccECN, RFC 9768).
         Accurate = "accurate",
-    }
-}
-
-choices! {
-    /// ECN codepoint of data.
-    pub enum Codepoint {
-        /// ECT(0) (RFC 3168).
-        Ect0 = "ect0",
-        /// ECT(1), which identifies L4S traffic (RFC 9331).
-        Ect1 = "ect1",
     }
 }
 
@@ -144,16 +135,6 @@ impl Feedback {
             Self::Classic => true,
             Self::Dctcp => self != Self::Classic,
             Self::Accurate => self == Self::Accurate,
-        }
-    }
-}
-
-impl Codepoint {
-    /// Returns the ECN bits of a packet.
-    pub(crate) fn ecn(self) -> aqm_net::Ecn {
-        match self {
-            Self::Ect0 => aqm_net::Ecn::Ect0,
-            Self::Ect1 => aqm_net::Ecn::Ect1,
         }
     }
 }

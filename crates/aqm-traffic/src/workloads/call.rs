@@ -18,6 +18,7 @@ use std::collections::BinaryHeap;
 
 use aqm_net::{ConfigError, Ecn, Instant, Size, Span, choices, parameters};
 
+use crate::datagram_ecn::DatagramEcn;
 use crate::description::Application;
 use crate::distributions::{Distribution as _, Uniform};
 use crate::parameters::{MAX_BYTES, Period, check_datagrams, check_link_header, start_offset};
@@ -67,8 +68,9 @@ parameters! {
         pub stagger: Span = Span::ZERO, "aqmlab's choice";
         /// End of all calls; by default, the end of the run.
         pub stop: Option<Span> = None, "aqmlab's choice";
-        /// Whether the datagrams are ECN-capable (ECT(0)), so that routers may mark them.
-        pub ecn: bool = false, "as `udp`";
+        /// ECN bits of the datagrams.
+        #[serde(flatten)]
+        pub ecn: DatagramEcn = DatagramEcn::default();
     }
 }
 
@@ -104,7 +106,7 @@ impl Build for Config {
             due,
             bytes: bytes as u16,
             every: self.every,
-            ecn: if self.ecn { Ecn::Ect0 } else { Ecn::NotEct },
+            ecn: self.ecn.bits()?,
             end: period.end,
             calls: self.calls,
             sent: 0,

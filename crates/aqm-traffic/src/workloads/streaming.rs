@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 
 use aqm_net::{ConfigError, Ecn, Instant, Rate, Rng, Size, Span, parameters};
 
+use crate::datagram_ecn::DatagramEcn;
 use crate::distributions::{self, Amount, Sizes, Times, exponential};
 use crate::even_gaps::{EvenGaps, RoundingError};
 use crate::parameters::{MAX_BYTES, Period, check_datagrams, check_link_header, check_load, check_transfers};
@@ -39,8 +40,9 @@ parameters! {
         pub start: Span = Span::ZERO, "aqmlab's choice";
         /// Time after which no flow begins; by default, the end of the run.
         pub stop: Option<Span> = None, "aqmlab's choice";
-        /// Whether the datagrams are ECN-capable (ECT(0)), so that routers may mark them.
-        pub ecn: bool = false, "as `udp`";
+        /// ECN bits of the datagrams.
+        #[serde(flatten)]
+        pub ecn: DatagramEcn = DatagramEcn::default();
     }
 }
 
@@ -66,7 +68,7 @@ impl Build for Config {
         Ok(Box::new(Streaming {
             pace: EvenGaps::new(self.packet.bytes(), self.rate.bps()),
             packet: self.packet.bytes(),
-            ecn: if self.ecn { Ecn::Ect0 } else { Ecn::NotEct },
+            ecn: self.ecn.bits()?,
             load: self.load,
             gaps,
             arrivals: stream("arrivals"),
@@ -258,7 +260,15 @@ mod tests {
     #[test]
     fn no_flow_begins_outside_of_start_and_stop() {
         let (start, stop) = (Span::from_millis(4000), Some(Span::from_millis(9000)));
-        let recording = recording(&Config { start, stop, ecn: true, ..Config::default() }, 5);
+        let recording = recording(
+            &Config {
+                start,
+                stop,
+                ecn: DatagramEcn { ecn: true, ..DatagramEcn::default() },
+                ..Config::default()
+            },
+            5,
+        );
         let starts = seconds(flows(&recording).iter().map(|flow| flow[0].0));
         assert!(starts.len() > 10 && starts.iter().all(|at| (4.0..9.0).contains(at)), "{starts:?}");
         assert!(recording.sent.iter().all(|sent| sent.3 == Ecn::Ect0));

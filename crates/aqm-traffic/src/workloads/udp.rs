@@ -16,6 +16,7 @@ use std::collections::binary_heap::PeekMut;
 
 use aqm_net::{ConfigError, Ecn, Instant, Rate, Rng, Span, choices, parameters};
 
+use crate::datagram_ecn::DatagramEcn;
 use crate::distributions::{self, Amount, Distribution as _, Sizes, Times, Uniform, constant};
 use crate::even_gaps::{EvenGaps, RoundingError};
 use crate::parameters::{
@@ -61,8 +62,9 @@ parameters! {
         pub stop: Option<Span> = None, "aqmlab's choice";
         /// Time for which each flow sends. Set either this time or `stop`.
         pub lasts: Option<Span> = None, "aqmlab's choice";
-        /// Whether the datagrams are ECN-capable (ECT(0)), so that routers may mark them.
-        pub ecn: bool = false, "aqmlab's choice";
+        /// ECN bits of the datagrams.
+        #[serde(flatten)]
+        pub ecn: DatagramEcn = DatagramEcn::default();
         /// Hosts of the flows.
         pub hosts: Hosts = Hosts::Own, "aqmlab's choice: as in the ns-2 runs";
     }
@@ -93,7 +95,7 @@ impl Build for Config {
         check_datagrams(expected, if self.rate.is_some() { "rate" } else { "load" })?;
         let mut datagrams = Datagrams {
             gaps: if random.is_constant() { Gaps::Even(even) } else { Gaps::Random(random) },
-            ecn: if self.ecn { Ecn::Ect0 } else { Ecn::NotEct },
+            ecn: self.ecn.bits()?,
             flows: Vec::with_capacity(self.flows as usize),
             queue: BinaryHeap::with_capacity(self.flows as usize),
             period,
@@ -412,7 +414,16 @@ mod tests {
     #[test]
     fn a_flow_sends_between_start_and_stop() {
         let (start, stop) = (Span::from_millis(4000), Some(Span::from_millis(5000)));
-        let recording = recording(&Config { start, stop, ecn: true, phase: Phase::Zero, ..rate(80_000) }, 1);
+        let recording = recording(
+            &Config {
+                start,
+                stop,
+                ecn: DatagramEcn { ecn: true, ..DatagramEcn::default() },
+                phase: Phase::Zero,
+                ..rate(80_000)
+            },
+            1,
+        );
         assert_eq!(
             moments(&recording, 0).iter().map(|at| at.nanos() / 1_000_000).collect::<Vec<_>>(),
             [4000, 4100, 4200, 4300, 4400, 4500, 4600, 4700, 4800, 4900]

@@ -1,0 +1,39 @@
+//! The ECN bits of datagrams: common to the workloads that send datagrams.
+
+use aqm_net::{Codepoint, ConfigError, Ecn, parameters};
+
+parameters! {
+    /// ECN bits of the datagrams of a workload.
+    pub struct DatagramEcn {
+        /// Whether the datagrams are ECN-capable, so that routers may mark them. The workload does not respond to marks.
+        pub ecn: bool = false, "aqmlab's choice";
+        /// Codepoint of ECN-capable datagrams. With `ect1`, the datagrams belong to L4S (RFC 9331).
+        pub codepoint: Codepoint = Codepoint::Ect0, "RFC 3168, section 5";
+    }
+}
+
+impl DatagramEcn {
+    /// Returns the ECN bits of a datagram.
+    ///
+    /// # Errors
+    /// A codepoint without `ecn`.
+    pub(crate) fn bits(&self) -> Result<Ecn, ConfigError> {
+        let has_effect = self.ecn || self.codepoint == Codepoint::Ect0;
+        ConfigError::unless(has_effect, "codepoint", "has an effect only with `ecn = true`")?;
+        Ok(if self.ecn { self.codepoint.ecn() } else { Ecn::NotEct })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn datagrams_carry_the_codepoint_if_they_are_ecn_capable() {
+        let bits = |ecn, codepoint| DatagramEcn { ecn, codepoint }.bits();
+        assert_eq!(bits(false, Codepoint::Ect0).unwrap(), Ecn::NotEct);
+        assert_eq!(bits(true, Codepoint::Ect0).unwrap(), Ecn::Ect0);
+        assert_eq!(bits(true, Codepoint::Ect1).unwrap(), Ecn::Ect1);
+        assert_eq!(bits(false, Codepoint::Ect1).unwrap_err().path, "codepoint");
+    }
+}

@@ -159,7 +159,8 @@ CLAIMS = (
         "Loss triggers the end of STARTUP even when bandwidth samples are application-limited.",
         always(limited_loss[m.LEAVES_STARTUP]),
         mean_of(limited_loss[m.STARTUP_BANDWIDTH]) < 0.9,
-        source="DRAIN can end with the acknowledgement that begins it, so the state DRAIN is not judged",
+        source="DRAIN can end with the same acknowledgement that begins DRAIN, so the DRAIN state is not "
+        "judged",
     ),
     claim(
         3,
@@ -177,18 +178,19 @@ CLAIMS = (
         mean_of(slower_in_drain[m.DRAIN_ROUNDS]).within(3, 4),
         mean_of(slower_in_drain[m.DRAIN_INFLIGHT]) > 1,
         always(slower_in_drain[m.FROM_DRAIN]),
-        source="by the pseudocode, the start of the fourth round ends DRAIN, so 3 or 4 rounds are allowed",
+        source="according to the pseudocode, DRAIN ends when the fourth round starts, so 3 or 4 rounds are "
+        "allowed",
     ),
     Claim(
         "BBR-4b",
-        "If the bandwidth decreases by 55 % instead, DRAIN ends after 3 round trips with more data in "
-        "flight.",
+        "If the bandwidth decreases by 55 % instead of 10 %, DRAIN ends after 3 round trips while more than "
+        "one BDP of data is still in flight.",
         every(
             mean_of(half_in_drain[m.DRAIN_ROUNDS]).within(3, 4),
             mean_of(half_in_drain[m.DRAIN_INFLIGHT]) > 1,
             always(half_in_drain[m.FROM_DRAIN]),
         ),
-        "case 4 with another rate, which is aqmlab's choice",
+        "case 4 with a different rate, which is aqmlab's choice",
         origin="ours",
     ),
     claim(
@@ -204,7 +206,8 @@ CLAIMS = (
         "High loss ends PROBE_UP regardless of the application-limited state.",
         mean_of(limited_loss[m.UP_LASTS]) < 3,
         always(limited_loss[m.UP_TO_DOWN_OR_CRUISE]),
-        source="inflight_longterm is not visible; DOWN can end with the acknowledgement that begins it",
+        source="inflight_longterm is not visible; DOWN can end with the same acknowledgement that begins "
+        "DOWN",
     ),
     claim(
         7,
@@ -212,7 +215,7 @@ CLAIMS = (
         "PROBE_UP (or STARTUP) indefinitely.",
         always(limited[m.STAYS_IN_STARTUP]),
         mean_of(limited[m.LOSSES]) < 0.5,
-        source="judged in STARTUP, which ProbeRTT may interrupt (case 20)",
+        source="judged in STARTUP; ProbeRTT may interrupt STARTUP (case 20)",
     ),
     claim(
         8,
@@ -231,7 +234,8 @@ CLAIMS = (
         always(slower_in_down[m.DOWN_TO_REFILL]),
         mean_of(slower_in_down[m.DOWN_DURATION]).within(2, 3.1),
         mean_of(slower_in_down[m.DOWN_INFLIGHT]) > 1,
-        source="bw_probe_wait is 2 to 3 s, and an acknowledgement must arrive afterwards",
+        source="bw_probe_wait is 2 to 3 s, and the transition requires an acknowledgement that arrives "
+        "after this time",
     ),
     claim(
         10,
@@ -242,7 +246,8 @@ CLAIMS = (
         mean_of(normal[m.PROBE_RTT_DURATION]).within(0.2, 0.2 + 3 * net.RTT_S),
         always(normal[m.PROBE_RTT_TO_BW]),
         mean_of(normal[m.AFTER_PROBE_RTT]) >= 0.9,
-        source="the limit of 3 round trips beyond 200 ms, and the rate of 90 %, are aqmlab's choice",
+        source="the maximum duration of 200 ms plus 3 round trips, and the minimum rate of 90 %, are "
+        "aqmlab's choice",
     ),
     claim(
         11,
@@ -250,7 +255,7 @@ CLAIMS = (
         mean_of(idle[m.IDLE_PAUSES]) >= 1,
         always(idle[m.NO_PROBE_RTT]),
         mean_of(idle[m.RESTART_GAIN]).within(0.99, 1.01),
-        source="idle_restart is visible by the pacing gain of exactly 1",
+        source="a pacing gain of exactly 1 indicates idle_restart",
     ),
     claim(
         12,
@@ -286,7 +291,7 @@ CLAIMS = (
         "trip, and the connection discovers the full bandwidth within O(log(BDP)) round trips.",
         mean_of(ten_times_with_loss[m.GROWTH_RATIO]).within(1.5, 2.5),
         mean_of(ten_times[m.ROUNDS_TO_FULL]) <= 25,
-        source="25 rounds are 3 log2(BDP in packets); the factor 3 is aqmlab's choice after a first run took "
+        source="25 rounds are 3 log2(BDP in packets); aqmlab chose the factor 3 after a first run had taken "
         "17 rounds",
     ),
     claim(
@@ -308,7 +313,8 @@ CLAIMS = (
         mean_of(policed[m.POLICED_RATE]) >= 0.9,
         mean_of(policed[m.POLICED_BANDWIDTH]).within(0.9, 1.1),
         mean_of(policed[m.POLICED_LOSS]) <= 2,
-        source="more than LossThresh (2 %) counts as excessive; the other limits are aqmlab's choice",
+        source="a loss of more than LossThresh (2 %) counts as excessive; the other limits are aqmlab's "
+        "choice",
     ),
     claim(
         18,

@@ -251,22 +251,24 @@ def rounds_in(state: str, after_s: float = 0.0) -> Callable[[Sender], float | No
     )
 
 
-ESTIMATE = measure("estimate", "bandwidth at the end of Startup, relative to the link's", _estimate)
+ESTIMATE = measure("estimate", "bandwidth at the end of Startup, relative to the link's rate", _estimate)
 STARTUP_PLATEAU = measure(
-    "startup-plateau", "rounds of Startup after the last growth by 25 %", _startup_plateau
+    "startup-plateau", "number of rounds in Startup after the last growth by 25 %", _startup_plateau
 )
-TO_DRAIN = measure("to-drain", "share of Startups that Drain follows", followed_by(STARTUP, DRAIN))
+TO_DRAIN = measure("to-drain", "fraction of Startup phases followed by Drain", followed_by(STARTUP, DRAIN))
 DRAIN_GAIN = measure("drain-gain", "pacing gain in Drain", gain_in(DRAIN))
-DRAIN_INFLIGHT = measure("drain-inflight", "data in flight at Drain's end, BDP", inflight_at_end(DRAIN))
+DRAIN_INFLIGHT = measure(
+    "drain-inflight", "data in flight at the end of Drain, in BDP", inflight_at_end(DRAIN)
+)
 DRAIN_BEFORE = measure(
-    "drain-before", "data in flight at the last acknowledgement in Drain, BDP", inflight_before_end(DRAIN)
+    "drain-before", "data in flight at the last acknowledgement in Drain, in BDP", inflight_before_end(DRAIN)
 )
-DRAIN_ROUNDS = measure("drain-rounds", "rounds in Drain", rounds_in(DRAIN))
+DRAIN_ROUNDS = measure("drain-rounds", "number of rounds in Drain", rounds_in(DRAIN))
 FROM_DRAIN = measure(
-    "from-drain", "share of Drains that ProbeBW follows", followed_by(DRAIN, UP, DOWN, CRUISE, REFILL)
+    "from-drain", "fraction of Drain phases followed by ProbeBW", followed_by(DRAIN, UP, DOWN, CRUISE, REFILL)
 )
-UP_ROUNDS = measure("up-rounds", "rounds in UP", _up_plateau)
-UP_TO_DOWN = measure("up-to-down", "share of UPs that DOWN follows", followed_by(UP, DOWN))
+UP_ROUNDS = measure("up-rounds", "number of rounds in UP", _up_plateau)
+UP_TO_DOWN = measure("up-to-down", "fraction of UP phases followed by DOWN", followed_by(UP, DOWN))
 UP_GAIN = measure("up-gain", "pacing gain in UP", gain_in(UP))
 LOSSES = measure("losses", "dropped packets", lambda sender: float(sender.dropped_at.size))
 
@@ -274,15 +276,17 @@ LOSSES = measure("losses", "dropped packets", lambda sender: float(sender.droppe
 SETTLED_S = 1.0
 DOWN_GAIN = measure("down-gain", "pacing gain in DOWN", gain_in(DOWN, SETTLED_S))
 DOWN_INFLIGHT = measure(
-    "down-inflight", "data in flight at DOWN's end, BDP", inflight_at_end(DOWN, SETTLED_S)
+    "down-inflight", "data in flight at the end of DOWN, in BDP", inflight_at_end(DOWN, SETTLED_S)
 )
 DOWN_BEFORE = measure(
     "down-before",
-    "data in flight at the last acknowledgement in DOWN, BDP",
+    "data in flight at the last acknowledgement in DOWN, in BDP",
     inflight_before_end(DOWN, SETTLED_S),
 )
 DOWN_TO_CRUISE = measure(
-    "down-to-cruise", "share of DOWNs that CRUISE follows", followed_by(DOWN, CRUISE, after_s=SETTLED_S)
+    "down-to-cruise",
+    "fraction of DOWN phases followed by CRUISE",
+    followed_by(DOWN, CRUISE, after_s=SETTLED_S),
 )
 
 # ProbeRTT
@@ -312,17 +316,19 @@ def _probe_rtt_duration(sender: Sender) -> float | None:
 
 
 PROBE_RTTS = measure(
-    "probe-rtts", "share of runs with ProbeRTT", lambda sender: float(bool(sender.of(PROBE_RTT)))
+    "probe-rtts", "fraction of runs with ProbeRTT", lambda sender: float(bool(sender.of(PROBE_RTT)))
 )
-PROBE_RTT_WINDOW = measure("probe-rtt-window", "least window in ProbeRTT, BDP", _probe_rtt_window)
+PROBE_RTT_WINDOW = measure("probe-rtt-window", "minimum window in ProbeRTT, in BDP", _probe_rtt_window)
 PROBE_RTT_DURATION = measure("probe-rtt-duration", "duration of ProbeRTT", _probe_rtt_duration, "s")
 PROBE_RTT_TO_BW = measure(
     "probe-rtt-to-bw",
-    "share of ProbeRTTs that ProbeBW follows",
+    "fraction of ProbeRTT phases followed by ProbeBW",
     followed_by(PROBE_RTT, UP, DOWN, CRUISE, REFILL),
 )
 AFTER_PROBE_RTT = measure(
-    "after-probe-rtt", "sent in the second after ProbeRTT, of the link", _after_probe_rtt
+    "after-probe-rtt",
+    "sending rate in the second after ProbeRTT, relative to the link's rate",
+    _after_probe_rtt,
 )
 
 
@@ -346,10 +352,10 @@ def _back_to_startup(sender: Sender) -> float | None:
 
 
 STARTUP_PROBE_RTTS = measure(
-    "startup-probe-rtts", "share of runs with a ProbeRTT in Startup", _startup_probe_rtts
+    "startup-probe-rtts", "fraction of runs with a ProbeRTT phase in Startup", _startup_probe_rtts
 )
 BACK_TO_STARTUP = measure(
-    "back-to-startup", "share of these ProbeRTTs that Startup follows", _back_to_startup
+    "back-to-startup", "fraction of these ProbeRTT phases followed by Startup", _back_to_startup
 )
 
 # A path that holds less than a packet
@@ -372,7 +378,7 @@ def _slow_pacing(sender: Sender) -> float | None:
 
 
 SLOW_BPS = 64e3
-LEAST_WINDOW = measure("least-window", "least window in ProbeBW and ProbeRTT", _least_window, "packets")
+LEAST_WINDOW = measure("least-window", "minimum window in ProbeBW and ProbeRTT", _least_window, "packets")
 SLOW_PACING = measure("slow-pacing", "pacing rate in CRUISE, relative to the link's rate", _slow_pacing)
 
 # Steps of the rate
@@ -443,12 +449,18 @@ def _final_estimate(sender: Sender) -> float | None:
     return float(sender.bandwidth[-1]) / (10e6 * PAYLOAD_SHARE)
 
 
-ROUNDS_TO_FULL = measure("rounds-to-full", "rounds from UP's start until 98 % of 100 Mb/s", _rounds_to_full)
+ROUNDS_TO_FULL = measure(
+    "rounds-to-full", "number of rounds from the start of UP until 98 % of 100 Mb/s", _rounds_to_full
+)
 GROWTH_RATIO = measure("growth-ratio", "ratio of successive increments of the window", _long_term_growth)
 ROUNDS_TO_FALL = measure(
-    "rounds-to-fall", "round trips from the first retransmission until the bandwidth falls", _rounds_to_fall
+    "rounds-to-fall",
+    "number of round trips from the first retransmission until the bandwidth falls",
+    _rounds_to_fall,
 )
-CYCLES_TO_FALL = measure("cycles-to-fall", "ends of UP until the bandwidth stays at 10 Mb/s", _cycles_to_fall)
+CYCLES_TO_FALL = measure(
+    "cycles-to-fall", "number of times that UP ends until the bandwidth stays at 10 Mb/s", _cycles_to_fall
+)
 FINAL_ESTIMATE = measure("final-estimate", "bandwidth at the end, relative to 10 Mb/s", _final_estimate)
 
 # An application that limits the rate
@@ -477,16 +489,16 @@ def _up_lasts(sender: Sender) -> float | None:
     return None if average is None else average / RTT_S
 
 
-LEAVES_STARTUP = measure("leaves-startup", "share of runs that leave Startup", _leaves_startup)
+LEAVES_STARTUP = measure("leaves-startup", "fraction of runs that leave Startup", _leaves_startup)
 STAYS_IN_STARTUP = measure(
-    "stays-in-startup", "share of runs that leave Startup only for ProbeRTT", _stays_in_startup
+    "stays-in-startup", "fraction of runs that leave Startup only for ProbeRTT", _stays_in_startup
 )
 STARTUP_BANDWIDTH = measure(
-    "startup-bandwidth", "bandwidth at the end of Startup, relative to the link's rate", _startup_bandwidth
+    "startup-bandwidth", "bandwidth when Startup ends, relative to the link's rate", _startup_bandwidth
 )
 UP_LASTS = measure("up-lasts", "duration of UP, in round trips", _up_lasts)
 UP_TO_DOWN_OR_CRUISE = measure(
-    "up-to-down-or-cruise", "share of UPs that DOWN or CRUISE follows", followed_by(UP, DOWN, CRUISE)
+    "up-to-down-or-cruise", "fraction of UP phases followed by DOWN or CRUISE", followed_by(UP, DOWN, CRUISE)
 )
 
 # Idle time and ProbeRTT
@@ -510,8 +522,12 @@ def _restart_gain(sender: Sender) -> float | None:
     return _average([float(sender.gain[at]) for at in rows])
 
 
-IDLE_PAUSES = measure("idle-pauses", "pauses of more than 5 s", lambda sender: float(len(_idle_ends(sender))))
-NO_PROBE_RTT = measure("no-probe-rtt", "share of pauses that no ProbeRTT follows", _no_probe_rtt_after_idle)
+IDLE_PAUSES = measure(
+    "idle-pauses", "number of pauses of more than 5 s", lambda sender: float(len(_idle_ends(sender)))
+)
+NO_PROBE_RTT = measure(
+    "no-probe-rtt", "fraction of pauses not followed by ProbeRTT", _no_probe_rtt_after_idle
+)
 RESTART_GAIN = measure("restart-gain", "pacing gain after a pause", _restart_gain)
 
 # Aggregation
@@ -578,12 +594,12 @@ def _longest_pause(sender: Sender) -> float | None:
     return 1000 * max(gaps) if gaps else None
 
 
-STARTUP_WINDOW = measure("startup-window", "largest window in Startup, BDP", _startup_window)
+STARTUP_WINDOW = measure("startup-window", "maximum window in Startup, in BDP", _startup_window)
 OVER_SEND_RATE = measure(
-    "over-send-rate", "bandwidth relative to the largest pacing rate in Startup", _over_send_rate
+    "over-send-rate", "bandwidth relative to the maximum pacing rate in Startup", _over_send_rate
 )
 STARTUP_GROWTH = measure("startup-growth", "growth of the data sent per round in Startup", _startup_growth)
-CRUISE_WINDOW = measure("cruise-window", "mean window in CRUISE, BDP", _cruise_window)
+CRUISE_WINDOW = measure("cruise-window", "mean window in CRUISE, in BDP", _cruise_window)
 CRUISE_RATE = measure("cruise-rate", "rate in CRUISE, relative to the link's rate", _cruise_rate)
 LONGEST_PAUSE = measure("longest-pause", "longest time between two packets in CRUISE", _longest_pause, "ms")
 
@@ -634,11 +650,13 @@ POLICED_BANDWIDTH = measure(
 )
 BANDWIDTH_ADAPTS = measure(
     "bandwidth-adapts",
-    "bandwidth after the first drops, relative to before",
+    "bandwidth after the first drops, relative to the bandwidth before",
     _adapted(lambda sender: sender.bandwidth),
 )
 WINDOW_ADAPTS = measure(
-    "window-adapts", "window after the first drops, relative to before", _adapted(lambda sender: sender.cwnd)
+    "window-adapts",
+    "window after the first drops, relative to the window before",
+    _adapted(lambda sender: sender.cwnd),
 )
 
 # Losses in UP with inflight_longterm
@@ -703,18 +721,20 @@ def _same_state(sender: Sender) -> float | None:
 
 SPURIOUS = measure(
     "spurious",
-    "share of runs with spurious recoveries in CRUISE",
+    "fraction of runs with spurious recoveries in CRUISE",
     lambda sender: float(bool(_isolated(sender))),
 )
 BANDWIDTH_RESTORED = measure(
     "bandwidth-restored",
-    "bandwidth after the undo, relative to before",
+    "bandwidth after the undo, relative to the bandwidth before",
     _restored(lambda sender: sender.bandwidth),
 )
 WINDOW_RESTORED = measure(
-    "window-restored", "window after the undo, relative to before", _restored(lambda sender: sender.cwnd)
+    "window-restored",
+    "window after the undo, relative to the window before",
+    _restored(lambda sender: sender.cwnd),
 )
-SAME_STATE = measure("same-state", "share of recoveries after which CRUISE continues", _same_state)
+SAME_STATE = measure("same-state", "fraction of recoveries after which CRUISE continues", _same_state)
 TIMEOUTS = measure("timeouts", "timeouts", lambda sender: float(sender.timeouts))
 
 
@@ -744,14 +764,16 @@ def _same_after_timeout(sender: Sender) -> float | None:
 
 RTO_BANDWIDTH = measure(
     "rto-bandwidth",
-    "restored part of the bandwidth after the timeout",
+    "fraction of the bandwidth that is restored after the timeout",
     _across_timeout(lambda sender: sender.bandwidth),
 )
 RTO_WINDOW = measure(
-    "rto-window", "restored part of the window after the timeout", _across_timeout(lambda sender: sender.cwnd)
+    "rto-window",
+    "fraction of the window that is restored after the timeout",
+    _across_timeout(lambda sender: sender.cwnd),
 )
 RTO_STATE = measure(
-    "rto-state", "share of timeouts after which the state is that before", _same_after_timeout
+    "rto-state", "fraction of timeouts after which the previous state is restored", _same_after_timeout
 )
 
 # An application that pauses in REFILL
@@ -790,14 +812,18 @@ def _refill_then_down(sender: Sender) -> float | None:
 
 
 LIMITED_REFILLS = measure(
-    "limited-refills", "REFILLs with a pause", lambda sender: float(len(_limited_refills(sender)))
+    "limited-refills",
+    "number of REFILL phases with a pause",
+    lambda sender: float(len(_limited_refills(sender))),
 )
 REFILL_BANDWIDTH = measure(
-    "refill-bandwidth", "bandwidth at REFILL's end, relative to its start", _refill_bandwidth
+    "refill-bandwidth", "bandwidth at the end of REFILL, relative to the start of REFILL", _refill_bandwidth
 )
-REFILL_TO_UP = measure("refill-to-up", "share of these REFILLs that UP follows", _refill_to_up)
+REFILL_TO_UP = measure("refill-to-up", "fraction of these REFILL phases followed by UP", _refill_to_up)
 REFILL_THEN_DOWN = measure(
-    "refill-then-down", "share of the UPs after these that DOWN follows", _refill_then_down
+    "refill-then-down",
+    "fraction of the UP phases after these REFILL phases that are followed by DOWN",
+    _refill_then_down,
 )
 
 
@@ -817,5 +843,5 @@ def _down_duration(sender: Sender) -> float | None:
     return None if phase is None else phase.duration_s
 
 
-DOWN_TO_REFILL = measure("down-to-refill", "share of runs in which REFILL follows DOWN", _down_to_refill)
+DOWN_TO_REFILL = measure("down-to-refill", "fraction of runs in which REFILL follows DOWN", _down_to_refill)
 DOWN_DURATION = measure("down-duration", "duration of DOWN", _down_duration, "s")

@@ -233,9 +233,9 @@ def _verdicts(counts: Counter[str]) -> str:
 
 def _noise(summary: Summary) -> str:
     return (
-        f"{summary['held_up']} of the {totals(summary)['compatible']} compatible quantities would stay "
-        f"compatible with any number of aqmlab's runs; {summary['chance']:.2g} misses are expected by "
-        "chance alone."
+        f"{summary['held_up']} of the {totals(summary)['compatible']} compatible quantities would remain "
+        f"compatible however many aqmlab runs were made; by chance alone, {summary['chance']:.2g} misses "
+        "would be expected."
     )
 
 
@@ -274,7 +274,7 @@ def _held_out(summary: Summary) -> list[str]:
         *textwrap.wrap(_noise(part), width=WIDTH),
         "",
         *textwrap.wrap(
-            f"Quantities that miss, with their cases: {missed or 'none'}.",
+            f"Misses (the case, then the quantities): {missed or 'none'}.",
             width=WIDTH,
             break_on_hyphens=False,
         ),

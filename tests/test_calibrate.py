@@ -86,7 +86,7 @@ def test_what_cannot_be_calibrated_is_refused(scenario: al.Scenario, small: Path
         calibrate(scenario, 0.5, replications=1)
     with pytest.raises(ValueError, match="no managed link is named `up`; available:"):
         calibrate(scenario, 0.5, links=["up"])
-    with pytest.raises(ValueError, match="no workload is of kind packmime"):
+    with pytest.raises(ValueError, match="no workload is of the kind packmime"):
         calibrate(al.Scenario.load(small), 0.5)
     idle = scenario.with_({f"traffic.{name}.connections_per_second": 0.1 for name in TWO_WAY["traffic"]})
     with pytest.raises(

@@ -121,10 +121,10 @@ def test_public_captures_give_the_numbers_of_another_reading(name: str, rate: st
 def test_packets_without_a_time_are_told_or_refused() -> None:
     run = replay(public("test016-le.pcapng"), "1Mbps", 2.0)
     assert run.summary["packets"] == 2
-    assert "packets without a timestamp, which are skipped: 2" in run.warnings[0]
+    assert "packets without a timestamp, which were skipped: 2" in run.warnings[0]
     with pytest.raises(_core.TraceError, match=r"none of its 4 packets has a timestamp"):
         replay(public("test010-le.pcapng"), "1Mbps", 2.0)
-    with pytest.raises(_core.TraceError, match="have the same time"):
+    with pytest.raises(_core.TraceError, match="have the same timestamp"):
         replay(public("test001-be.pcapng"), "1Mbps", 2.0)
 
 

@@ -235,7 +235,7 @@ def test_compare_draws_intervals_in_the_pictures_that_are_wanted(
     for wrong, part in (
         (["--chart", "web tim, mean"], "did you mean web time, mean"),
         (["--pictures", "gif"], "--pictures: no format is named `gif`"),
-        (["--width", "3"], "--width: must be a number with in"),
+        (["--width", "3"], "--width: must be a number with the unit in"),
         (["--at", "bottlenek"], "did you mean bottleneck"),
         (["--queues", "red,codle"], "no queue is named `codle`: did you mean codel"),
     ):

@@ -311,7 +311,7 @@ def test_a_logarithmic_scale_begins_at_the_smallest_positive_number(numbers: tup
 
 
 def test_only_a_matrix_has_cells() -> None:
-    with pytest.raises(ValueError, match="cells: a chart has cells if and only if"):
+    with pytest.raises(ValueError, match="cells: must be set if and only if"):
         Chart(
             kind="bars",
             table=pl.DataFrame(),

@@ -236,7 +236,7 @@ def test_tcps_are_refused_before_any_run_where_nobody_uses_tcp(
     own = {"congestion_control": {"kind": "reno"}, "recovery": {"kind": "newreno"}}
     both = silent.with_({"traffic.files": {"kind": "ftp", "tcp": own}})
     with pytest.raises(
-        ValueError, match=r"no workload would use it.*remove its parameters from traffic\.files\.tcp"
+        ValueError, match=r"no workload would use this TCP.*remove the parameters .*from traffic\.files\.tcp"
     ):
         al.compare(both, tcps=["cubic/sack"], replications=1)
 

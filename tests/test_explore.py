@@ -149,7 +149,7 @@ FIRST = SWEEP.points[0]
         ({"points": (replace(FIRST, values={"x": SEEDS}),)}, "unknown measures x"),
         ({"points": (replace(FIRST, values={TIME: [1.0]}),)}, "a value for each of 6 seeds .got 1"),
         ({"points": (replace(FIRST, seeds=[1] * 6),)}, "seeds: must be different"),
-        ({"points": (replace(FIRST, failures={9: "lost"}),)}, r"the point has no seeds \[9\]"),
+        ({"points": (replace(FIRST, failures={9: "lost"}),)}, r"these are not seeds of the point: \[9\]"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_together_is_refused(wrong: dict[str, Any], told: str) -> None:

@@ -196,7 +196,7 @@ def test_the_command_writes_the_page(store: Store, cli: Cli, small: Path) -> Non
     [
         (("nowhere",), "nowhere: cannot be read"),
         ((), "out/store: the store does not exist"),
-        (("lines.toml", "--sweep", "lines"), "--sweep: needs a store"),
+        (("lines.toml", "--sweep", "lines"), "--sweep: can be used only with a store"),
         (("--replications", "3"), "sweeps in a store cannot be changed"),
         (("small.toml",), "axes: must contain an axis"),
         (("lines.toml",), "out/store: the store does not exist"),

@@ -34,7 +34,7 @@ BAD_LINES = {
     "times that go back": (
         'rate_file = "f"',
         "0,8e6\n2,9e6\n1,8e6\n",
-        "bottleneck.rate_file: line 3: must be later than the previous line, 2s (got `1`)",
+        "bottleneck.rate_file: line 3: must be later than the time on the previous line, 2s (got `1`)",
     ),
     "no rate for ever": (
         'rate_file = "f"',

@@ -134,7 +134,7 @@ def test_a_csv_file_is_read_with_its_units(lines: list[str], columns: Columns, t
 
 REFUSED = {
     "empty": ([], {}, "is empty"),
-    "one moment": (["0,8Mbps"], {}, "must have records at two or more times"),
+    "one moment": (["0,8Mbps"], {}, "must contain records with at least two different times"),
     "a trace of Mahimahi": (["1", "1", "7"], {}, "[bottleneck.opportunities]"),
     "rates without a unit": (["0,8", "1,9"], {}, "line 1: the rate `8` has no unit"),
     "rates that are times": (["0,8ms", "1,9ms"], {}, "line 1: must be a rate, such as `10Mbps` (got `8ms`)"),
@@ -160,10 +160,14 @@ REFUSED = {
     "no header": (
         ["0,8Mbps,1", "1,8Mbps,1"],
         {},
-        "has 3 columns and no header: select one with --time-column",
+        "has 3 columns and no header: select a column with --time-column",
     ),
-    "two rates": (["time,up_rate,down_rate", "0,1,1"], {}, "several columns are named as a column of rates"),
-    "no rates": (["time,level", "0,1"], {}, "no column is named as a column of rates"),
+    "two rates": (
+        ["time,up_rate,down_rate", "0,1,1"],
+        {},
+        "several column names show that the column contains rates",
+    ),
+    "no rates": (["time,level", "0,1"], {}, "no column name shows that the column contains rates"),
     "an unknown column": (["time,rate", "0,1"], {"rate": "speed"}, "has no column `speed` (--rate-column)"),
     "the same column": (["time,rate", "0,1"], {"rate": "time"}, "in the same column"),
     "a unit that is wrong": (
@@ -172,7 +176,7 @@ REFUSED = {
         "line 1: the rate must be at most 10Tbps (got 8e+15 bps)",
     ),
     "options of another form": (LOG, {"rate": "2"}, "select the rate with --direction and --take"),
-    "a log without its head": (LOG[3:], {}, "line 1: the LOAD record has no LOAD_HEADER above it"),
+    "a log without its head": (LOG[3:], {}, "line 1: the LOAD record is not preceded by a LOAD_HEADER"),
     "a log without rates": (LOG[:3], {}, "set output_load_stats=1"),
     "a broken record": (
         [*LOG[:3], "LOAD; 1; 2", load(1.0, 1, 1)],
@@ -223,7 +227,7 @@ def test_a_part_and_means_are_taken() -> None:
     assert means.duration_s == 4.0
     for bad, told in [
         ({"start_s": 4.0}, "--from: must be before the end"),
-        ({"until_s": 5.0}, "--until: must be at most the end of the recording at 4s"),
+        ({"until_s": 5.0}, "--until: must be at most 4s, which is the end of the recording"),
         ({"every_s": 0.0}, "--every: must be greater than 0s"),
     ]:
         with pytest.raises(ValueError, match=told):

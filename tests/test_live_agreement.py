@@ -259,7 +259,7 @@ def test_what_cannot_be_simulated_is_refused() -> None:
     with pytest.raises(ValueError, match=only_live):
         agreement.study(Scenario.load("hello", program))
     elastic = Path(__file__).parent.parent / "scenarios/flow-level/elastic.toml"
-    with pytest.raises(ValueError, match=r"has the level `flow`; live runs need `packet`"):
+    with pytest.raises(ValueError, match=r"has the level `flow`, but live runs need the level `packet`"):
         agreement.study(Scenario.load(elastic))
     with pytest.raises(ValueError, match=r"replications: must be a whole number of at least 2 \(got 1\)"):
         agreement.study(Scenario.load("hello"), replications=1)

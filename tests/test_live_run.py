@@ -217,7 +217,7 @@ FLOW_LEVEL = (Path(__file__).parents[1] / "scenarios/flow-level/elastic.toml").r
         (FLOW_LEVEL, "only scenarios of the level `packet` can be run live"),
         (
             LINE + "".join(f'[traffic.a{number}]\nkind = "ftp"\n' for number in range(200)),
-            r"traffic: must be at most 120 workloads in a live run \(got 200\)",
+            r"traffic: must contain at most 120 workloads in a live run \(got 200\)",
         ),
     ],
 )

@@ -110,4 +110,4 @@ def test_only_queues_of_packets_are_shown(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "elastic.toml").write_text(text, encoding="utf-8")
     done = cli("run", "elastic.toml", "--tc-stats")
     assert done.returncode == 2
-    assert "--tc-stats: needs a packet-level scenario (got elastic of the level flow)" in done.stderr
+    assert "--tc-stats: needs a packet-level scenario (got elastic, whose level is flow)" in done.stderr

@@ -485,7 +485,7 @@ def test_the_command_writes_the_files(cli: Cli, tmp_path: Path) -> None:
         (["hello", "--qlog-version", "0.3"], "--qlog-version: needs --qlog FOLDER"),
         (
             ["voice.toml", "--qlog", "out"],
-            "qlog: needs a workload that uses TCP; workloads of voice: call",
+            "qlog: needs a workload that uses TCP, but the workloads of voice are: call",
         ),
         ([str(ELASTIC), "--qlog", "out"], "--qlog: needs a packet-level scenario"),
     ],

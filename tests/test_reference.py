@@ -504,7 +504,7 @@ def test_what_is_held_out_is_counted_apart_and_told_first() -> None:
         "| All cases, held-out cases included | 2 |  |  |  | 1 |",
     )
     assert 0 < made.find(first) < made.find(second)
-    assert "\nQuantities that miss, with their cases: d Reno load 0.9, quantity.\n" in made
+    assert "\nMisses (the case, then the quantities): d Reno load 0.9, quantity.\n" in made
     assert "No cause known: held out" not in made
 
 

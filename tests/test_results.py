@@ -295,11 +295,14 @@ def test_points_that_share_no_seeds_are_told() -> None:
         (lambda t: t.at(queue="redd"), "at: queue has no value 'redd'; available: red, drop-tail, codel"),
         (lambda t: t.among(queue="red"), "among: queue: must be a list of values .got 'red'."),
         (lambda t: t.among(load=[0.7]), "among: load has no value 0.7; available: 0.9, 0.5"),
-        (lambda t: t.where("laod > 0.5"), "where: .*: must be a condition over queue, load, ecn"),
+        (lambda t: t.where("laod > 0.5"), "where: .*: must be a condition on queue, load, ecn"),
         (lambda t: t.select("web.tim"), "select: no measure is named `web.tim`: did you mean web.time"),
         (lambda t: t.select("call.*"), "select: no measure is named `call.*`: "),
         (lambda t: t.rename(queue="seed"), "rename: queue: the table already has a column `seed`"),
-        (lambda t: t.relabel(load=lambda _: 1), "relabel: load: two values become equal in 1, 1"),
+        (
+            lambda t: t.relabel(load=lambda _: 1),
+            "relabel: load: two values would have the same new name .got 1, 1.",
+        ),
         (lambda t: t.relabel(queue={"rde": "RED"}), "relabel: queue has no value 'rde'"),
         (lambda t: t.first_seeds(0), "first_seeds: must be at least 1 .got 0."),
         (

@@ -154,7 +154,7 @@ def test_runs_that_fail_are_told_and_tried_again(scenario: al.Scenario) -> None:
     [
         ([], {}, "--vary: must name a parameter"),
         (["bottleneck.queue.max_p"], {}, "must have the form PATH=LOW..HIGH"),
-        (["bottleneck.queue.max_p=0.5..0.1"], {}, "low < high"),
+        (["bottleneck.queue.max_p=0.5..0.1"], {}, "low must be less than high"),
         (["bottleneck.queue.max_p=a..b"], {}, "'a' is not a number"),
         (["bottleneck.queue.max_p=0..1:log"], {}, "low must be greater than 0 for a log scale"),
         (["bottleneck.queue.max_p=0.1..0.5:cubic"], {}, "must be linear or log"),

@@ -266,7 +266,7 @@ def test_memory_holds_no_more_than_the_newest_records(folder: Path, monkeypatch:
 def test_a_folder_that_is_no_store_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").touch()
     with pytest.raises(
-        StoreFormatError, match="contains files, but is not a store: select a store, or an empty"
+        StoreFormatError, match="contains files, but is not a store: select a store, an empty"
     ):
         Store(tmp_path)
     with pytest.raises(StoreFormatError, match="must be a folder, because a store is a folder"):

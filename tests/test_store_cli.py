@@ -150,7 +150,10 @@ def test_show_has_units_and_digits_where_a_measure_is_known(
             "live: the store contains runs of this scenario, but not the scenario's definition",
         ),
         (["f", "--file", "a.csv"], "f: the scenario uses no file `a.csv`; available: none"),
-        (["f", "--json", "--toml"], "--json, --toml, --manifest and --file exclude each other: use only one"),
+        (
+            ["f", "--json", "--toml"],
+            "--json, --toml, --manifest and --file are mutually exclusive: use only one of them",
+        ),
     ],
 )
 def test_what_cannot_be_shown_is_told(folder: Path, cli: Called, words: list[str], said: str) -> None:

@@ -246,7 +246,7 @@ def test_a_run_that_is_never_valid_fails_and_is_tried_again_later(
     result = live_study(monkeypatch, fake, tmp_path)
     (failure,) = result.failures
     assert failure.problem.endswith(
-        "all 4 live runs were invalid; reasons for the last run: the router stood still"
+        "all 4 live runs were invalid; the last run was invalid because: the router stood still"
     )
     statuses = Store(tmp_path / "store", read_only=True).runs()["status"]
     assert sorted(statuses) == 15 * ["done"] + ["failed"]

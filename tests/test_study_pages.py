@@ -118,8 +118,8 @@ def test_a_page_tells_verdicts_by_reading_numbers_by_point_and_what_turns_round(
     assert "| slow start | **F** |" in page
     flat = " ".join(page.split())
     assert (
-        "Reversed verdicts: C-1 (holds in the main verdict) fails with *slow start* and *slower*; C-1-sack "
-        "(fails in the main verdict) holds with *quicker*." in flat
+        "Reversed verdicts: C-1 (main verdict: holds) fails with *slow start* and *slower*; C-1-sack "
+        "(main verdict: fails) holds with *quicker*." in flat
     )
     assert "- **C-0**: It was two-sided." in page
     assert "1 234 runs" in page
@@ -136,7 +136,7 @@ def test_a_page_says_how_many_verdicts_chance_alone_would_turn() -> None:
     page = " ".join(study_pages.page(TEXT, MADE_UP, {}).split())
     assert "Each of the 2 verdicts" in page
     assert (
-        "Of the 2 verdicts *holds* or *fails* on this page, at most 0.1 are therefore expected to be wrong"
+        "Therefore, of the 2 verdicts *holds* or *fails* on this page, at most 0.1 are expected to be wrong"
         in page
     )
 
@@ -211,7 +211,8 @@ def test_a_page_tells_when_one_part_is_enough_and_why_there_is_no_number() -> No
     claims = [{**MADE_UP["claims"][0], "one_is_enough": True, "parts": [PART, none]}]
     page = study_pages.page(TEXT, {**MADE_UP, "claims": claims}, {})
     sentence = (
-        "- **C-1** holds: *It is faster* (page 1). One part is sufficient. They never cross. Web alone: time"
+        "- **C-1** holds: *It is faster* (page 1). The claim holds if any one part holds. They never cross. "
+        "Web alone: time"
     )
     assert sentence in page
 

@@ -165,7 +165,7 @@ def test_the_command_judges_a_file_and_says_where_it_looked(cli: Cli, tmp_path: 
     assert "Judged from" in result.stdout
     missing = cli("study", "judge", "shred", "--values", tmp_path / "none.parquet")
     assert missing.returncode == 2
-    assert "shred: no values found in" in missing.stderr
+    assert "shred: no values were found in" in missing.stderr
 
 
 def test_points_that_a_condition_leaves_out_are_no_parts_of_a_claim(tmp_path: Path) -> None:

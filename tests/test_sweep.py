@@ -288,7 +288,7 @@ def test_a_scenario_file_is_a_sweep_with_axes_behind_it(small: Path) -> None:
         (("traffic.web.load", "traffic.web.lod"), "did you mean `load`"),
         (("steps = 2", "steps = 1"), "axes.traffic.web.load.steps: must be a whole number of at least 2"),
         (("to = 0.4", 'to = "4ms"'), "axes.traffic.web.load: "),
-        (("to = 0.4", "to = 0.1"), "axes.traffic.web.load.to: must be at least from"),
+        (("to = 0.4", "to = 0.1"), "axes.traffic.web.load.to: must not be less than"),
         (("replications = 3", 'where = "lod < 1"'), "where: "),
         (("replications = 3", 'where = "load > 1"'), "where: excludes all points"),
         (("replications = 3", 'zip = [["queue", "delay"]]'), "zipped: no axis is named `delay`"),
@@ -301,7 +301,7 @@ def test_a_scenario_file_is_a_sweep_with_axes_behind_it(small: Path) -> None:
         ),
         (
             ("replications = 3", "[precision]\nrelative = 0.1\nabsolute = 1\nmeasures = ['web.p90-time']"),
-            "must set either relative or absolute",
+            "must set the half-width, as either relative or absolute",
         ),
         (("replications = 3", "[precision]\nrelative = 0.1"), "precision.measures: must name a measure"),
     ],

@@ -125,7 +125,7 @@ def test_the_command_draws_a_run_that_was_kept_or_runs_a_scenario(
     [
         (["kept", "--flow", "99999"], "flow 99999 has no history; available: 2-4"),
         (["kept", "--flow", "2", "--out", "x.gif"], "must end in"),
-        (["kept", "--flow", "2", "--set", "seed=2"], "--set: needs a scenario file"),
+        (["kept", "--flow", "2", "--set", "seed=2"], "--set: can be used only with a scenario file"),
         (["kept", "--flow", "2", "--link", "x"], "no managed link is named `x`; available: bottleneck"),
         (["silent", "--flow", "0"], "record.histories"),
         (["empty", "--flow", "0"], "contains no packets.parquet"),

@@ -195,7 +195,7 @@ def test_what_is_no_trace_is_refused_in_a_line(cli: Cli, tmp_path: Path) -> None
             HELLO,
             "--rate",
             "5Mbps",
-        ): "hello.toml: must be a scenario of the level `trace` (got `packet`)",
+        ): "hello.toml: must be a scenario of the level `trace` (got the level `packet`)",
         ("active-flows", strange, "--queue", "lottery"): "queue.kind: unknown kind",
         ("generate", "--out", "a.txt"): "must end in .pcap or .csv",
         ("generate", "--out", "a.pcap", "--utilisation", "2"): "source.utilisation: must be above 0",

@@ -105,10 +105,10 @@ def test_a_strict_limit_is_not_kept_by_the_limit_itself() -> None:
 def test_answers_without_a_question_or_a_limited_measure_are_refused() -> None:
     tuner = Tuner(FACTORS, limits={"loss": stats.below(0.01)})
     question = tuner.ask()
-    with pytest.raises(ValueError, match="loss has a limit but no value"):
+    with pytest.raises(ValueError, match="loss has a limit, but no value was reported"):
         tuner.tell(question, 1.0)
     tuner.tell(question, 1.0, {"loss": 0.0})
-    with pytest.raises(ValueError, match="question 0 is not open"):
+    with pytest.raises(ValueError, match="question 0 is not pending"):
         tuner.tell(question, 1.0, {"loss": 0.0})
     with pytest.raises(ValueError, match="minimise or maximise"):
         Tuner(FACTORS, goal="better")  # type: ignore[arg-type]

@@ -114,7 +114,7 @@ fn specs(plan: &Plan, options: &Options) -> Result<(Vec<HostSpec>, Vec<Vec<Strin
     let (mut specs, mut shortfalls) = (Vec::new(), Vec::new());
     let workloads: Vec<PlannedWorkload<'_>> = plan.workloads().collect();
     let problem =
-        format!("must be at most {MAX_WORKLOADS} workloads in a live run (got {})", workloads.len());
+        format!("must contain at most {MAX_WORKLOADS} workloads in a live run (got {})", workloads.len());
     errors.check(workloads.len() <= MAX_WORKLOADS, "traffic", problem);
     let programs = workloads.iter().filter(|one| one.programs.is_some()).count();
     let control = options.congestion_control.as_deref();

@@ -393,7 +393,7 @@ fn invalid_parameters_are_rejected_with_name_and_remedy() {
         inner
     };
     assert_eq!(problem(json!({"max_th": "30p"})), "max_th: must exceed min_th (30p)");
-    assert_eq!(problem(json!({"max_th": "90kB"})), "max_th: must have the unit of min_th (30p)");
+    assert_eq!(problem(json!({"max_th": "90kB"})), "max_th: must have the same unit as min_th (30p)");
     for wrong in [0.0, -0.1, 1.5] {
         assert!(problem(json!({"max_p": wrong})).starts_with("max_p: must be above 0 and at most 1 (got"));
         assert!(problem(json!({"weight": wrong})).starts_with("weight: must be above 0 and at most 1"));

@@ -420,11 +420,11 @@ fn invalid_parameters_are_rejected_with_name_and_remedy() {
     assert_eq!(rio(json!({"classes": []})), "classes: must contain 1 to 8 tables (got 0)");
     assert_eq!(rio(json!({"classes": vec![json!({}); 9]})), "classes: must contain 1 to 8 tables (got 9)");
     assert_eq!(second(json!({"max_th": "5p"})), "classes.1.max_th: must exceed min_th (5p)");
-    assert_eq!(second(json!({"max_th": "5kB"})), "classes.1.max_th: must have the unit of min_th (5p)");
+    assert_eq!(second(json!({"max_th": "5kB"})), "classes.1.max_th: must have the same unit as min_th (5p)");
     assert_eq!(second(json!({"max_p": 0.0})), "classes.1.max_p: must be above 0 and at most 1 (got 0)");
     assert_eq!(
         second(json!({"min_th": "1kB", "max_th": "2kB"})),
-        "classes.1.min_th: must have the unit of the first class (5p)"
+        "classes.1.min_th: must have the same unit as in the first class (5p)"
     );
     assert!(
         second(json!({"max_q": 1}))
@@ -436,9 +436,7 @@ fn invalid_parameters_are_rejected_with_name_and_remedy() {
     assert!(rio(json!({"coupling": "loose"})).contains("`coupled`, `decoupled`, `total`"));
     let lagging = |change| rio(with(json!({"total_average": "in-arrivals"}), change));
     assert!(lagging(json!({"coupling": "total"})).starts_with("total_average: has no effect unless"));
-    assert!(
-        lagging(json!({"classes": [{}]})).starts_with("total_average: needs another class before the last")
-    );
+    assert!(lagging(json!({"classes": [{}]})).starts_with("total_average: needs at least two classes"));
 }
 
 #[test]

@@ -278,7 +278,10 @@ fn an_error_names_its_field_and_the_valid_values() {
         "rto.tick: must not be 0s with `arithmetic = \"ticks\"`"
     );
     assert_eq!(problem(json!({"rto": {"tick_phase": "1ms"}})), "rto.tick_phase: must be below tick");
-    assert_eq!(problem(json!({"cwnd": {"initial": 0}})), "cwnd.initial: must be 1 to 1000000000 segments");
+    assert_eq!(
+        problem(json!({"cwnd": {"initial": 0}})),
+        "cwnd.initial: must be from 1 to 1000000000 segments"
+    );
     assert!(problem(json!({"rto": {"max": "10ms"}})).starts_with("rto.max: must not be below min\n"));
     assert!(
         problem(json!({"profile": "ns-2.35", "rto": {"srtt_gain": 0.5}}))
@@ -287,7 +290,7 @@ fn an_error_names_its_field_and_the_valid_values() {
     assert!(problem(json!([])).contains("must be a table"));
     assert_eq!(
         problem(json!({"rto": {"min": "2s", "max": "1500ms"}, "recovery": {"dupthresh": 0}})),
-        "recovery.dupthresh: must be 1 to 1000\nrto.max: must not be below min\nrto.after_syn_loss: must not exceed max"
+        "recovery.dupthresh: must be from 1 to 1000\nrto.max: must not be below min\nrto.after_syn_loss: must not exceed max"
     );
 }
 

@@ -315,10 +315,10 @@ impl Packets for Capture<'_> {
         for (count, description) in [
             (
                 clock_decreases,
-                "with a timestamp at most a second before that of the previous packet, which they get instead",
+                "whose timestamp is up to a second before the previous timestamp, which is used instead",
             ),
-            (without_time, "without a timestamp, which are skipped"),
-            (truncated, "longer than 65535 bytes, which count as 65535 bytes"),
+            (without_time, "without a timestamp, which were skipped"),
+            (truncated, "longer than 65535 bytes, which were counted as 65535 bytes"),
             (
                 too_long,
                 "longer than 9234 bytes, the maximum on a link: recorded in a host with segmentation \

@@ -220,7 +220,7 @@ impl<'a> Replay<'a> {
             return match self.first {
                 None => Err(Failure::File("the trace contains no packets".to_owned())),
                 Some(_) if end == Instant::START => Err(Failure::File(
-                    "all packets of the trace have the same time, so nothing can be measured".to_owned(),
+                    "all packets of the trace have the same timestamp, so nothing can be measured".to_owned(),
                 )),
                 Some(_) => {
                     let problem =

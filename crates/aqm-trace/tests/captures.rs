@@ -100,7 +100,7 @@ fn invalid_traces_are_rejected_with_a_reason() {
     assert!(refused(&gzip(b"hello")[..12]).contains("cannot be decompressed"));
     assert!(refused(&pcap(&[], false)[..20]).contains("truncated within its header"));
     assert!(refused(&pcap(&[], false)).contains("contains no packets"));
-    assert!(refused(&pcap(&packets(1, 1, 1), false)).contains("have the same time"));
+    assert!(refused(&pcap(&packets(1, 1, 1), false)).contains("have the same timestamp"));
     assert!(
         refused(&pcapng_of(&packets(5, 1, 1), true, 3)).contains("none of its 5 packets has a timestamp")
     );
@@ -120,7 +120,7 @@ fn small_clock_decreases_are_tolerated_with_a_warning() {
         vec![(second, 100, 1), (2 * second, 100, 2), (second + 5, 100, 3), (3 * second, 100, 4)];
     let run = replay(&pcap(&packets, false), json!({})).unwrap();
     assert_eq!((packets_of(&run), real(&run, "summary.duration_s")[0]), (4, 2.0));
-    assert!(warnings(&run)[0].contains("which they get instead: 1"), "{:?}", warnings(&run));
+    assert!(warnings(&run)[0].contains("which is used instead: 1"), "{:?}", warnings(&run));
     let far: Vec<TestPacket> = vec![(9 * second, 100, 1), (10 * second, 100, 2), (second, 100, 3)];
     let run = replay(&pcap(&far, false), json!({})).unwrap();
     assert_eq!(packets_of(&run), 2);
@@ -139,7 +139,7 @@ fn a_gap_of_years_takes_no_time_and_no_memory() {
 fn frames_longer_than_the_maximum_are_reduced_to_it() {
     let run = replay(&pcap(&[(0, 70_000, 1), (5, 100, 2)], false), json!({})).unwrap();
     assert_eq!(whole(&run, "summary.bytes")[0], 65_535 + 100);
-    assert!(warnings(&run)[0].contains("longer than 65535 bytes, which count as 65535 bytes: 1"));
+    assert!(warnings(&run)[0].contains("longer than 65535 bytes, which were counted as 65535 bytes: 1"));
 }
 
 #[test]

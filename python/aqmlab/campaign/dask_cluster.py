@@ -56,17 +56,17 @@ class Request:
             raise ClusterError("use exactly one of --dask, --dask-slurm and --dask-ssh")
         if self.slurm and self.workers is None:
             raise ClusterError(
-                "workers: must be set for Slurm to a number of processes, such as --dask-workers 40"
+                "workers: with Slurm, must be set to the number of processes, for example --dask-workers 40"
             )
         if self.address and self.workers is not None:
-            raise ClusterError(f"workers: can only be set for Slurm and SSH (got the address {self.address})")
+            raise ClusterError(f"workers: can be set only with Slurm or SSH (got the address {self.address})")
         if self.workers is not None and self.workers < 1:
             raise ClusterError(f"workers: must be at least 1 (got {self.workers})")
         if self.address and self.address.startswith(LOCAL):
             count = self.address.removeprefix(LOCAL)
             if not count.isdecimal() or not int(count):
                 raise ClusterError(
-                    "address: must be local:N with a number of processes, such as local:4 "
+                    "address: must be local:N, where N is the number of processes, such as local:4 "
                     f"(got {self.address})"
                 )
         elif self.address and "://" not in self.address:

@@ -69,7 +69,8 @@ class ValidRuns:
                 return run
             repeated.append(run.manifest["live"]["objections"])
         raise NotValidError(
-            f"all {ATTEMPTS} live runs were invalid; reasons for the last run: {'; '.join(repeated[-1])}"
+            f"all {ATTEMPTS} live runs were invalid; the last run was invalid because: "
+            f"{'; '.join(repeated[-1])}"
         )
 
 

@@ -98,7 +98,9 @@ class Chart:
     def __post_init__(self) -> None:
         check_kind(self.kind)
         if (self.kind == "matrix") != (self.cells is not None):
-            raise ValueError(f"cells: a chart has cells if and only if its kind is matrix (got {self.kind})")
+            raise ValueError(
+                f"cells: must be set if and only if the kind of the chart is matrix (got {self.kind})"
+            )
 
     def _repr_png_(self) -> bytes:
         return drawn(self, ["png"])["png"]

@@ -145,7 +145,9 @@ def inches(text: str) -> float:
     found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(in|cm|mm|pt)\s*", text)
     least, most = WIDTHS
     if found is None:
-        raise ValueError(f"--width: must be a number with in, cm, mm or pt, such as 3.5in (got {text})")
+        raise ValueError(
+            f"--width: must be a number with the unit in, cm, mm or pt, such as 3.5in (got {text})"
+        )
     width = float(found[1]) * _INCHES[found[2]]
     if not least <= width <= most:
         raise ValueError(f"--width: must be from {least:g}in to {most:g}in (got {text})")

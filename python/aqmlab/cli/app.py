@@ -135,8 +135,8 @@ def run(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Pcapng file to write, with the packets of the links in record.packets, by default of "
-            "all links with a queue.",
+            help="Pcapng file to write. The file contains the packets of the links that record.packets "
+            "lists, by default of all links with a queue.",
         ),
     ] = None,
     qlog_folder: Annotated[
@@ -144,15 +144,15 @@ def run(
         typer.Option(
             "--qlog",
             metavar="FOLDER",
-            help="Write a qlog file for each end of a TCP connection that sends data. The connections are "
-            "those of the workloads in record.histories, by default of all workloads that use TCP.",
+            help="Write a qlog file for each endpoint of a TCP connection that sends data. record.histories "
+            "selects the workloads whose connections are written, by default all workloads that use TCP.",
         ),
     ] = None,
     qlog_version: Annotated[
         qlog.Version | None,
         typer.Option(
-            help="With --qlog: version of the format: 0.3, which qvis reads, or the current drafts. Default: "
-            "0.3.",
+            help="With --qlog: version of the qlog format, either 0.3, which qvis reads, or the version of "
+            "the current drafts. Default: 0.3.",
         ),
     ] = None,
     tc_stats: Annotated[
@@ -178,7 +178,7 @@ def run(
     for option in (option for option, given in packet_options.items() if given):
         if chosen.level != "packet":
             raise ValueError(
-                f"{option}: needs a packet-level scenario (got {chosen.name} of the level {chosen.level})"
+                f"{option}: needs a packet-level scenario (got {chosen.name}, whose level is {chosen.level})"
             )
     if qlog_version is not None and qlog_folder is None:
         raise ValueError("--qlog-version: needs --qlog FOLDER")
@@ -245,7 +245,8 @@ def calibrate_(
     jobs: Jobs = None,
     store: StoreFolder = STORE,
 ) -> None:
-    """Find the connection rate that causes a given offered load, measured on an uncongested link."""
+    """Find the connection rate that produces a given offered load, which is measured on an uncongested
+    link."""
     from aqmlab.comparison.calibrate import calibrate
     from aqmlab.metrics import finite
     from aqmlab.store import Store
@@ -348,11 +349,12 @@ def show(
         typer.Argument(
             metavar="NAME",
             autocompletion=completion.shown,
-            help="Name of a queue, workload kind, table or other entry that `aqmlab list` prints.",
+            help="Name of a queue, workload kind, table or any other entry that `aqmlab list` prints.",
         ),
     ],
 ) -> None:
-    """Describe a name and print its parameters with defaults, units and sources."""
+    """Describe a queue, workload kind or other entry, and print its parameters with defaults, units and
+    sources."""
     from aqmlab.cli.reference import describe
 
     print(describe(name))

@@ -24,9 +24,9 @@ def coexist(
         typer.Argument(
             metavar="CONTROL...",
             autocompletion=completion.one_of("aliases"),
-            help="Congestion controls (`aqmlab list tcp`), such as cubic or bbr1. Their loss recovery is "
-            "RACK-TLP unless the name is CONTROL/RECOVERY. The suffix +ecn sets classic ECN, as in "
-            "cubic+ecn.",
+            help="Congestion controls (`aqmlab list tcp`), such as cubic or bbr1. The loss recovery is "
+            "RACK-TLP unless a name has the form CONTROL/RECOVERY. The suffix +ecn enables classic ECN, as "
+            "in cubic+ecn.",
         ),
     ],
     queues: Annotated[
@@ -34,16 +34,16 @@ def coexist(
         typer.Option(
             metavar="NAME,...",
             autocompletion=completion.several_of("queues"),
-            help="Queues (`aqmlab list queues`), or names in [queues] of the scenario of --of. The suffix "
-            "+ecn makes a queue mark packets, as in codel+ecn.",
+            help="Queues (`aqmlab list queues`), or names in [queues] of the scenario that --of selects. The "
+            "suffix +ecn makes a queue mark packets, as in codel+ecn.",
         ),
     ] = "drop-tail,codel,fq-codel,dualpi2",
     buffers: Annotated[
         str,
         typer.Option(
             metavar="LENGTH,...",
-            help="Buffers: bandwidth-delay products (0.5bdp), packets (100p), bytes (64kB), or `default` for "
-            "the default of each queue.",
+            help="Buffer sizes in bandwidth-delay products (0.5bdp), packets (100p) or bytes (64kB), or "
+            "`default` for the default size of each queue.",
         ),
     ] = "1bdp",
     rtts: Annotated[
@@ -55,7 +55,10 @@ def coexist(
     ] = 1,
     load: Annotated[
         float,
-        typer.Option(help="Load of all short transfers as a share of the rate, half from each control."),
+        typer.Option(
+            help="Total load of the short transfers as a share of the rate. Each congestion control "
+            "contributes half of this load."
+        ),
     ] = 0.05,
     transfer: Annotated[
         str, typer.Option(metavar="SIZE", help="Size of a short transfer; the default is 50 segments.")
@@ -64,7 +67,10 @@ def coexist(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the first run.")] = 1,
     duration: Annotated[str, typer.Option(metavar="TIME", help="Duration of a run.")] = "60s",
     warm_up: Annotated[
-        str, typer.Option(metavar="TIME", help="Part of the duration before the measurement.")
+        str,
+        typer.Option(
+            metavar="TIME", help="Time at the beginning of each run that is excluded from the measurement."
+        ),
     ] = "10s",
     of: Annotated[
         Path | None,
@@ -77,8 +83,8 @@ def coexist(
         list[str] | None,
         typer.Option(
             metavar="ID",
-            help="Figure or table to create: share, delay, drops, marks, p95-time or matrix; repeat the "
-            "option for more. By default all are created.",
+            help="Figure or table to create: share, delay, drops, marks, p95-time or matrix; by default all "
+            "of them. Repeat the option for further figures and tables.",
         ),
     ] = None,
     table: TableForm = Form.TEXT,
@@ -88,7 +94,7 @@ def coexist(
         typer.Option(
             metavar="FOLDER",
             help="Folder of the report, the figures and the table; its subfolder store contains the finished "
-            "runs. The default is out/coexist, with --quick out/coexist-quick.",
+            "runs. The default is out/coexist, or out/coexist-quick with --quick.",
         ),
     ] = None,
     jobs: Jobs = None,

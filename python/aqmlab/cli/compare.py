@@ -46,8 +46,8 @@ def compare(
     metric: Annotated[
         Metric,
         typer.Option(
-            help="Set of measures to compare: summary (links, flows and transfers) or response-time "
-            "(quantiles of response times, and the points where their distributions cross)."
+            help="Set of measures to compare: summary (measures of links, flows and transfers) or "
+            "response-time (quantiles of response times, and the points where the distributions cross)."
         ),
     ] = Metric.SUMMARY,
     parameters: Annotated[
@@ -62,8 +62,8 @@ def compare(
         list[str] | None,
         typer.Option(
             metavar="QUANTITY",
-            help="Quantity to plot with its intervals, such as utilisation. Repeat the option for further "
-            "quantities.",
+            help="Quantity to plot with its confidence intervals, such as utilisation. Repeat the option for "
+            "further quantities.",
         ),
     ] = None,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for pictures and their data.")] = Path(

@@ -14,14 +14,14 @@ Dask = Annotated[
     str | None,
     typer.Option(
         metavar="ADDRESS",
-        help="Dask workers to use: tcp://HOST:PORT of a scheduler, or local:N for N processes on this "
-        "machine.",
+        help="Dask workers to use: tcp://HOST:PORT for the workers of a scheduler, or local:N for N "
+        "processes on this machine.",
     ),
 ]
 DaskSlurm = Annotated[
     bool,
     typer.Option(
-        "--dask-slurm", help="Execute the runs in Slurm jobs, with the configuration of dask-jobqueue."
+        "--dask-slurm", help="Execute the runs in Slurm jobs, which dask-jobqueue's configuration defines."
     ),
 ]
 DaskSsh = Annotated[

@@ -18,8 +18,8 @@ def explore(
         Path | None,
         typer.Argument(
             metavar="[SWEEP.toml|STORE]",
-            help="Sweep file, or scenario file followed by axes, whose runs are in the store; or the folder "
-            "of a store. The default is the folder of --store.",
+            help="Sweep file, or scenario file followed by axes, whose runs are in the store; alternatively, "
+            "the folder of a store. The default is the folder that --store selects.",
         ),
     ] = None,
     overrides: Overrides = None,
@@ -27,7 +27,10 @@ def explore(
         "explore.html"
     ),
     sweep: Annotated[
-        str | None, typer.Option(metavar="NAME", help="With a store: name of the only sweep to show.")
+        str | None,
+        typer.Option(
+            metavar="NAME", help="With a store: name of the sweep to show; by default all sweeps are shown."
+        ),
     ] = None,
     replications: Replications = None,
     store: StoreFolder = STORE,
@@ -42,11 +45,12 @@ def explore(
     if source is None or source.is_dir():
         if overrides or replications:
             raise ValueError(
-                "axes and --replications: need a sweep file, because sweeps in a store cannot be changed"
+                "axes and --replications: can be used only with a sweep file, because sweeps in a store "
+                "cannot be changed"
             )
         found = _of_store(source or store, sweep)
     elif sweep is not None:
-        raise ValueError("--sweep: needs a store, because a sweep file contains only one sweep")
+        raise ValueError("--sweep: can be used only with a store, because a sweep file contains one sweep")
     else:
         found = [_of_file(source, overrides or [], replications, store)]
     write_text(out, page(*found))

@@ -44,8 +44,7 @@ def import_(
     take: Annotated[
         link_import.RateKind,
         typer.Option(
-            help="Which rate to import from a cake-autorate log: the configured shaper rate or the "
-            "achieved rate."
+            help="Rate to import from a cake-autorate log: the configured shaper rate or the achieved rate."
         ),
     ] = link_import.RateKind.SHAPER,
     time_column: Annotated[
@@ -58,14 +57,15 @@ def import_(
         str | None,
         typer.Option(
             metavar="UNIT",
-            help="Unit of times, such as ms; by default the unit in the CSV header, or s if the header has "
-            "no unit.",
+            help="Unit of the times, such as ms; by default the unit in the CSV header, or s if the header "
+            "contains no unit.",
         ),
     ] = None,
     rate_unit: Annotated[
         str | None,
         typer.Option(
-            metavar="UNIT", help="Unit of rates, such as Mbps or kB/s; by default the unit in the CSV header."
+            metavar="UNIT",
+            help="Unit of the rates, such as Mbps or kB/s; by default the unit in the CSV header.",
         ),
     ] = None,
     start: Annotated[
@@ -80,7 +80,7 @@ def import_(
     ] = "bottleneck",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Convert a recorded link to rate steps, and print the scenario table that uses them."""
+    """Convert a recorded link to rate steps, and print the scenario table that uses the rate steps."""
     columns = link_import.Columns(
         time=time_column, rate=rate_column, time_unit=time_unit, rate_unit=rate_unit
     )
@@ -135,14 +135,15 @@ def generate(
     ] = "60s",
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random stream.")] = 1,
 ) -> None:
-    """Write a synthetic trace of delivery opportunities, similar to a cellular link's, in Mahimahi's
-    format."""
+    """Write a synthetic trace of delivery opportunities in Mahimahi's format, similar to the trace of a
+    cellular link."""
     seconds = time_of("--duration", duration)
     bps = quantity_of("--rate", rate, "bps", "rate, such as 6Mbps")
     times = list(link_trace.opportunities(bps, seconds, seed))
     if not times:
         raise ValueError(
-            f"--duration {duration}: is too short for a delivery opportunity at {rate}: increase either value"
+            f"--duration {duration}: is too short for one delivery opportunity at {rate}: increase "
+            "--duration or --rate"
         )
     write_text(out, "".join(f"{millis}\n" for millis in times))
     mean = 8e-3 * link_trace.BYTES * len(times) / times[-1]

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from aqmlab.scenario.run import Run
 
 app = typer.Typer(
-    help="Run the queues in real time, with the TCP of the Linux kernel and real programs.",
+    help="Run the queues in real time, with the Linux kernel's TCP and real programs.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -56,7 +56,7 @@ Out = Annotated[Path | None, typer.Option(help="Folder for the tables and the ma
 Pcap = Annotated[
     Path | None,
     typer.Option(
-        metavar="FILE", help="Pcapng file for the packets. Dropped packets are marked with a comment."
+        metavar="FILE", help="Pcapng file to write. In this file, a comment marks each dropped packet."
     ),
 ]
 NearestTcp = Annotated[
@@ -70,7 +70,7 @@ CongestionControl = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="Congestion control of this machine's kernel, such as bbr. It replaces the congestion "
+        help="Congestion control of this machine's kernel, such as bbr, which replaces the congestion "
         "control in [tcp].",
     ),
 ]
@@ -124,8 +124,8 @@ def _with_kernel_control_hint() -> Iterator[None]:
         if "congestion_control.kind: unknown kind" not in str(error):
             raise
         raise ValueError(
-            f"{error}; these names belong to the simulator: select a congestion control of the kernel with "
-            "--congestion-control NAME"
+            f"{error}; these are the simulator's congestion controls: select a congestion control of the "
+            "kernel with --congestion-control NAME"
         ) from None
 
 
@@ -138,7 +138,7 @@ def prepare() -> None:
 
 @app.command()
 def check() -> None:
-    """Check which privileges live runs have on this machine, and print why privileges are missing."""
+    """Check which privileges live runs have on this machine, and print why any privileges are missing."""
     from aqmlab import live
 
     privileges = live.privileges()
@@ -162,8 +162,8 @@ def run(
         bool,
         typer.Option(
             "--until-done",
-            help="End the run early, when all client programs have exited or, without programs, when all "
-            "transfers are complete.",
+            help="End the run as soon as all client programs have exited or, if there are no programs, as "
+            "soon as all transfers are complete.",
         ),
     ] = False,
     watch: Annotated[
@@ -216,12 +216,12 @@ def agree(
         list[str] | None,
         typer.Option(
             metavar="PATH=VALUE,...",
-            help="Path and values to run, such as traffic.ftp.flows=1,4,10. Repeat the option for further "
-            "paths.",
+            help="Path of a parameter, and the values to run, such as traffic.ftp.flows=1,4,10. Repeat the "
+            "option for further paths.",
         ),
     ] = None,
     replications: Annotated[
-        int, typer.Option(min=2, help="Number of simulated runs, and number of live runs, of each point.")
+        int, typer.Option(min=2, help="Number of simulated runs of each point, and also of live runs.")
     ] = 5,
     settings: Settings = None,
     simulated: Annotated[
@@ -304,7 +304,7 @@ def _axes(texts: Iterable[str]) -> dict[str, list[Any]]:
         path, values = axis_of(text)
         if path in axes:
             raise ValueError(
-                f"--vary {text}: the path {path} occurs twice: write all its values in one --vary"
+                f"--vary {text}: the path {path} occurs twice: list all values of the path in one --vary"
             )
         axes[path] = values
     return axes
@@ -315,11 +315,12 @@ def watch(
     process: Annotated[
         int | None,
         typer.Argument(
-            metavar="PID", help="Process ID of the live run. May be omitted if only one live run exists."
+            metavar="PID",
+            help="Process ID of the live run. PID may be omitted if only one live run is in progress.",
         ),
     ] = None,
 ) -> None:
-    """Show the queues of a live run in another terminal until the run ends."""
+    """Show the queues of a live run that was started in another terminal, until the run ends."""
     from aqmlab.cli import watching
     from aqmlab.live import watch as live_watch
 
@@ -327,12 +328,13 @@ def watch(
     if process is None:
         if len(known) != 1:
             if not known:
-                raise ValueError("no live run exists")
-            raise ValueError(f"PID: is needed, because several live runs exist: {', '.join(map(str, known))}")
+                raise ValueError("no live run is in progress")
+            processes = ", ".join(map(str, known))
+            raise ValueError(f"PID: is required, because several live runs are in progress: {processes}")
         process = known[0]
     if process not in known:
         available = ", ".join(map(str, known)) or "none"
-        raise ValueError(f"process {process} has no live run; available: {available}")
+        raise ValueError(f"no live run has the process ID {process}; available: {available}")
     watching.follow(live_watch.views(process))
 
 
@@ -420,7 +422,7 @@ def shell(
     ] = False,
 ) -> None:
     """Run a program across an emulated link, print the results to standard error, and exit with the program's
-    status."""
+    exit status."""
     from aqmlab import live
     from aqmlab.cli import live_text, run_text
     from aqmlab.live import watch as live_watch

@@ -71,7 +71,7 @@ def _sources(folder: Path) -> Path:
         if (parent / SOURCES / TEMPLATE).is_file():
             return parent / SOURCES
     raise ValueError(
-        f"{folder}: must be inside a checkout of aqmlab (with {SOURCES / TEMPLATE}), because queue "
+        f"{folder}: must be inside a checkout of aqmlab, which contains {SOURCES / TEMPLATE}, because queue "
         "disciplines are compiled into the core"
     )
 

@@ -33,7 +33,7 @@ Settings = Annotated[
     typer.Option(
         "--set",
         metavar="PATH=VALUE",
-        help="Value of the scenario to change, such as bottleneck.queue.max_p=0.2.",
+        help="New value of a scenario parameter, such as bottleneck.queue.max_p=0.2.",
     ),
 ]
 
@@ -42,8 +42,8 @@ Queues = Annotated[
     typer.Option(
         metavar="NAME,...",
         autocompletion=completion.several_of("queues"),
-        help="Queues to compare, separated by commas: kinds, or names in [queues] of the scenario. Each "
-        "queue replaces the queues of all links that have one, or only of the links in --at.",
+        help="Comma-separated queues to compare: kinds, or names in [queues] of the scenario. Each queue "
+        "replaces the queues of all links that have a queue or, with --at, the queues of the selected links.",
     ),
 ]
 Tcps = Annotated[
@@ -51,9 +51,9 @@ Tcps = Annotated[
     typer.Option(
         metavar="NAME,...",
         autocompletion=completion.several_of("aliases"),
-        help="TCPs to compare, separated by commas: CONTROL/RECOVERY such as cubic/sack, or an alias; "
-        "`aqmlab list tcp` lists them. A TCP changes the scenario's [tcp] table; [traffic.NAME.tcp] of a "
-        "workload remains unchanged.",
+        help="Comma-separated TCPs to compare: aliases, or CONTROL/RECOVERY, such as cubic/sack; `aqmlab "
+        "list tcp` lists all names. Each TCP changes the scenario's [tcp] table, but not the table "
+        "[traffic.NAME.tcp] of a workload.",
     ),
 ]
 At = Annotated[

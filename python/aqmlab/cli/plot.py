@@ -34,7 +34,7 @@ def plot_time_sequence(
         typer.Argument(
             metavar="RUN",
             help="Folder that `aqmlab run --out` wrote for a run with record.histories, or scenario file. "
-            "A scenario file is run with all histories recorded.",
+            "If a scenario file is given, the scenario is run, and all histories are recorded.",
         ),
     ],
     flow: Annotated[int, typer.Option(min=0, help="Number of the flow.")],
@@ -107,17 +107,17 @@ def plot_queue_delay(
         typer.Option(
             metavar="NAME,...",
             autocompletion=completion.several_of("queues"),
-            help="Queues to plot, separated by commas: kinds, or names in [queues] of the scenario; by "
-            "default the scenario's own queues. Each queue replaces the queues of all links that have one, "
-            "or only of the link in --at.",
+            help="Comma-separated queues to plot: kinds, or names in [queues] of the scenario; by default "
+            "the scenario's own queues. Each queue replaces the queues of all links that have a queue or, "
+            "with --at, the queue of the selected link.",
         ),
     ] = "",
     at: Annotated[
         str | None,
         typer.Option(
             metavar="LINK",
-            help="Link to plot, and the only link whose queue is replaced by --queues. By default the first "
-            "link with a queue is plotted.",
+            help="Link to plot, which is then also the only link whose queue is replaced by --queues. By "
+            "default, the first link with a queue is plotted.",
         ),
     ] = None,
     traffic: Annotated[
@@ -130,7 +130,7 @@ def plot_queue_delay(
     font: Font = None,
     settings: Settings = None,
 ) -> None:
-    """Plot queueing delay over time, together with changes of the link's rate, and write the plotted data as
+    """Plot queueing delay over time, together with changes of the link rate, and write the plotted data as
     CSV."""
     from aqmlab.run_charts import queue_delay
     from aqmlab.scenario.queues import different_rates, replacement, with_queue
@@ -169,7 +169,9 @@ def _picture(out: Path | None, name: str) -> Path:
 
 def _refuse_settings(settings: Sequence[str] | None) -> None:
     if settings:
-        raise ValueError("--set: needs a scenario file, because a folder contains a finished run")
+        raise ValueError(
+            "--set: can be used only with a scenario file, because a folder contains a finished run"
+        )
 
 
 def _draw(chart: "Chart", path: Path, look: Look) -> None:

@@ -38,7 +38,7 @@ def report_card(
     replications: Annotated[
         int | None,
         typer.Option(
-            min=2, help="Number of replications of each scenario; by default 8, with --quick at most 3."
+            min=2, help="Number of replications of each scenario; by default 8, and at most 3 with --quick."
         ),
     ] = None,
     jobs: Jobs = None,
@@ -46,23 +46,23 @@ def report_card(
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Folder for the reports, with a subfolder for each queue, and the subfolder store for the "
-            "runs; by default out/report-card, with --quick out/report-card-quick.",
+            help="Folder for the reports, which contains a subfolder for each queue, and the subfolder store "
+            "for the runs. The default is out/report-card, or out/report-card-quick with --quick.",
         ),
     ] = None,
     pages: Annotated[
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Folder for the values and a Markdown page of each queue, and for a table over all queues.",
+            help="Folder for the values and the Markdown page of each queue, and for a table of all queues.",
         ),
     ] = None,
     claim: Annotated[
         list[str] | None,
         typer.Option(
             metavar="ID",
-            help="Property to judge, such as `goodput`. Only runs for this property are executed. Repeat "
-            "the option for further properties.",
+            help="Property to judge, such as `goodput`. Only the runs that are needed for this property are "
+            "executed. Repeat the option for further properties.",
         ),
     ] = None,
     figure: Annotated[

@@ -81,11 +81,11 @@ def store_show(
         typer.Option("--file", metavar="NAME", help="Print the contents of a file that the scenario uses."),
     ] = None,
 ) -> None:
-    """Print the stored runs of a scenario, or a single run, with the values of measures."""
+    """Print the stored runs of a scenario, or a single run, together with the values of the measures."""
     from aqmlab.cli import store_text
 
     if sum([as_json, as_toml, manifest, file is not None]) > 1:
-        raise ValueError("--json, --toml, --manifest and --file exclude each other: use only one")
+        raise ValueError("--json, --toml, --manifest and --file are mutually exclusive: use only one of them")
     with _existing(store) as opened:
         digest, seed = _resolved(opened, name)
         runs = [run for run in opened.runs_of([digest]).values() if seed in (None, run.seed)]
@@ -154,7 +154,8 @@ def store_verify(
         ),
     ] = False,
 ) -> None:
-    """Check all records and tables against their checksums, and exit with status 1 if any is damaged."""
+    """Check all records and tables against their checksums, and exit with status 1 if a record or table is
+    damaged."""
     from aqmlab.cli import store_text
     from aqmlab.store import care as store_care
 
@@ -206,10 +207,11 @@ def store_gc(
     ] = False,
     failed: Annotated[bool, typer.Option("--failed", help="Also remove failed runs.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what would be removed, and remove nothing.")
+        bool, typer.Option("--dry-run", help="Print what would be removed, without removing anything.")
     ] = False,
 ) -> None:
-    """Remove runs whose results version differs from this program's, and tables that belong to no run."""
+    """Remove runs whose results version differs from that of this program, and tables that belong to no
+    run."""
     from aqmlab.cli import store_text
     from aqmlab.store import care as store_care
 
@@ -286,7 +288,7 @@ def store_sql(
     from aqmlab.store import sql as queries
 
     if as_csv and as_json:
-        raise ValueError("--csv and --json exclude each other: use only one")
+        raise ValueError("--csv and --json are mutually exclusive: use only one of them")
     with _existing(store, read_only=True) as opened, _ended_by_ctrl_c():
         answer = queries.query(opened, query)
     if as_csv:

@@ -44,7 +44,7 @@ def list_() -> None:
 def run(
     name: Name,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Quick form, with fewer replications and fewer points.")
+        bool, typer.Option("--quick", help="Quick form of the study, with fewer replications and points.")
     ] = False,
     jobs: Annotated[
         int | None,
@@ -56,45 +56,47 @@ def run(
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Folder for the report, with the subfolder store for the runs. The default is out/NAME with "
-            "a suffix for the form of the study, such as -quick.",
+            help="Folder for the report; its subfolder store contains the runs. The default is out/NAME, "
+            "followed by a suffix for the form of the study, such as -quick.",
         ),
     ] = None,
     live: Annotated[
         bool,
-        typer.Option("--live", help="Live form of the study: the TCP of the Linux kernel, in real time."),
+        typer.Option(
+            "--live", help="Live form of the study, in which the Linux kernel's TCP runs in real time."
+        ),
     ] = False,
     queues: Annotated[
         str | None,
         typer.Option(
             metavar="LIST",
-            help="Additional queues: `today`, or comma-separated kinds (codel,fq-codel). They appear in "
-            "figures and tables. Claims include the additional queues if the study's claims are about "
-            "every queue.",
+            help="Additional queues: `today`, or comma-separated kinds (codel,fq-codel). Figures and tables "
+            "show the additional queues. If the study's claims are about every queue, the claims include the "
+            "additional queues.",
         ),
     ] = None,
     tcp: Annotated[
         str | None,
         typer.Option(
             metavar="LIST",
-            help="Other TCPs for the senders, such as cubic/sack (`aqmlab list tcp`). Each TCP has its own "
-            "folder.",
+            help="Other TCPs for the senders, such as cubic/sack (`aqmlab list tcp`). The results of each "
+            "TCP are written to a separate folder.",
         ),
     ] = None,
     claim: Annotated[
         list[str] | None,
         typer.Option(
             metavar="ID",
-            help="Claim to judge. Only runs for this claim are executed. Repeat the option for further "
-            "claims.",
+            help="Claim to judge. Only the runs that are needed for this claim are executed. Repeat the "
+            "option for further claims.",
         ),
     ] = None,
     figure: Annotated[
         list[str] | None,
         typer.Option(
             metavar="ID",
-            help="Figure or table to create. Only runs that it needs are executed. Repeat the option for "
-            "more.",
+            help="Figure or table to create. Only the runs that are needed for this figure or table are "
+            "executed. Repeat the option for further figures and tables.",
         ),
     ] = None,
     dask: Dask = None,
@@ -156,7 +158,7 @@ def _loaded(name: str, live: bool, queues: str | None) -> "Study":
     from aqmlab.study import queues as study_queues
 
     if live and queues:
-        raise typer.BadParameter("--live and --queues exclude each other: use only one")
+        raise typer.BadParameter("--live and --queues are mutually exclusive: use only one of them")
     chosen = studies.load(name, live=live)
     return chosen if queues is None else study_queues.beside(chosen, study_queues.named(listed(queues)))
 
@@ -174,11 +176,11 @@ def new(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Scenario to vary; by default a small scenario that is contained in the study file.",
+            help="Scenario to vary; by default a small scenario that is written into the study file.",
         ),
     ] = None,
 ) -> None:
-    """Create NAME.toml, a complete study to edit."""
+    """Create NAME.toml, which contains a complete study that you can edit."""
     from aqmlab.study import new as new_study
 
     path = new_study.write(name, Path(), scenario)
@@ -216,7 +218,7 @@ def judge(
     path = values or next((one for one in defaults if one.exists()), None)
     if path is None or not path.exists():
         searched = ", ".join(map(str, [path] if path else defaults))
-        raise ValueError(f"{page}: no values found in {searched}; `aqmlab study run` creates them")
+        raise ValueError(f"{page}: no values were found in {searched}: run `aqmlab study run` first")
     result = study.judge(chosen, path)
     study_text.print_verdicts(result)
     for warning in result.warnings:

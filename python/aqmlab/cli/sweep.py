@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from aqmlab.sweep import Sweep
 
 app = typer.Typer(
-    help="Run a scenario along axes with replications, and judge claims.",
+    help="Run a scenario with varied parameters and several replications, and judge claims.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -48,8 +48,9 @@ Overrides = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[PATH=VALUE,...]...",
-        help="Path and values. If the path is an axis of the file, the values replace the axis's values. "
-        "For any other path, one value changes the scenario, and several values create an axis.",
+        help="Path of a parameter, and its values. If the path is an axis of the file, the values replace "
+        "the values of this axis. For any other path, a single value changes the scenario, and several "
+        "values create an axis.",
     ),
 ]
 Replications = Annotated[
@@ -67,14 +68,14 @@ Keep = Annotated[
     typer.Option(
         "--keep",
         metavar="TABLE",
-        help="Table of each run to store as Parquet; `tables` selects all tables.",
+        help="Table to store for each run, as Parquet; `tables` selects all tables.",
     ),
 ]
 Baseline = Annotated[
     str | None,
     typer.Option(
         metavar="AXIS=VALUE",
-        help="Also print paired differences between all other points and the points with this value.",
+        help="Also print paired differences between each other point and the point with this value.",
     ),
 ]
 Ratio = Annotated[bool, typer.Option("--ratio", help="With --baseline: print ratios instead of differences.")]
@@ -113,7 +114,8 @@ def run(
         bool,
         typer.Option(
             "--dry-run",
-            help="Print the number of runs, the number of stored runs, and the estimated time; run nothing.",
+            help="Print the number of runs, the number of stored runs, and the estimated time, without "
+            "executing any runs.",
         ),
     ] = False,
     fail_fast: Annotated[
@@ -126,7 +128,8 @@ def run(
         str,
         typer.Option(
             metavar="I/N",
-            help="Run only every N-th point, beginning with the I-th, so that N machines can share a sweep.",
+            help="Run only every N-th point, beginning with the I-th point, so that N machines can share a "
+            "sweep.",
         ),
     ] = "1/1",
     jobs: Jobs = None,
@@ -326,7 +329,7 @@ def show(
     quantile: Annotated[
         float | None,
         typer.Option(
-            min=0.0, max=1.0, help="Quantile over replications to print instead of the mean, such as 0.5."
+            min=0.0, max=1.0, help="Quantile of the replications to print instead of the mean, such as 0.5."
         ),
     ] = None,
     log_y: Annotated[bool, typer.Option("--log-y", help="With --plot: logarithmic vertical axis.")] = False,
@@ -334,33 +337,39 @@ def show(
         bool,
         typer.Option(
             "--distribution",
-            help="With --plot: plot the distribution of each measure over replications, with a confidence "
-            "band.",
+            help="With --plot: plot the distribution of each measure across the replications, with a "
+            "confidence band.",
         ),
     ] = False,
     as_json: AsJson = False,
     csv: Annotated[
-        bool, typer.Option("--csv", help="Print CSV with a row for each run: labels, seed and measures.")
+        bool,
+        typer.Option(
+            "--csv", help="Print CSV with the labels, the seed and the measures of each run in a row."
+        ),
     ] = False,
     plot: Annotated[
         Path | None,
         typer.Option(
-            metavar="FOLDER", help="Folder for a plot of each measure against an axis, and its data as CSV."
+            metavar="FOLDER",
+            help="Folder for a plot of each measure against an axis, and for the plotted data as CSV.",
         ),
     ] = None,
     x: Annotated[
         str | None,
-        typer.Option(
-            metavar="AXIS", help="With --plot: axis of the sweep that is plotted as the horizontal axis."
-        ),
+        typer.Option(metavar="AXIS", help="With --plot: sweep axis that is plotted as the horizontal axis."),
     ] = None,
     by: Annotated[
         str | None,
-        typer.Option(metavar="AXIS", help="With --plot: axis of the sweep with a curve for each value."),
+        typer.Option(
+            metavar="AXIS", help="With --plot: sweep axis for which a separate curve is drawn for each value."
+        ),
     ] = None,
     panel: Annotated[
         str | None,
-        typer.Option(metavar="AXIS", help="With --plot: axis of the sweep with a panel for each value."),
+        typer.Option(
+            metavar="AXIS", help="With --plot: sweep axis for which a separate panel is drawn for each value."
+        ),
     ] = None,
     pictures: Pictures = PICTURES,
     width: Width = None,
@@ -425,12 +434,12 @@ def explain(
     measure: Measures = None,
     points: Annotated[
         bool,
-        typer.Option("--points", help="Print one line for each point instead of one line for each reason."),
+        typer.Option("--points", help="Print a line for each point instead of a line for each reason."),
     ] = False,
     store: StoreFolder = STORE,
 ) -> None:
-    """List the runs that `aqmlab sweep run` would execute, and the reasons: new points, changed settings or
-    missing measures."""
+    """List the runs that `aqmlab sweep run` would execute, and the reason for each run: a new point, changed
+    settings or missing measures."""
     from aqmlab.cli import sweep_text
     from aqmlab.store import Store
     from aqmlab.sweep import explain as sweep_explain

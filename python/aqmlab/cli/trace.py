@@ -38,8 +38,8 @@ def trace_active_flows(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     out: Annotated[Path | None, typer.Option(help="Folder for plots and their data.")] = None,
 ) -> None:
-    """Replay a trace and print the numbers of flows in progress and of active flows, which have packets in
-    the queue."""
+    """Replay a trace, and print the number of flows in progress and the number of active flows, which are
+    the flows with packets in the queue."""
     from aqmlab import _core
     from aqmlab import traces as trace
     from aqmlab._support.parallel import watched
@@ -87,7 +87,7 @@ def trace_generate(
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of the random streams.")] = None,
     settings: Settings = None,
 ) -> None:
-    """Write a synthetic trace, as packets (pcap) or flows (CSV).
+    """Write a synthetic trace, either as packets (pcap) or as flows (CSV).
 
     The defaults reproduce the published properties of an OC-48 link."""
     from aqmlab import _core
@@ -110,5 +110,6 @@ def trace_generate(
 def _check_level(file: Path, scenario: Scenario) -> None:
     if scenario.level != "trace":
         raise ValueError(
-            f"{file}: must be a scenario of the level `trace` (got `{scenario.level}`): use `aqmlab run`"
+            f"{file}: must be a scenario of the level `trace` (got the level `{scenario.level}`): use "
+            "`aqmlab run` for this scenario"
         )

@@ -62,7 +62,9 @@ Seed = Annotated[
         min=0, help="First seed, which also determines the samples; by default the seed of the scenario."
     ),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the number of runs, and run nothing.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Print the number of runs, without executing any runs.")
+]
 Out = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Folder for plots and their data.")]
 
 
@@ -80,7 +82,8 @@ def sensitivity(
     method: Annotated[
         Method,
         typer.Option(
-            help="Method: sobol (shares of the variance) or morris (mean effects, which need far fewer runs)."
+            help="Method: sobol, which computes shares of the variance, or morris, which computes mean "
+            "effects and needs far fewer runs."
         ),
     ] = Method.SOBOL,
     samples: Annotated[
@@ -88,8 +91,8 @@ def sensitivity(
         typer.Option(
             min=2,
             help="For sobol: number of base samples, a power of 2 (default 64). With k parameters, each "
-            "base sample needs k + 2 samples. For morris: number of trajectories (default 10), each of "
-            "which has k + 1 samples.",
+            "base sample results in k + 2 samples. For morris: number of trajectories (default 10), each of "
+            "which consists of k + 1 samples.",
         ),
     ] = None,
     replications: Annotated[
@@ -105,7 +108,8 @@ def sensitivity(
     dry_run: DryRun = False,
     as_json: AsJson = False,
     csv: Annotated[
-        bool, typer.Option("--csv", help="Print CSV with a row for each measure and parameter.")
+        bool,
+        typer.Option("--csv", help="Print CSV with a row for each combination of measure and parameter."),
     ] = False,
     out: Out = None,
     jobs: Jobs = None,
@@ -185,8 +189,8 @@ def tune(
         int,
         typer.Option(
             min=1,
-            help="Number of trials that run in parallel. More parallel trials use more cores, but each "
-            "trial can use the results of fewer earlier trials.",
+            help="Number of trials that run in parallel. More parallel trials use more cores, but then each "
+            "trial is based on the results of fewer earlier trials.",
         ),
     ] = 4,
     measure: Annotated[
@@ -199,9 +203,9 @@ def tune(
         str,
         typer.Option(
             metavar="NAME,...",
-            help="Queues to compare with the best values on the validation seeds, in addition to the "
-            "original scenario: kinds, or names in [queues] of the scenario. Each queue replaces the "
-            "queues of all links that have one, or only of the links in --at.",
+            help="Queues to run with the validation seeds and to compare with the best values, in addition "
+            "to the original scenario: kinds, or names in [queues] of the scenario. Each queue replaces the "
+            "queues of all links that have a queue or, with --at, the queues of the selected links.",
         ),
     ] = "",
     at: At = None,
@@ -294,7 +298,9 @@ def _limits(texts: Sequence[str]) -> "dict[str, Band]":
     for text in texts:
         name, band = limit(text)
         if name in found:
-            raise ValueError(f"--subject-to {text}: {name} already has a limit: write one limit per measure")
+            raise ValueError(
+                f"--subject-to {text}: {name} already has a limit: write only one limit for each measure"
+            )
         found[name] = band
     return found
 

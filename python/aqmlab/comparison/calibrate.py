@@ -123,7 +123,8 @@ def calibrate(
     ((guess,),) = measured([first], [seed])
     if not guess > 0:
         raise ValueError(
-            f"{paths[0]}: no data arrived at a rate of {first:g}: raise the rate or the scenario's duration"
+            f"{paths[0]}: no data arrived at a rate of {first:g}: increase the rate or the scenario's "
+            "duration"
         )
     centre = first * load / guess
     rates = [centre * part for part in AROUND]
@@ -149,7 +150,7 @@ def _rates_of(scenario: Scenario) -> tuple[str, ...]:
     if not found:
         kinds = [one.name for one in members("traffic") if Workload.of({"kind": one.name}).connection_rate]
         raise ValueError(
-            f"no workload is of kind {' or '.join(kinds)}: name the parameter with --vary, such as "
+            f"no workload is of the kind {' or '.join(kinds)}: use --vary to select the parameter, such as "
             f"traffic.{next(iter(workloads), 'NAME')}.RATE"
         )
     return found
@@ -183,7 +184,7 @@ def _first_guess(scenario: Scenario, paths: Sequence[str]) -> float:
     for path in paths:
         if path.endswith(".load"):
             raise ValueError(
-                f"{path}: needs no calibration, because the value is already a share of the link's rate"
+                f"{path}: needs no calibration, because the value is already a share of the link rate"
             )
         value = values.get(path)
         if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:

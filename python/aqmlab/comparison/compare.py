@@ -76,7 +76,9 @@ def compare(
     links = links_for(scenario, at) if queues else []
     kept = scenario.effective["record"]["transfer_columns"]
     if kept and not set(kept) >= TIMED:
-        raise ValueError(f"record.transfer_columns: a comparison needs {', '.join(sorted(TIMED))}")
+        raise ValueError(
+            f"record.transfer_columns: must include {', '.join(sorted(TIMED))}, which a comparison needs"
+        )
     sweep = _sweep(scenario, axes, metric, replications, first_seed)
     scenarios: dict[Variant, Scenario] = {(): scenario}
     for change, wanted in ((partial(with_queue, at=links), queues), (with_tcp, tcps)):

@@ -30,7 +30,10 @@ def axes(
         arguments.names(name, given) for name, given in (("queues", queues), ("tcps", tcps), ("at", at))
     )
     if scenario.level != "packet":
-        raise ValueError(f"{scenario.name} has the level `{scenario.level}`; queues and TCPs need `packet`")
+        raise ValueError(
+            f"{scenario.name} has the level `{scenario.level}`, but a comparison of queues or TCPs needs the "
+            "level `packet`"
+        )
     if at and not queues:
         raise ValueError("at: selects the links whose queues are replaced, but no replacement queue is given")
     for name, listed in (("queues", queues), ("tcps", tcps), ("at", at)):

@@ -57,7 +57,7 @@ def of_store(store: Store, name: str | None = None) -> list[Exploration]:
             found.append(_exploration(title, one["sweep"], selection, store))
     if not found:
         raise ValueError(
-            f"{store.folder}: the store contains no runs of sweeps: run `aqmlab sweep run` first"
+            f"{store.folder}: the store contains no runs of a sweep: run `aqmlab sweep run` first"
         )
     return found
 

@@ -49,12 +49,13 @@ class Axis:
     def __post_init__(self) -> None:
         if not self.values or len(set(map(_text, self.values))) < len(self.values):
             raise ValueError(
-                f"axis {self.name}: values: must be one or more different values (got {list(self.values)})"
+                f"axis {self.name}: values: must contain one or more different values (got "
+                f"{list(self.values)})"
             )
         if self.numbers is not None and len(self.numbers) != len(self.values):
             raise ValueError(
-                f"axis {self.name}: numbers: must be one number for each of {len(self.values)} values "
-                f"(got {len(self.numbers)})"
+                f"axis {self.name}: numbers: must contain one number for each of the {len(self.values)} "
+                f"values (got {len(self.numbers)})"
             )
 
     @classmethod
@@ -126,7 +127,7 @@ class Exploration:
         labels = [tuple(_text(point.labels[axis]) for axis in labels_by_axis) for point in self.points]
         if len(set(labels)) < len(labels):
             twice = next(one for one in labels if labels.count(one) > 1)
-            raise ValueError(f"{self.title}: points: must have different labels (got {list(twice)} twice)")
+            raise ValueError(f"{self.title}: points: must have different labels ({list(twice)} occurs twice)")
 
     def _check(self, point: PointData, known: set[str], axes: Mapping[str, set[str]]) -> None:
         where = f"{self.title}: point {dict(point.labels)}"
@@ -140,11 +141,11 @@ class Exploration:
         if strange := point.values.keys() - known:
             raise ValueError(f"{where}: values: unknown measures {', '.join(sorted(strange))}")
         if strange_seeds := point.failures.keys() - set(point.seeds):
-            raise ValueError(f"{where}: failures: the point has no seeds {sorted(strange_seeds)}")
+            raise ValueError(f"{where}: failures: these are not seeds of the point: {sorted(strange_seeds)}")
         for name, values in point.values.items():
             if len(values) != len(point.seeds):
                 raise ValueError(
-                    f"{where}: {name}: must have a value for each of {len(point.seeds)} seeds (got "
+                    f"{where}: {name}: must have a value for each of the {len(point.seeds)} seeds (got "
                     f"{len(values)})"
                 )
 

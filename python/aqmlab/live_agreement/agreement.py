@@ -124,7 +124,9 @@ def study(
     arguments.instance("scenario", scenario, Scenario, "aqmlab.Scenario.load reads a file")
     arguments.count("replications", replications, 2)
     if scenario.level != "packet":
-        raise ValueError(f"{scenario.name} has the level `{scenario.level}`; live runs need `packet`")
+        raise ValueError(
+            f"{scenario.name} has the level `{scenario.level}`, but live runs need the level `packet`"
+        )
     axes = variants.axes(scenario, queues, tcps, at) | _varied(vary or {})
     try:
         attempted(lambda watch: scenario.plan.run(watch, None))

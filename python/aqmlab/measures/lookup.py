@@ -204,6 +204,6 @@ def _check_recorded(scenario: Scenario, measure: Measure) -> None:
         missing = [] if kept is None else sorted(needed - set(kept))
         if missing:
             raise ValueError(
-                f"{measure.name} needs {', '.join(missing)} of {table}: add it to "
-                f"record.{table.removesuffix('s')}_columns of the scenario"
+                f"{measure.name} needs {', '.join(missing)} of the table {table}: add {', '.join(missing)} "
+                f"to record.{table.removesuffix('s')}_columns of the scenario"
             )

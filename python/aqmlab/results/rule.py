@@ -277,9 +277,7 @@ def _both(
 def _of_one_unit(how: str, ours: Variable, theirs: Variable) -> tuple[Variable, Variable]:
     if ours.unit != theirs.unit:
         units = " and ".join(f"`{one.name}` is {_unit(one)}" for one in (ours, theirs))
-        raise ValueError(
-            f"{how}: units must be equal, but {units}: combine them in a variable with `per_seed`"
-        )
+        raise ValueError(f"{how}: units must be equal, but {units}: combine the variables with `per_seed`")
     return ours, theirs
 
 

@@ -403,7 +403,7 @@ class Results:
             chosen = points.filter(pl.sql_expr(condition))["point"].to_list()
         except pl.exceptions.PolarsError as error:
             raise ValueError(
-                f"where: {str(error).splitlines()[0]}: must be a condition over {', '.join(self.axes)}"
+                f"where: {str(error).splitlines()[0]}: must be a condition on {', '.join(self.axes)}"
             ) from None
         return self._at_points([self._point_values[index] for index in chosen])
 
@@ -552,7 +552,9 @@ class Results:
             new = {value: by.get(value, value) if isinstance(by, Mapping) else by(value) for value in values}
             axes[label] = tuple(new.values())
             if len(set(axes[label])) < len(values):
-                raise ValueError(f"relabel: {label}: two values become equal in {_few(axes[label])}")
+                raise ValueError(
+                    f"relabel: {label}: two values would have the same new name (got {_few(axes[label])})"
+                )
             position = list(self.axes).index(label)
             changed[position] = new
             columns[label] = label_column([new[point[position]] for point in self._labels], axes[label])

@@ -319,7 +319,9 @@ def recorded(scenario: Scenario) -> Scenario:
     tcp = [name for name, workload in scenario.workloads.items() if not workload.sends_datagrams]
     if not tcp:
         found = ", ".join(scenario.workloads) or "none"
-        raise ValueError(f"qlog: needs a workload that uses TCP; workloads of {scenario.name}: {found}")
+        raise ValueError(
+            f"qlog: needs a workload that uses TCP, but the workloads of {scenario.name} are: {found}"
+        )
     chosen = [name for name in tcp if name in record["histories"]] or tcp
     return scenario.with_(
         {

@@ -16,7 +16,7 @@ def with_tcp(scenario: Scenario, name: str) -> Scenario:
         traffic = ", ".join(scenario.workloads)
         raise ValueError(
             f"TCP `{name}`: traffic: no workload uses TCP ({traffic}): add a workload such as "
-            '[traffic.files] with kind = "ftp", or compare queues only'
+            '[traffic.files] with kind = "ftp", or compare only queues'
         )
     try:
         table = json.loads(_core.transport(name))
@@ -28,7 +28,8 @@ def with_tcp(scenario: Scenario, name: str) -> Scenario:
     own = {one: changed.effective["traffic"][one].get("tcp") for one in users}
     if all(table is not None and not values <= flat(table).items() for table in own.values()):
         raise ValueError(
-            f"TCP `{name}`: no workload would use it, because the tcp tables of workloads take precedence: "
-            f"remove its parameters from {', '.join(f'traffic.{one}.tcp' for one in users)}"
+            f"TCP `{name}`: no workload would use this TCP, because the tcp tables of workloads take "
+            "precedence: remove the parameters that this TCP sets from "
+            f"{', '.join(f'traffic.{one}.tcp' for one in users)}"
         )
     return changed

@@ -241,7 +241,7 @@ def simultaneous_level(level: float, count: int) -> float:
     (Šidák's `level ** (1 / count)` requires independence, and would reduce the width by less than 1 %.)
     """
     if count < 1:
-        raise ValueError(f"count: must be 1 or more, the number of judged intervals (got {count})")
+        raise ValueError(f"count: the number of judged intervals must be 1 or more (got {count})")
     return 1 - (1 - level) / count
 
 

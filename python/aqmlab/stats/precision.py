@@ -69,7 +69,7 @@ class Precision:
 
     def __post_init__(self) -> None:
         if (self.relative is None) == (self.absolute is None):
-            raise ValueError("precision: must set either relative or absolute, the half-width")
+            raise ValueError("precision: must set the half-width, as either relative or absolute")
         for name in ("relative", "absolute"):
             half_width = getattr(self, name)
             if half_width is not None and not 0 < half_width < math.inf:
@@ -77,9 +77,13 @@ class Precision:
         if not 0 < self.level < 1:
             raise ValueError(f"precision: level must be between 0 and 1, such as 0.95 (got {self.level})")
         if self.least < 2:
-            raise ValueError(f"precision: least must be 2 or more for an interval (got {self.least})")
+            raise ValueError(
+                f"precision: least must be 2 or more, because an interval needs two values (got {self.least})"
+            )
         if self.most < self.least:
-            raise ValueError(f"precision: most must be at least least = {self.least} (got {self.most})")
+            raise ValueError(
+                f"precision: most must not be less than least, which is {self.least} (got {self.most})"
+            )
         if not 1 < self.growth < math.inf:
             raise ValueError(f"precision: growth must be greater than 1, such as 1.5 (got {self.growth})")
         if self.measures < 1:

@@ -201,7 +201,8 @@ class Store:
             found = _first_line(folder)  # Another process may have created the store in the meantime.
             if found is None:
                 raise StoreFormatError(
-                    f"{folder}: contains files, but is not a store: select a store, or an empty or new folder"
+                    f"{folder}: contains files, but is not a store: select a store, an empty folder or a new "
+                    "folder"
                 )
         if found not in (None, FORMAT):
             raise StoreFormatError(

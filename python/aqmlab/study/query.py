@@ -154,7 +154,7 @@ def stacked(axis: str, several: Mapping[str, Shown] | Sequence[Shown]) -> Query:
     if not isinstance(several, Mapping):
         labels = [label_of(one) for one in several]
         if len(set(labels)) < len(labels):
-            raise ValueError(f"two of {', '.join(labels)} have the same name: use a mapping of names")
+            raise ValueError(f"two of {', '.join(labels)} have the same name: pass a mapping with names")
         several = dict(zip(labels, several, strict=True))
     return joined(*(query(one).tagged(**{axis: name}) for name, one in several.items()))
 

@@ -333,7 +333,7 @@ def _ends(field: str, low: Value, high: Value, unit: str | None = None) -> tuple
     factor_first, factor_last = (_factor(field, one, common) for one in (first_unit, last_unit))
     first, last = first * factor_first, last * factor_last
     if last < first:
-        raise ValueError(f"{field}.to: must be at least from, which is {low} (got {high})")
+        raise ValueError(f"{field}.to: must not be less than `from`, which is {low} (got {high})")
     return first, last, common
 
 
@@ -401,7 +401,8 @@ def _own_measures(tables: Mapping[str, Any]) -> dict[str, Measure]:
         names.check_keys(f"measure.{name}", table, ("sql", "title", "unit", "digits"))
         if "sql" not in table:
             raise ValueError(
-                f"measure.{name}.sql: is missing: write a query of a run's tables that returns one number"
+                f"measure.{name}.sql: is missing: write a query on the tables of a run that returns one "
+                "number"
             )
         within = f"measure.{name}."
         digits = _of("digits", table, int, 4, within=within)

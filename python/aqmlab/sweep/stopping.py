@@ -37,7 +37,8 @@ class Stopping:
     def __post_init__(self) -> None:
         if self.rule.level != stats.LEVEL:
             raise ValueError(
-                f"precision.level: must be {stats.LEVEL}, the level of all intervals (got {self.rule.level})"
+                f"precision.level: must be {stats.LEVEL}, the confidence level of all intervals (got "
+                f"{self.rule.level})"
             )
 
 

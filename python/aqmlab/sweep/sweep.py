@@ -145,7 +145,7 @@ class Sweep:
     def _check_warm_up(self) -> None:
         if self.warm_up not in (None, MSER_5):
             raise ValueError(
-                f'warm_up: must be "{MSER_5}" (got {self.warm_up!r}): set a time in the scenario'
+                f'warm_up: must be "{MSER_5}" (got {self.warm_up!r}): set a fixed time in the scenario'
             )
         if self.warm_up and self.scenario.level != "packet":
             raise ValueError(
@@ -158,8 +158,8 @@ class Sweep:
         for path in NAMED.keys() & self.axes:
             if not isinstance(self.axes[path], Changes) and self.scenario.level != "packet":
                 raise ValueError(
-                    f"axes.{path}: {NAMED[path]} by name needs a packet-level scenario (got the level "
-                    f"{self.scenario.level}): write the path of a value"
+                    f"axes.{path}: {NAMED[path]} can be selected by name only in a packet-level scenario "
+                    f"(got the level {self.scenario.level}): write the path of a value"
                 )
 
     def _check_seed(self) -> None:
@@ -464,7 +464,7 @@ def filtered(field_: str, points: pl.DataFrame, where: str) -> pl.DataFrame:
         return points.filter(pl.sql_expr(where))
     except pl.exceptions.PolarsError as error:
         raise ValueError(
-            f"{field_}: {str(error).splitlines()[0]}: must be a condition over {', '.join(points.columns)}, "
+            f"{field_}: {str(error).splitlines()[0]}: must be a condition on {', '.join(points.columns)}, "
             "such as load < 1 AND queue != 'red'"
         ) from None
 
@@ -475,7 +475,7 @@ def _plainly(value: Any) -> Any:
 
 def _named(path: str, values: Sequence[Value] | Mapping[Any, Any]) -> dict[Value, Any]:
     if path == "seed" or not path:
-        raise ValueError("axes: seed cannot be an axis: set replications and first_seed")
+        raise ValueError("axes: seed cannot be an axis: set replications and first_seed instead")
     if isinstance(values, Mapping):
         found: dict[Value, Any] = dict(values.items())
     elif isinstance(values, str):
@@ -487,7 +487,7 @@ def _named(path: str, values: Sequence[Value] | Mapping[Any, Any]) -> dict[Value
             if not isinstance(value, Value):
                 text = json.dumps(value, default=str)
                 raise ValueError(
-                    f"axes.{path}: the value {text} needs a name: write a table of values by name"
+                    f"axes.{path}: the value {text} needs a name: write a table with the name of each value"
                 )
         found = {value: value for value in values}
         if len(found) != len(values):

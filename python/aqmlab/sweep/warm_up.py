@@ -82,8 +82,8 @@ def warm_ups(
         settled_s = kept[task.run].values[WARM_UP.key]
         if settled_s is None:
             raise ValueError(
-                f"warm_up: the run of point {point.number} ({point.description}) does not become steady "
-                "within its duration (MSER-5): increase the duration, or set warm_up in the scenario"
+                f"warm_up: according to MSER-5, the run of point {point.number} ({point.description}) does "
+                "not reach a steady state: increase the duration, or set warm_up in the scenario"
             )
         found[point.number] = f"{math.ceil(settled_s * 1000):d}ms"
     return found

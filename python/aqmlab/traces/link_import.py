@@ -180,9 +180,11 @@ def steps(
     whole = recording.duration_s
     end = whole if until_s is None else until_s
     if not 0 <= start_s < end:
-        raise ValueError(f"--from: must be before the end at {end:g}s (got {start_s:g}s)")
+        raise ValueError(f"--from: must be before the end, which is {end:g}s (got {start_s:g}s)")
     if end > whole:
-        raise ValueError(f"--until: must be at most the end of the recording at {whole:.6g}s (got {end:g}s)")
+        raise ValueError(
+            f"--until: must be at most {whole:.6g}s, which is the end of the recording (got {end:g}s)"
+        )
     pieces = list(_pieces(recording, start_s, end))
     if every_s is not None:
         if not every_s > 0:
@@ -198,7 +200,7 @@ def steps(
             found.times_s.append(at)
             found.bps.append(rate)
     if not any(found.bps):
-        raise RecordingError(f"has no rate of at least {LEAST_BPS} bps, so the link would never send")
+        raise RecordingError(f"contains no rate of at least {LEAST_BPS} bps, so the link would never send")
     return found
 
 
@@ -261,8 +263,8 @@ def _autorate(lines: Sequence[str], direction: Direction, rate_kind: RateKind) -
         names = headers.get(kind)
         if names is None:
             raise RecordingError(
-                f"line {number}: the {kind} record has no {kind}_HEADER above it: export the log from its "
-                "beginning"
+                f"line {number}: the {kind} record is not preceded by a {kind}_HEADER: export the log from "
+                "its beginning"
             )
         if len(fields) != len(names):
             if number == len(lines):
@@ -283,8 +285,8 @@ def _autorate(lines: Sequence[str], direction: Direction, rate_kind: RateKind) -
     chosen = next((kind for kind in _KINDS if len(found[kind]) > 1), None)
     if chosen is None:
         raise RecordingError(
-            "has fewer than two LOAD, DATA or SUMMARY records: set output_load_stats=1 in the configuration "
-            "of cake-autorate"
+            "contains fewer than two LOAD, DATA or SUMMARY records: set output_load_stats=1 in the "
+            "configuration of cake-autorate"
         )
     content = f"{direction}, {_RATE_WORDS[rate_kind]}"
     return _recording(f"cake-autorate log, {chosen} records, {content}", found[chosen], notes)
@@ -301,7 +303,7 @@ def _plain(lines: Sequence[str], columns: Columns) -> Recording:
         raise RecordingError("is empty: each line must contain a time and a rate")
     if all(len(fields) == 1 and fields[0].isdigit() for _, fields in rows[:100]):
         raise RecordingError(
-            "has one number on each line, like a Mahimahi trace: use a Mahimahi trace without import, with "
+            "has one number on each line, like a Mahimahi trace: Mahimahi traces need no import; set "
             '`file = "..."` in a table [bottleneck.opportunities]'
         )
     names = rows[0][1] if any(_is_name(one) for one in rows[0][1]) else None
@@ -362,15 +364,16 @@ def _column(
         if width == 2:
             return default
         raise RecordingError(
-            f"has {width} columns and no header: select one with {option}; available: {available}"
+            f"has {width} columns and no header: select a column with {option}; available: {available}"
         )
     words = [re.split(r"[^a-z]+", name.lower()) for name in names]
     found = [number for number, name in enumerate(words) if any(word in usual for word in name)]
     if len(found) == 1:
         return found[0]
-    number_of = "no column is" if not found else "several columns are"
+    matches = "no column name shows" if not found else "several column names show"
     raise RecordingError(
-        f"{number_of} named as a column of {quantity}s: select one with {option}; available: {available}"
+        f"{matches} that the column contains {quantity}s: select a column with {option}; available: "
+        f"{available}"
     )
 
 
@@ -459,8 +462,8 @@ def _recording(source: str, rows: Sequence[tuple[int, float, float]], notes: Seq
         rates.append(bps)
     if len(times) < 2:
         raise RecordingError(
-            "must have records at two or more times, because the duration is computed from the times (got "
-            "one)"
+            "must contain records with at least two different times, because the duration is computed from "
+            "the times (got one)"
         )
     recording = Recording(source=source, times_s=times, bps=rates)
     return Recording(source=source, times_s=times, bps=rates, notes=[*notes, *recording.gaps()])

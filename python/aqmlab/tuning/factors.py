@@ -39,14 +39,15 @@ class Factor:
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
-            raise ValueError(f"{self.path}: must have low < high (got {self.low:g} to {self.high:g})")
+            raise ValueError(f"{self.path}: low must be less than high (got {self.low:g} and {self.high:g})")
         if self.scale not in ("linear", "log"):
             raise ValueError(f"{self.path}: scale must be linear or log (got {self.scale!r})")
         if self.scale == "log" and self.low <= 0:
             raise ValueError(f"{self.path}: low must be greater than 0 for a log scale (got {self.low:g})")
         if self.integer and not (self.low == int(self.low) and self.high == int(self.high)):
             raise ValueError(
-                f"{self.path}: an integer factor needs whole ends (got {self.low:g} and {self.high:g})"
+                f"{self.path}: the bounds of an integer factor must be whole numbers (got {self.low:g} and "
+                f"{self.high:g})"
             )
 
     @staticmethod
@@ -59,7 +60,7 @@ class Factor:
         """
         (first, unit), (last, other) = _bytes(*_number_of(path, low)), _bytes(*_number_of(path, high))
         if unit != other:
-            raise ValueError(f"{path}: both ends must have the same unit (got {low} and {high})")
+            raise ValueError(f"{path}: both bounds must have the same unit (got {low} and {high})")
         integer = unit in WHOLE_UNITS or (isinstance(low, int) and isinstance(high, int))
         return Factor(path=path, low=first, high=last, scale=scale, unit=unit, integer=integer)
 

@@ -126,13 +126,14 @@ class Design:
         values = np.asarray(outputs, dtype=np.float64)
         if values.size != self.size:
             raise ValueError(
-                f"outputs: must contain one output for each of {self.size} samples (got {values.size})"
+                f"outputs: must contain one output for each of the {self.size} samples (got {values.size})"
             )
         missing = int((~np.isfinite(values)).sum())
         if missing:
             raise ValueError(
                 f"outputs: {missing} of {self.size} are missing, but sensitivity analysis needs an output "
-                "for every sample: narrow the factors' ranges, or select a measure that every run has"
+                "for every sample: narrow the ranges of the factors, or select a measure that has a value in "
+                "every run"
             )
         if self.method == "sobol" and np.ptp(values) == 0:
             raise ValueError("outputs: all outputs are equal, so there is no variance to explain")

@@ -96,10 +96,13 @@ class Tuner:
         known = dict(measured or {})
         lacking = sorted(self._limits.keys() - known.keys())
         if lacking:
-            raise ValueError(f"question {question.number}: {lacking[0]} has a limit but no value")
+            raise ValueError(
+                f"question {question.number}: {lacking[0]} has a limit, but no value was reported"
+            )
         if question.number not in self._open:
             raise ValueError(
-                f"question {question.number} is not open: it was never returned, or has already been answered"
+                f"question {question.number} is not pending: either the question was never returned, or it "
+                "has already been answered"
             )
         _, trial = self._open.pop(question.number)
         excesses = {name: beyond(known[name], band) for name, band in self._limits.items()}

@@ -47,7 +47,8 @@ impl Opportunities {
             "is missing: set the name of a Mahimahi trace file, which contains a time in ms on each line",
         );
         errors.check(self.bytes.bytes() > 0, "bytes", "must be at least 1B (got 0B)");
-        let problem = format_args!("must be less than `bytes`, {} (got {})", self.bytes, self.overhead);
+        let problem =
+            format_args!("must be less than `bytes`, which is {} (got {})", self.bytes, self.overhead);
         errors.check(self.overhead < self.bytes, "overhead", problem);
         let parsed = self.file.as_deref().map(|name| {
             content(name).and_then(|text| parse(text).map_err(|problem| ConfigError::at("file", problem)))
@@ -69,7 +70,7 @@ fn parse(content: &str) -> Result<Vec<u64>, String> {
         let time = time.ok_or_else(problem)?;
         if let Some(&before) = times.last().filter(|&&before| before > time) {
             return Err(format!(
-                "line {}: must not be less than the previous line, {before} (got {time})",
+                "line {}: must not be less than the value on the previous line, {before} (got {time})",
                 number + 1
             ));
         }

@@ -60,9 +60,10 @@ pub(super) fn parse(content: &str) -> Result<Vec<(Span, Rate)>, String> {
             continue;
         }
         let step = step(&fields, unit).and_then(|step| match steps.last() {
-            Some(&(before, _)) if step.0 <= before => {
-                Err(format!("must be later than the previous line, {before} (got `{}`)", fields[0]))
-            }
+            Some(&(before, _)) if step.0 <= before => Err(format!(
+                "must be later than the time on the previous line, {before} (got `{}`)",
+                fields[0]
+            )),
             _ => Ok(step),
         });
         steps.push(step.map_err(|problem| format!("line {}: {problem}", number + 1))?);

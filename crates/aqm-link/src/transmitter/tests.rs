@@ -347,7 +347,7 @@ fn invalid_transmitters_are_refused() {
         (
             json!({"rate_file": "f"}),
             "1,50\n1,60\n",
-            "rate_file: line 2: must be later than the previous line, 1s (got `1`)",
+            "rate_file: line 2: must be later than the time on the previous line, 1s (got `1`)",
         ),
         (json!({"rate_file": "f"}), "0,0\n1,0\n", "rate_file: never allows the link to send"),
         (
@@ -383,7 +383,7 @@ fn invalid_transmitters_are_refused() {
         (
             json!({"opportunities": {"file": "f"}}),
             "3\n2\n",
-            "opportunities.file: line 2: must not be less than the previous line, 3 (got 2)",
+            "opportunities.file: line 2: must not be less than the value on the previous line, 3 (got 2)",
         ),
         (json!({"opportunities": {"file": "f", "bytes": "4B"}}), "1", "opportunities.overhead: must be less"),
         (

@@ -46,7 +46,7 @@ pub struct RunConditions {
     /// Hosts whose counters and settings could not be read because a program has changed the host's network, with the
     /// error.
     pub changed: Vec<(String, String)>,
-    /// Number of packets that are missing in the capture.
+    /// Number of packets that are missing from the capture.
     pub not_captured: u64,
     /// Reasons for which the windows reported to a queue are invalid.
     pub windows: Vec<String>,
@@ -80,7 +80,7 @@ pub fn invalid_reasons(
         add_if(
             late > WAKE_UP && late > scales.packet_time,
             format!(
-                "{:.0} % of packets are more than {:.0} us late, which exceeds the transmission time of a packet, {:.0} us",
+                "{:.0} % of packets are more than {:.0} us late, which exceeds a packet's transmission time of {:.0} us",
                 100.0 * (1.0 - ON_TIME),
                 micros(late),
                 micros(scales.packet_time)
@@ -90,7 +90,7 @@ pub fn invalid_reasons(
     add_if(
         lateness.stalls() > 0,
         format!(
-            "the router stalled {} for more than {} ms, at most for {:.0} ms",
+            "the router stalled {} for more than {} ms; the longest stall lasted {:.0} ms",
             if lateness.stalls() == 1 { "once".to_owned() } else { format!("{} times", lateness.stalls()) },
             STALL.nanos() / 1_000_000,
             micros(lateness.maximum()) / 1e3
@@ -118,7 +118,7 @@ pub fn invalid_reasons(
     }
     add_if(
         conditions.not_captured > 0,
-        format!("{} packets are missing in the capture", conditions.not_captured),
+        format!("{} packets are missing from the capture", conditions.not_captured),
     );
     reasons.extend(conditions.windows.iter().cloned());
     reasons
@@ -199,7 +199,8 @@ mod tests {
         let late = lateness((0..1000).map(|number| if number == 500 { 900_000 } else { 30 }));
         let found = invalid_reasons(&late, Counts::default(), SCALES, &RunConditions::default());
         assert!(
-            found.len() == 1 && found[0].contains("stalled once for more than 10 ms, at most for 900 ms"),
+            found.len() == 1
+                && found[0].contains("stalled once for more than 10 ms; the longest stall lasted 900 ms"),
             "{found:?}"
         );
         let conditions = RunConditions {

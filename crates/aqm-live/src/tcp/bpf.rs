@@ -156,7 +156,9 @@ fn refused(what: &str, error: Errno) -> LiveError {
     };
     LiveError::new(
         what,
-        format_args!("{reason}; {remedy}. Without the BPF program, windows are read by socket diagnostics"),
+        format_args!(
+            "{reason}; {remedy}. Without the BPF program, windows are read through socket diagnostics"
+        ),
     )
 }
 

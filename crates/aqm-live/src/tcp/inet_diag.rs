@@ -63,7 +63,7 @@ pub struct SocketDiagnostics {
 const REMEDY: &str = "load the module (`modprobe tcp_diag`)";
 
 /// First part of every error message.
-const WHAT: &str = "cannot read the state of TCP connections by socket diagnostics";
+const WHAT: &str = "cannot read the state of TCP connections through socket diagnostics";
 
 impl SocketDiagnostics {
     /// Opens a socket for queries about the network namespace of the calling thread. Any thread may use the socket.

@@ -49,7 +49,7 @@ parameters! {
     /// - The L4S mode of ns-3 is not supported.
     pub struct Config {
         /// Implementation of COBALT.
-        pub profile: Profile = Profile::Linux, "aqmlab's choice: the kernel of the recorded runs";
+        pub profile: Profile = Profile::Linux, "aqmlab's choice: the kernel used in the recorded runs";
         /// Maximum backlog, without the packet in transmission.
         pub limit: Length = Length::Packets(1000), "ns-3: 1000 packets of 1500 bytes; CAKE limits memory";
         /// Acceptable queueing delay, and minimum time between two changes of BLUE's probability.
@@ -63,7 +63,7 @@ parameters! {
         /// false in `ns-3`.
         pub ecn: Option<bool> = None, "Linux: CAKE always marks; ns-3: off";
         /// Sojourn time above which a packet is marked, if `ecn` is on. Default: no such marks.
-        pub ce_threshold: Option<Span> = None, "ns-3; Linux has none";
+        pub ce_threshold: Option<Span> = None, "ns-3; Linux has no such threshold";
         /// Sojourn time above which a packet increases BLUE's probability. Default: 400ms in the profile `ns-3`, none
         /// in `linux`.
         pub blue_threshold: Option<Span> = None, "ns-3";

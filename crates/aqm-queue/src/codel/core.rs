@@ -195,7 +195,7 @@ parameters! {
     /// CoDel's parameters.
     pub struct Settings {
         /// Implementation of CoDel.
-        pub profile: Profile = Profile::Linux, "aqmlab's choice: the kernel of the recorded runs";
+        pub profile: Profile = Profile::Linux, "aqmlab's choice: the kernel used in the recorded runs";
         /// Acceptable standing queueing delay.
         pub target: Span = Span::from_millis(5), "RFC 8289, RFC 8290, Linux";
         /// Time for which the queueing delay must stay at or above `target` before a packet is dropped; about the

@@ -131,7 +131,7 @@ parameters! {
         /// Weights of flows, indexed by the class of their packets; the first weight is that of unclassified packets.
         /// The weight of a class beyond the end of the list is 1. Weights are whole numbers whose least common multiple
         /// is at most a million.
-        pub weights: Vec<u64> = Vec::new(), "aqmlab's choice: all flows equal";
+        pub weights: Vec<u64> = Vec::new(), "aqmlab's choice: all flows have the weight 1";
         /// Number of buckets into which flows are hashed; fairness is then between buckets. If omitted, each flow has
         /// its own queue.
         pub buckets: Option<u32> = None, "aqmlab's choice: flows are distinguished exactly";
@@ -169,7 +169,7 @@ impl Common {
         let children = errors.take(self.child.as_deref().map(|child| Children::new(child, rate)).transpose());
         let can_drop = self.child.is_none() || self.drop != DropFrom::LongestTail;
         let problem =
-            "must not be \"longest-tail\" with a child, because packets leave a child only at the front";
+            "must not be \"longest-tail\" with a child, because packets can leave a child only at the front";
         errors.check(can_drop, "drop", problem);
         let can_rehash = self.child.is_none() || self.perturb.is_none();
         errors.check(

@@ -64,7 +64,7 @@ parameters! {
         /// Kernel ticks per second (`CONFIG_HZ`). `tupdate` is rounded up to whole ticks, and the kernel's timer wheel
         /// adds one tick. An interval of 15 ms therefore becomes 16 ms if `hz` is 1000, 20 ms if `hz` is 250, and 30 ms
         /// if `hz` is 100. If `hz` is 0, `tupdate` is exact.
-        pub hz: u32 = 1000, "aqmlab's choice: the value of the recorded runs";
+        pub hz: u32 = 1000, "aqmlab's choice: the value used in the recorded runs";
         /// State of the update timer at the start of the run. `settled`: the timer has been running for a long time.
         /// `fresh`: the timer starts with the run, so that the first update occurs after half a second.
         pub start: Start = Start::Settled, "aqmlab's choice";

@@ -260,7 +260,7 @@ pub(super) fn warnings(config: &Config, link: Rate) -> Vec<ConfigError> {
             let sum: u64 = children.map(|other| other.rate.bps()).sum();
             if sum > node.ceil.bps() {
                 let problem = format!(
-                    "the rates of the child classes add up to {}, so that they will exceed the ceil of {}",
+                    "the rates of the child classes add up to {}, which exceeds the class's ceil of {}",
                     Rate::from_bps(sum),
                     node.ceil
                 );

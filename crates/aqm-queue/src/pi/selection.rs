@@ -24,7 +24,7 @@ parameters! {
         /// Whether the probability is multiplied by the ratio of the packet size to `mean_packet`.
         pub scale_by_size: bool = false, "ns-2: PI's `bytes_`; REM: with `qib_`";
         /// Treatment of an ECN-capable packet selected for a drop. Other packets are always dropped.
-        pub ecn: EcnRule = EcnRule::Off, "ns-2: PI's `setbit_`, REM's `markpkts_`; the papers mark";
+        pub ecn: EcnRule = EcnRule::Off, "ns-2: PI's `setbit_`, REM's `markpkts_`; in the papers, packets are marked";
         /// State of the controller at the start of the run. `settled`: the controller has been running for a long time.
         /// `fresh`: the controller starts with the run.
         pub start: Start = Start::Settled, "aqmlab's choice";

@@ -66,7 +66,7 @@ parameters! {
     /// - `cap_adjustment` is on by default; the RFC calls it optional.
     pub struct Config {
         /// Implementation of PIE, which determines the defaults of other parameters.
-        pub profile: Profile = Profile::Linux, "aqmlab's choice: the kernel of the recorded runs";
+        pub profile: Profile = Profile::Linux, "aqmlab's choice: the kernel used in the recorded runs";
         /// Maximum backlog, without the packet in transmission.
         pub limit: Length = Length::Packets(1000), "tc-pie";
         /// The control law.
@@ -86,7 +86,7 @@ parameters! {
         /// Timer frequency of the kernel in ticks per second (`CONFIG_HZ`). `tupdate` is rounded up to whole ticks, and
         /// the timer wheel adds one tick. An interval of 15 ms therefore becomes 16 ms if `hz` is 1000, 20 ms if `hz`
         /// is 250, and 30 ms if `hz` is 100. If `hz` is 0, `tupdate` is exact. Default: 1000 in the profile `linux`.
-        pub hz: Option<u32> = None, "Linux; aqmlab's choice: the value of the recorded runs";
+        pub hz: Option<u32> = None, "Linux; aqmlab's choice: the value used in the recorded runs";
         /// State of the update timer at the start of the run. `settled`: the timer has been running for a long time.
         /// `fresh`: the timer starts with the run; in the profile `linux`, the first update then occurs after half a
         /// second.

@@ -169,7 +169,7 @@ impl Config {
         let in_bytes = self.min_th.unwrap_or(self.limit).in_bytes();
         if self.max_th.is_some_and(|max_th| max_th.in_bytes() != in_bytes) {
             let (name, like) = self.min_th.map_or(("limit", self.limit), |min_th| ("min_th", min_th));
-            return Err(ConfigError::at("max_th", format!("must have the unit of {name} ({like})")));
+            return Err(ConfigError::at("max_th", format!("must have the same unit as {name} ({like})")));
         }
         let unit = if in_bytes { self.rules.mean_packet.bytes() as f64 } else { 1.0 };
         let automatic = || {

@@ -41,7 +41,7 @@ parameters! {
         /// Dependence of the drop probability on the packet size.
         pub packet_scaling: PacketScaling = PacketScaling::None, "ns-2 in packet mode";
         /// Treatment of an ECN-capable packet selected for an early drop. Other packets are always dropped.
-        pub ecn: EcnRule = EcnRule::Off, "aqmlab's choice, as in ns-2's RIO: studies before 2001 drop";
+        pub ecn: EcnRule = EcnRule::Off, "aqmlab's choice, as in ns-2's RIO: queues in studies before 2001 drop packets";
         /// Maximum value of `p_b` at which packets are marked. If `p_b` is higher, selected packets are dropped
         /// (`mark_p_` in ns-2, 0.1 since 2002). Default: no maximum.
         pub mark_p: Option<f64> = None, "aqmlab's choice, as in ns-2's RIO: ECN in RFC 3168 has no maximum";

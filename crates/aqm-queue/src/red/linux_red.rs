@@ -51,7 +51,7 @@ parameters! {
     /// - `qevents` are not supported.
     pub struct Config {
         /// Kernel version whose RED is used.
-        pub kernel: Kernel = Kernel::Linux61, "aqmlab's choice: the kernel of the recorded runs";
+        pub kernel: Kernel = Kernel::Linux61, "aqmlab's choice: the kernel used in the recorded runs";
         /// Maximum backlog, without the packet in transmission.
         pub limit: Size = Size::from_bytes(400_000), "tc-red: the manual's example; tc itself has no default";
         /// Average queue length below which no packet is dropped early. Default: a third of `max`.
@@ -119,7 +119,7 @@ impl Config {
             errors.check(min == 0 || max > min, "max", format_args!("must exceed min ({min}B)"));
         }
         let remedy =
-            "otherwise the queue is full before RED drops early; for a queue without RED use `drop-tail`";
+            "otherwise the queue is full before RED drops early; for a queue without RED, use `drop-tail`";
         let is_effective = !has_limit || limit > min;
         errors.check(is_effective, "limit", format_args!("must exceed min ({min}B); {remedy}"));
         errors.finish((min, max))

@@ -61,12 +61,12 @@ impl Config {
         let mut errors = ErrorCollector::default();
         let Self { min_th, max_th, limit, max_p, weight, .. } = *self;
         let same_unit = max_th.in_bytes() == min_th.in_bytes();
-        errors.check(same_unit, "max_th", format_args!("must have the unit of min_th ({min_th})"));
+        errors.check(same_unit, "max_th", format_args!("must have the same unit as min_th ({min_th})"));
         let in_order = !same_unit || max_th.count() > min_th.count();
         errors.check(in_order, "max_th", format_args!("must exceed min_th ({min_th})"));
         let is_effective = limit.in_bytes() != min_th.in_bytes() || limit.count() > min_th.count();
         let remedy =
-            "otherwise the queue is full before RED drops early; for a queue without RED use `drop-tail`";
+            "otherwise the queue is full before RED drops early; for a queue without RED, use `drop-tail`";
         if limit.count() == 0 {
             errors.check(false, "limit", format_args!("must be at least 1p or 1B (got {limit})"));
         } else {

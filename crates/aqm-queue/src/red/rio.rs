@@ -61,7 +61,7 @@ parameters! {
         pub rules: Rules = ns2_rules();
         /// Whether packets of a class are never dropped early while at most one packet of the class is queued (no
         /// packet if thresholds are in bytes), whatever the average of the class.
-        pub spare_short_queue: bool = true, "ns-2's RIO; its dsRED does not";
+        pub spare_short_queue: bool = true, "ns-2's RIO; ns-2's dsRED: no";
     }
 }
 
@@ -148,7 +148,7 @@ impl Config {
             };
             errors.take(self.red(class).check().map_err(|errors| errors.map(of_class)));
             let unit = classes[0].min_th;
-            let problem = format_args!("must have the unit of the first class ({unit})");
+            let problem = format_args!("must have the same unit as in the first class ({unit})");
             let same_unit = class.min_th.in_bytes() == unit.in_bytes();
             errors.check(same_unit, format!("{path}.min_th"), problem);
         }
@@ -157,7 +157,7 @@ impl Config {
             let couples = *coupling == Coupling::Coupled;
             errors.check_effect(couples, self, &["total_average"], "unless coupling is \"coupled\"");
             let remedy =
-                "needs another class before the last class, because otherwise the average never changes";
+                "needs at least two classes, because the average of a single class would never change";
             errors.check(!couples || classes.len() > 1, "total_average", remedy);
         }
         errors.finish(())

@@ -100,7 +100,8 @@ impl IdleTable {
         let decay = -libm::log1p(-power_of_half(weight_log)) / ticks as f64;
         let cells = |log: u32| MAX_SHIFT / decay * power_of_half(log);
         let Some(cell_log) = (0..32).find(|&log| cells(log) < 512.0) else {
-            let problem = format!("takes too long to send at {rate} with this weight of the average queue");
+            let problem =
+                format!("takes too long to transmit at {rate} for this weight of the average queue length");
             return Err(ConfigError::at("avpkt", problem));
         };
         let mut shifts = [0; 256];

@@ -62,7 +62,7 @@ pub(crate) fn place_edges(
         let at = |node: &str| EdgeSpec { node: node.to_owned(), config: edge::Config::default() };
         edges.extend(nodes.into_iter().map(at));
     }
-    let problem = format!("must be at most {MAX_EDGES} edges (got {})", edges.len());
+    let problem = format!("must contain at most {MAX_EDGES} edges (got {})", edges.len());
     ConfigError::unless(edges.len() <= MAX_EDGES, "edges", problem)?;
     Ok((edges, added))
 }

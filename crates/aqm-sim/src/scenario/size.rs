@@ -41,14 +41,14 @@ pub(crate) fn check(scenario: &Scenario, errors: &mut ErrorCollector) {
     errors.check(
         links <= MAX_LINKS,
         "links",
-        format_args!("must be at most {MAX_LINKS} links (got {links})"),
+        format_args!("must contain at most {MAX_LINKS} links (got {links})"),
     );
     let workloads = scenario.traffic.len();
-    let problem = format!("must be at most {MAX_WORKLOADS} workloads (got {workloads})");
+    let problem = format!("must contain at most {MAX_WORKLOADS} workloads (got {workloads})");
     errors.check(workloads <= MAX_WORKLOADS, "traffic", problem);
     let hosts: u64 = scenario.traffic.iter().map(|one| one.config.hosts()).fold(0, u64::saturating_add);
     let problem = format!(
-        "must be at most {MAX_HOSTS} hosts (got {hosts}, which need about {:.0} GB of memory)",
+        "must have at most {MAX_HOSTS} hosts (got {hosts}, which need about {:.0} GB of memory)",
         hosts as f64 * 1e3 / 1e9
     );
     errors.check(hosts <= MAX_HOSTS, "traffic", problem);

@@ -310,7 +310,7 @@ fn route(links: &[LinkSpec], from: &str, to: &str) -> Result<Vec<u32>, String> {
         }
         if reached.is_empty() {
             return Err(format!(
-                "there is no route from `{from}` to `{to}`: links have one direction unless `both_ways` is set"
+                "there is no route from `{from}` to `{to}`: links are unidirectional unless `both_ways` is set"
             ));
         }
         best.extend(reached);

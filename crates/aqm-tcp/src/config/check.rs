@@ -17,7 +17,7 @@ use crate::rtt::Estimator;
 
 const MAX_WIRE: u64 = 65_535;
 const MAX_WINDOW: u64 = 1_000_000_000;
-const IN_SEGMENTS: &str = "must be 1 to 1000000000 segments";
+const IN_SEGMENTS: &str = "must be from 1 to 1000000000 segments";
 
 impl Config {
     /// Checks all parameters and prepares them for the endpoints of TCP connections.
@@ -96,7 +96,7 @@ impl Config {
     fn check_recovery(&self) -> Result<(), ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let recovery = &self.recovery;
-        errors.check((1..=1000).contains(&recovery.dupthresh), "dupthresh", "must be 1 to 1000");
+        errors.check((1..=1000).contains(&recovery.dupthresh), "dupthresh", "must be from 1 to 1000");
         let tahoe = recovery.kind == RecoveryKind::Tahoe;
         let problem = "must not be tahoe with this congestion control: tahoe requires \
                    `congestion_control.kind = \"reno\"`";
@@ -118,7 +118,7 @@ impl Connection {
         let full = self.mss.bytes().saturating_add(self.header.bytes());
         errors.check(full <= MAX_WIRE, "mss", "must be at most 65535B, including the header");
         for (field, size) in [("syn_size", self.syn_size), ("ack_size", self.ack_size)] {
-            errors.check((1..=MAX_WIRE).contains(&size.bytes()), field, "must be 1B to 65535B");
+            errors.check((1..=MAX_WIRE).contains(&size.bytes()), field, "must be from 1B to 65535B");
         }
         errors.check(self.send_overhead <= Span::from_millis(1000), "send_overhead", "must be at most 1s");
         errors.finish(())
@@ -176,7 +176,7 @@ impl Rto {
         let early = self.tick_phase < self.tick.saturating_mul(round);
         errors.check(early || self.tick_phase.is_zero(), "tick_phase", problem);
         for (field, gain) in [("srtt_gain", self.srtt_gain), ("rttvar_gain", self.rttvar_gain)] {
-            errors.check((0.0..=1.0).contains(&gain), field, "must be 0 to 1");
+            errors.check((0.0..=1.0).contains(&gain), field, "must be from 0 to 1");
         }
         errors.check(!self.initial.is_zero(), "initial", "must not be 0s");
         errors.check(!self.min.is_zero(), "min", "must not be 0s");

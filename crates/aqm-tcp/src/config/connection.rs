@@ -100,7 +100,7 @@ parameters! {
         /// Nagle's algorithm. Linux uses G. Minshall's variant, which delays data only while an earlier partial segment
         /// is unacknowledged, and never delays a FIN. aqmlab's workloads never write data in such a way that this
         /// variant delays data, so the Linux profiles use `off`.
-        pub nagle: Nagle = Nagle::Off, "aqmlab's choice: RFC 9293, 3.7.4, lets applications disable it";
+        pub nagle: Nagle = Nagle::Off, "aqmlab's choice: RFC 9293, 3.7.4, allows applications to disable the algorithm";
         /// Maximum of a random delay before segments are sent. Segments that the window permits are sent after a delay
         /// that is uniform on [0, `send_overhead`], together with the segments that the window permits in the meantime.
         /// Fast retransmissions and segments sent by limited transmit are not delayed. The delay breaks phase effects

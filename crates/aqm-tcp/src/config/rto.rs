@@ -129,6 +129,6 @@ parameters! {
         pub tick: Span = Span::ZERO, "RFC 6298, 4: finer than 100 ms is better";
         /// Time from the last tick of the clock to the start of the run. Must be less than one tick. With `clock =
         /// "wheel"`, time from the last multiple of 64 ticks to the start of the run. Must be less than 64 ticks.
-        pub tick_phase: Span = Span::ZERO, "aqmlab's choice; only `ticks` and `wheel` use it";
+        pub tick_phase: Span = Span::ZERO, "aqmlab's choice; only `ticks` and `wheel` use this value";
     }
 }

@@ -66,7 +66,7 @@ parameters! {
         #[serde(flatten)]
         pub window: WindowRules = WindowRules::default();
         /// Detector that ends slow start before `ssthresh` or a loss.
-        pub hystart: HyStart = HyStart::Off, "RFC 9438, section 4.10: HyStart++ (`slow_start_exit`) or another, recommended";
+        pub hystart: HyStart = HyStart::Off, "RFC 9438, section 4.10: HyStart++ (`slow_start_exit`) or another detector is recommended";
         /// Growth of the window in congestion avoidance.
         pub growth: Growth = Growth::Fractions, "RFC 9438, sections 4.2 to 4.5";
         /// Share of the window that remains after a mark (ABE); by default, `beta`.

@@ -52,7 +52,7 @@ impl Build for Config {
     fn check(&self) -> Result<(), ConfigError> {
         ConfigError::unless(self.gain > 0.0 && self.gain <= 1.0, "gain", "must be above 0 and at most 1")?;
         let is_share = (0.0..=1.0).contains(&self.initial_share);
-        ConfigError::unless(is_share, "initial_share", "must be 0 to 1")?;
+        ConfigError::unless(is_share, "initial_share", "must be from 0 to 1")?;
         self.window.check()
     }
 

@@ -19,7 +19,7 @@ impl Build for Config {
         ConfigError::unless(
             (1.0..=MAX_WINDOW).contains(&self.window),
             "window",
-            "must be 1 to 1000000000 segments",
+            "must be from 1 to 1000000000 segments",
         )
     }
 

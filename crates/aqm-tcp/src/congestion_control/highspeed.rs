@@ -86,7 +86,7 @@ impl Build for Config {
         ConfigError::unless(
             (1.0..MAX_WINDOW).contains(&low),
             "low_window",
-            "must be 1 to 1000000000 segments",
+            "must be from 1 to 1000000000 segments",
         )?;
         let above = self.high_window > low && self.high_window <= MAX_WINDOW;
         ConfigError::unless(

@@ -67,7 +67,7 @@ parameters! {
         pub min_cwnd: f64 = 2.0, "RFC 6817, 2.5";
         /// Whether slow start is used at the beginning of a connection and after a timeout. It ends at a queueing delay
         /// of three quarters of the target, or at a loss.
-        pub slow_start: bool = false, "RFC 6817 has none; LEDBAT++, 4.3";
+        pub slow_start: bool = false, "RFC 6817 has no slow start; LEDBAT++, 4.3";
         /// Slow start and the rounding of a reduced window.
         #[serde(flatten)]
         pub window: WindowRules = WindowRules::default();
@@ -94,13 +94,13 @@ impl Build for Config {
             "must be above 0 and at most 100",
         )?;
         let minutes = (1..=1000).contains(&self.base_history);
-        ConfigError::unless(minutes, "base_history", "must be 1 to 1000 minutes")?;
+        ConfigError::unless(minutes, "base_history", "must be from 1 to 1000 minutes")?;
         let samples = (1..=1000).contains(&self.current_filter);
-        ConfigError::unless(samples, "current_filter", "must be 1 to 1000 samples")?;
+        ConfigError::unless(samples, "current_filter", "must be from 1 to 1000 samples")?;
         let increase = self.allowed_increase > 0.0 && self.allowed_increase <= MAX_WINDOW;
         ConfigError::unless(increase, "allowed_increase", "must be above 0 and at most 1000000000 segments")?;
         let least = (1.0..=MAX_WINDOW).contains(&self.min_cwnd);
-        ConfigError::unless(least, "min_cwnd", "must be 1 to 1000000000 segments")?;
+        ConfigError::unless(least, "min_cwnd", "must be from 1 to 1000000000 segments")?;
         self.window.check()
     }
 

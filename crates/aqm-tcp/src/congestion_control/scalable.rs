@@ -42,7 +42,7 @@ impl Build for Config {
             "must be between 0 and 1",
         )?;
         let sensible = (0.0..=MAX_WINDOW).contains(&self.legacy_window);
-        ConfigError::unless(sensible, "legacy_window", "must be 0 to 1000000000 segments")?;
+        ConfigError::unless(sensible, "legacy_window", "must be from 0 to 1000000000 segments")?;
         self.window.check()
     }
 

@@ -53,8 +53,8 @@ const MIN_SSTHRESH_SHARE: f64 = 0.75;
 impl Build for Config {
     fn check(&self) -> Result<(), ConfigError> {
         let is_window = |value: f64| (0.0..=MAX_WINDOW).contains(&value);
-        ConfigError::unless(is_window(self.alpha), "alpha", "must be 0 to 1000000000 segments")?;
-        ConfigError::unless(is_window(self.gamma), "gamma", "must be 0 to 1000000000 segments")?;
+        ConfigError::unless(is_window(self.alpha), "alpha", "must be from 0 to 1000000000 segments")?;
+        ConfigError::unless(is_window(self.gamma), "gamma", "must be from 0 to 1000000000 segments")?;
         let is_above = is_window(self.beta) && self.beta >= self.alpha;
         ConfigError::unless(is_above, "beta", "must be at least alpha, and at most 1000000000 segments")?;
         self.window.check()

@@ -51,7 +51,7 @@ impl WindowRules {
     /// `max_ssthresh` is out of range.
     pub fn check(&self) -> Result<(), ConfigError> {
         let sensible = self.max_ssthresh.is_none_or(|limit| (1.0..=MAX_WINDOW).contains(&limit));
-        ConfigError::unless(sensible, "max_ssthresh", "must be 1 to 1000000000 segments")
+        ConfigError::unless(sensible, "max_ssthresh", "must be from 1 to 1000000000 segments")
     }
 }
 

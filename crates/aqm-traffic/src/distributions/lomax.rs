@@ -49,7 +49,7 @@ parameters! {
         /// Maximum; by default, there is no maximum.
         pub maximum: Option<Amount> = None, "aqmlab's choice";
         /// Treatment of values above the maximum.
-        pub truncation: Truncation = Truncation::Clip, "aqmlab's choice: the talk does not specify one";
+        pub truncation: Truncation = Truncation::Clip, "aqmlab's choice: the talk does not specify the truncation";
         /// Interpretation of the mean.
         pub calibration: Calibration = Calibration::Exact, "aqmlab's choice: the values have the configured mean";
     }

@@ -30,7 +30,7 @@ parameters! {
         /// Amount of data per flow, including headers.
         pub sizes: distributions::Config =
             distributions::Config::exponential(exponential::Config::of(Amount::bytes(100_000))),
-            "aqmlab's choice: the talk does not specify one";
+            "aqmlab's choice: the talk does not specify the sizes";
         /// Gaps between the starts of flows. The mean gap follows from the load.
         pub gaps: distributions::Config = distributions::Config::exponential(exponential::Config::default()),
             "Roberts & Augé talk: Poisson flows";

@@ -59,25 +59,31 @@ normal = case(
     "base",
     "Base set-up",
     net.NORMAL,
-    states.ESTIMATE,
-    states.STARTUP_PLATEAU,
-    states.TO_DRAIN,
-    states.DRAIN_GAIN,
-    states.DRAIN_INFLIGHT,
-    states.DRAIN_BEFORE,
-    states.FROM_DRAIN,
-    states.UP_ROUNDS,
-    states.UP_TO_DOWN,
-    losses.LOSSES,
-    states.DOWN_GAIN,
-    states.DOWN_INFLIGHT,
-    states.DOWN_BEFORE,
-    states.DOWN_TO_CRUISE,
-    states.PROBE_RTTS,
-    states.PROBE_RTT_WINDOW,
-    states.PROBE_RTT_DURATION,
-    states.PROBE_RTT_TO_BW,
-    states.AFTER_PROBE_RTT,
+    *(
+        states.ESTIMATE,
+        states.STARTUP_PLATEAU,
+        states.TO_DRAIN,
+        states.DRAIN_GAIN,
+        states.DRAIN_INFLIGHT,
+        states.DRAIN_BEFORE,
+        states.FROM_DRAIN,
+    ),
+    *(
+        states.UP_ROUNDS,
+        states.UP_TO_DOWN,
+        losses.LOSSES,
+        states.DOWN_GAIN,
+        states.DOWN_INFLIGHT,
+        states.DOWN_BEFORE,
+        states.DOWN_TO_CRUISE,
+    ),
+    *(
+        states.PROBE_RTTS,
+        states.PROBE_RTT_WINDOW,
+        states.PROBE_RTT_DURATION,
+        states.PROBE_RTT_TO_BW,
+        states.AFTER_PROBE_RTT,
+    ),
 )
 limited_loss = case(
     "limited-loss",
@@ -143,11 +149,13 @@ policed = case(
     "policed",
     "Policer",
     net.POLICED,
-    link.BANDWIDTH_ADAPTS,
-    link.WINDOW_ADAPTS,
-    link.POLICED_LOSS,
-    link.POLICED_RATE,
-    link.POLICED_BANDWIDTH,
+    *(
+        link.BANDWIDTH_ADAPTS,
+        link.WINDOW_ADAPTS,
+        link.POLICED_LOSS,
+        link.POLICED_RATE,
+        link.POLICED_BANDWIDTH,
+    ),
 )
 reordered = case(
     "reordered",
@@ -169,10 +177,12 @@ paused = case(
     "paused",
     "Pause in REFILL",
     net.PAUSED,
-    application.LIMITED_REFILLS,
-    application.REFILL_BANDWIDTH,
-    application.REFILL_TO_UP,
-    application.REFILL_THEN_DOWN,
+    *(
+        application.LIMITED_REFILLS,
+        application.REFILL_BANDWIDTH,
+        application.REFILL_TO_UP,
+        application.REFILL_THEN_DOWN,
+    ),
     of_seed=net.pause_at_refill,
 )
 
@@ -197,7 +207,8 @@ CLAIMS = (
         "Loss triggers the end of STARTUP even when bandwidth samples are application-limited.",
         always(limited_loss[application.LEAVES_STARTUP]),
         mean_of(limited_loss[states.STARTUP_BANDWIDTH]) < 0.9,
-        source="DRAIN can end with the acknowledgement that begins it, so the state DRAIN is not judged",
+        source="DRAIN can end with the same acknowledgement that begins DRAIN, so the DRAIN state is not "
+        "judged",
     ),
     claim(
         3,
@@ -215,18 +226,19 @@ CLAIMS = (
         mean_of(slower_in_drain[states.DRAIN_ROUNDS]).within(3, 4),
         mean_of(slower_in_drain[states.DRAIN_INFLIGHT]) > 1,
         always(slower_in_drain[states.FROM_DRAIN]),
-        source="by the pseudocode, the start of the fourth round ends DRAIN, so 3 or 4 rounds are allowed",
+        source="according to the pseudocode, DRAIN ends when the fourth round starts, so 3 or 4 rounds are "
+        "allowed",
     ),
     Claim(
         "BBR-4b",
-        "If the bandwidth decreases by 55 % instead, DRAIN ends after 3 round trips with more data in "
-        "flight.",
+        "If the bandwidth decreases by 55 % instead of 10 %, DRAIN ends after 3 round trips while more than "
+        "one BDP of data is still in flight.",
         every(
             mean_of(half_in_drain[states.DRAIN_ROUNDS]).within(3, 4),
             mean_of(half_in_drain[states.DRAIN_INFLIGHT]) > 1,
             always(half_in_drain[states.FROM_DRAIN]),
         ),
-        "case 4 with another rate, which is aqmlab's choice",
+        "case 4 with a different rate, which is aqmlab's choice",
         origin="ours",
     ),
     claim(
@@ -242,7 +254,8 @@ CLAIMS = (
         "High loss ends PROBE_UP regardless of the application-limited state.",
         mean_of(limited_loss[states.UP_LASTS]) < 3,
         always(limited_loss[states.UP_TO_DOWN_OR_CRUISE]),
-        source="inflight_longterm is not visible; DOWN can end with the acknowledgement that begins it",
+        source="inflight_longterm is not visible; DOWN can end with the same acknowledgement that begins "
+        "DOWN",
     ),
     claim(
         7,
@@ -250,7 +263,7 @@ CLAIMS = (
         "PROBE_UP (or STARTUP) indefinitely.",
         always(limited[application.STAYS_IN_STARTUP]),
         mean_of(limited[losses.LOSSES]) < 0.5,
-        source="judged in STARTUP, which ProbeRTT may interrupt (case 20)",
+        source="judged in STARTUP; ProbeRTT may interrupt STARTUP (case 20)",
     ),
     claim(
         8,
@@ -269,7 +282,8 @@ CLAIMS = (
         always(slower_in_down[states.DOWN_TO_REFILL]),
         mean_of(slower_in_down[states.DOWN_DURATION]).within(2, 3.1),
         mean_of(slower_in_down[states.DOWN_INFLIGHT]) > 1,
-        source="bw_probe_wait is 2 to 3 s, and an acknowledgement must arrive afterwards",
+        source="bw_probe_wait is 2 to 3 s, and the transition requires an acknowledgement that arrives "
+        "after this time",
     ),
     claim(
         10,
@@ -280,7 +294,8 @@ CLAIMS = (
         mean_of(normal[states.PROBE_RTT_DURATION]).within(0.2, 0.2 + 3 * net.RTT_S),
         always(normal[states.PROBE_RTT_TO_BW]),
         mean_of(normal[states.AFTER_PROBE_RTT]) >= 0.9,
-        source="the limit of 3 round trips beyond 200 ms, and the rate of 90 %, are aqmlab's choice",
+        source="the maximum duration of 200 ms plus 3 round trips, and the minimum rate of 90 %, are "
+        "aqmlab's choice",
     ),
     claim(
         11,
@@ -288,7 +303,7 @@ CLAIMS = (
         mean_of(idle[application.IDLE_PAUSES]) >= 1,
         always(idle[application.NO_PROBE_RTT]),
         mean_of(idle[application.RESTART_GAIN]).within(0.99, 1.01),
-        source="idle_restart is visible by the pacing gain of exactly 1",
+        source="a pacing gain of exactly 1 indicates idle_restart",
     ),
     claim(
         12,
@@ -324,7 +339,7 @@ CLAIMS = (
         "trip, and the connection discovers the full bandwidth within O(log(BDP)) round trips.",
         mean_of(ten_times_with_loss[link.GROWTH_RATIO]).within(1.5, 2.5),
         mean_of(ten_times[link.ROUNDS_TO_FULL]) <= 25,
-        source="25 rounds are 3 log2(BDP in packets); the factor 3 is aqmlab's choice after a first run took "
+        source="25 rounds are 3 log2(BDP in packets); aqmlab chose the factor 3 after a first run had taken "
         "17 rounds",
     ),
     claim(
@@ -346,7 +361,8 @@ CLAIMS = (
         mean_of(policed[link.POLICED_RATE]) >= 0.9,
         mean_of(policed[link.POLICED_BANDWIDTH]).within(0.9, 1.1),
         mean_of(policed[link.POLICED_LOSS]) <= 2,
-        source="more than LossThresh (2 %) counts as excessive; the other limits are aqmlab's choice",
+        source="a loss of more than LossThresh (2 %) counts as excessive; the other limits are aqmlab's "
+        "choice",
     ),
     claim(
         18,

@@ -48,32 +48,33 @@ def with_queues(others: Queues) -> Study:
             "T-R6",
             "HighSpeed TCP and Reno get equal rates.",
             bottlenecked.over_reno(several).within(1 / 1.1, 1.1),
-            "block G, about fair queueing; a difference of a tenth is allowed, which is aqmlab's choice",
+            "block G, which is about fair queueing; a difference of a tenth is allowed; this limit is "
+            "aqmlab's choice",
         ),
         our_claim(
             "T-R11",
-            "Flows with the same TCP share the link fairly.",
+            "Flows that use the same TCP share the link fairly.",
             every(*(mean_of(several[m.JAIN].at(flows=count)) >= 0.99 for count in alike)),
-            "block K, about fair queueing; the limit of 0.99 for Jain's index is aqmlab's choice",
+            "block K, which is about fair queueing; the limit of 0.99 for Jain's index is aqmlab's choice",
         ),
         our_claim(
             "T-R4",
             "Background flows, which have low rates, lose no packets.",
             mean_of(one[m.BACKGROUND_LOSS]) < 1e-4,
-            "block C, about fair queueing; a loss of one packet in 10 000 is allowed, which is aqmlab's "
-            "choice",
+            "block C, which is about fair queueing; a loss of one packet in 10 000 is allowed; this limit "
+            "is aqmlab's choice",
         ),
         our_claim(
             "T-R2",
             "One flow gets as much of the available capacity as with fair queueing without an AQM.",
             difference(rate, rate.at(queue="FQ")) >= -0.05,
-            "blocks A and C; a shortfall of a twentieth is allowed, which is aqmlab's choice",
+            "blocks A and C; a shortfall of a twentieth is allowed; this limit is aqmlab's choice",
         ),
         our_claim(
             "T-R14",
             "On average, packets wait for a shorter time than with fair queueing without an AQM.",
             every(*(ratio(runs[m.WAIT], runs[m.WAIT].at(queue="FQ")) < 1 for runs in (one, several))),
-            "aqmlab's own claim, beyond the talk",
+            "aqmlab's own claim; the talk does not make this claim",
         ),
         *(
             Table(id, title, overview([runs[measure].at(flows=count) for measure in measures], by="queue"))

@@ -200,7 +200,7 @@ def most(what: str, tail: Variable) -> Estimate:
         f"most {what} in 99.9 % of the time",
         lambda values, level: tail_quantile([one for one in values[0] if one], 0.999, level),
         tail,
-        title=f"largest number of {what} during 99.9 % of the time",
+        title=f"number of {what} that is not exceeded during 99.9 % of the time",
     )
 
 
@@ -221,7 +221,7 @@ CLAIMS = (
             mean_of(number[m.MEAN_OVER_LAW]).within(0.98, 1.02),
             mean_of(number[m.FIVE_OVER_LAW]).within(0.95, 1.05),
         ),
-        "the flow level; because the statement is a theorem, the claim checks the simulator",
+        "flow level; the statement is a theorem, so the claim tests the simulator",
     ),
     Claim(
         "R15.3",
@@ -234,7 +234,7 @@ CLAIMS = (
         "The number of active flows also does not increase with the link rate if some TCP flows are limited"
         " only by the network.",
         grown(mix="and TCP flows") <= 1.2,
-        "the talk's statement on scalability",
+        "the statement of the talk on scalability",
     ),
     Claim(
         "R16.4",
@@ -253,7 +253,7 @@ CLAIMS = (
         "A made-up trace with the published properties of an OC-48 trace has at most 500 active flows at "
         "the rates of slower links.",
         most("active flows", trace[m.TRACE_TAIL].among(load=TRACE_LOADS[:-1])) <= 500,
-        "the talk's trace was not available; aqmlab made up a trace",
+        "the trace of the talk was not available, so aqmlab made up a trace",
     ),
     our_reading(
         "R20",
@@ -267,9 +267,9 @@ CLAIMS = (
     ),
     our_claim(
         "R20b",
-        "If all flows are rate-limited, the delay is that of a modulated M/G/1 queue.",
+        "If all flows are rate-limited, the delay equals that of a modulated M/G/1 queue.",
         mean_of(limited(m.WAIT_OVER_LAW).at(mix="1 Mb/s flows", queue="FIFO")).within(0.8, 1.25),
-        "the talk's three regimes",
+        "the three regimes of the talk",
         ("alone", "rate-limited"),
     ),
     Claim(
@@ -281,15 +281,15 @@ CLAIMS = (
     ),
     our_reading(
         "R21b",
-        "If the background hardly varies, the probability is that of the talk's own formula, 0.2^5 = "
-        "0.00032.",
+        "If the background hardly varies, the probability equals the result of the talk's own formula, "
+        "0.2^5 = 0.00032.",
         _likely(five.at(background="streaming, 10 kb/s"), laws.FORMULA),
         "the example",
         _OF_EXAMPLE,
     ),
     our_claim(
         "R21c",
-        "The formula also holds with background flows of 1 Mb/s.",
+        "The formula also holds if the background consists of flows of 1 Mb/s.",
         _likely(five.among(background=_ABOUT_1_MBPS), laws.FORMULA),
         "the example",
         _OF_EXAMPLE,

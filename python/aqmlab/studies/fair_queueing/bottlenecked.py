@@ -48,7 +48,7 @@ one = _long(
 )
 several = _long(
     "several",
-    "Several flows beside Poisson packets",
+    "Several flows competing with Poisson packets",
     _PACKETS,
     net.flows("2 Reno", "2 HighSpeed", "HighSpeed + Reno", "4 Reno", "4 HighSpeed")
     | net.buffers(20, 625)
@@ -152,7 +152,7 @@ highspeed_over_reno = over_reno(several)
 four_to_one = ratio(several[m.AVAILABLE].at(flows="4 Reno", queue="FIFO", buffer=20), beside_packets)
 waits = delay[m.MEAN_DELAY].at(background=FLOWS)
 added_wait = per_seed(
-    "increase of the mean wait that the flow causes",
+    "increase in the mean waiting time that the flow causes",
     lambda ours, alone: ours - alone,
     waits.at(flows="1 Reno"),
     waits.at(flows="none"),
@@ -176,7 +176,7 @@ CLAIMS = (
     ),
     our_reading(
         "R1p.2",
-        "Beside Poisson packets, too, one flow gets only 40 % of the available capacity.",
+        "With a background of Poisson packets, one flow also gets only 40 % of the available capacity.",
         mean_of(beside_packets).within(0.35, 0.45),
         "aqmlab's reading of block H",
     ),
@@ -197,10 +197,10 @@ CLAIMS = (
     ),
     our_reading(
         "R3b",
-        "HighSpeed TCP gains a twentieth of the available capacity, and the background loses twice as many "
-        "packets.",
+        "With HighSpeed TCP instead of Reno, the flow gains a twentieth of the available capacity, and the "
+        "background loses twice as many packets.",
         every(rate_gained >= 0.05, loss_grown >= 2),
-        "aqmlab's numbers for block B",
+        "block B; both numbers are aqmlab's choice",
     ),
     Claim(
         "R4",
@@ -210,7 +210,7 @@ CLAIMS = (
             ratio(lost.at(flows="1 Reno", buffer=20), queue=("FQ", "FIFO")) <= 0.01,
             ratio(rate.at(flows="1 Reno", buffer=20), queue=("FQ", "FIFO")).within(0.8, 1.2),
         ),
-        "block C; the limits of “removes” and “little” are aqmlab's choice",
+        "block C; the limits for “removes” and “little” are aqmlab's choice",
     ),
     Claim(
         "R5",
@@ -226,7 +226,7 @@ CLAIMS = (
     ),
     our_reading(
         "R7",
-        "With a buffer of 20 packets, too, HighSpeed TCP gets a higher rate than Reno.",
+        "With a buffer of 20 packets, HighSpeed TCP also gets a higher rate than Reno.",
         highspeed_over_reno.at(queue="FIFO", buffer=20) >= 1.2,
         "aqmlab's lenient reading of block F; the slide says “very unfair”",
     ),
@@ -250,10 +250,10 @@ CLAIMS = (
     ),
     our_reading(
         "R9",
-        "With fair queueing and a buffer of 20 packets, the rate of HighSpeed TCP is higher than Reno's by "
-        "a twentieth.",
+        "With fair queueing and a buffer of 20 packets, the rate of HighSpeed TCP is a twentieth higher "
+        "than the rate of Reno.",
         highspeed_over_reno.at(queue="FQ", buffer=20) >= 1.05,
-        "aqmlab's number for block G",
+        "block G; the number is aqmlab's choice",
     ),
     Claim(
         "R10.2", "Better utilisation with four flows than with one, 20 packets.", four_to_one > 1, "block H"
@@ -262,7 +262,7 @@ CLAIMS = (
         "R10b",
         "With a buffer of 20 packets, four flows together get 1.4 times the rate of one flow.",
         four_to_one >= 1.4,
-        "aqmlab's number for block H",
+        "block H; the number is aqmlab's choice",
     ),
     Claim(
         "R11",
@@ -296,14 +296,15 @@ CLAIMS = (
             mean_of(orders[m.BACKGROUND_LOSS].among(queue=others)) < 1e-5,
             difference(fairness.among(queue=others), fairness.at(queue="DRR")).within(-0.01, 0.01),
         ),
-        "aqmlab's reading of the slide that allows DRR, self-clocked fair queueing or just round robin",
+        "aqmlab's reading of the slide, which allows DRR, self-clocked fair queueing or plain round robin",
     ),
     *(
         Claim(
             id,
             f"FQ avoids [...] delay for background packets: {packets} packets of buffer.",
             ratio(added_wait.at(buffer=packets), queue=("FQ", "FIFO")) <= 0.1,
-            "slide 35; at most a tenth of FIFO's delay counts as none, which is aqmlab's choice",
+            "slide 35; a delay of at most a tenth of FIFO's delay counts as no delay, which is aqmlab's "
+            "choice",
         )
         for id, packets in (("R18.2", 20), ("R18b.2", 625))
     ),

@@ -57,17 +57,17 @@ def _link(run: Run) -> Mapping[str, Any]:
 _of_link = Reduction(prefix="fair-queueing.link", of=_link).measure
 
 LINK: tuple[Measure | str, ...] = (
-    AVAILABLE := _of_link("available", "rate over the available 25 Mb/s"),
+    AVAILABLE := _of_link("available", "rate divided by the available 25 Mb/s"),
     JAIN := _of_link("jain", "Jain's index"),
-    BACKGROUND_LOSS := _of_link("background_loss", "share of the background's packets lost"),
+    BACKGROUND_LOSS := _of_link("background_loss", "fraction of background packets lost"),
     BACKGROUND_RATE := _of_link("background_mbps", "rate of the background", "Mb/s"),
     "bottleneck.utilisation",
-    WAIT := _of_link("wait_ms", "mean wait, all packets", "ms"),
+    WAIT := _of_link("wait_ms", "mean waiting time of all packets", "ms"),
     TIMEOUTS := _of_link("timeouts", "time-outs"),
     HIGHSPEED := _of_link("highspeed_mbps", "rate of HighSpeed", "Mb/s"),
     RENO := _of_link("reno_mbps", "rate of Reno", "Mb/s"),
-    FIRST := _of_link("first_mbps", "rate of the first", "Mb/s"),
-    SECOND := _of_link("second_mbps", "rate of the second", "Mb/s"),
+    FIRST := _of_link("first_mbps", "rate of the first flow", "Mb/s"),
+    SECOND := _of_link("second_mbps", "rate of the second flow", "Mb/s"),
 )
 
 SHOWN_S, WINDOW_STEP_S, USE_STEP_S = 100, 0.2, 1.0
@@ -150,8 +150,10 @@ _of_alone = Reduction(prefix="fair-queueing.alone", of=_alone).measure
 ALONE = (
     LOSS := _of_alone("loss", "share of packets lost"),
     ALONE_WAIT := _of_alone("wait_ms", "mean wait", "ms"),
-    SERVICES := _of_alone("wait_services", "mean wait in services"),
-    WAIT_OVER_LAW := _of_alone("wait_over_law", "mean wait over that of a modulated M/G/1"),
+    SERVICES := _of_alone("wait_services", "mean waiting time, in service times"),
+    WAIT_OVER_LAW := _of_alone(
+        "wait_over_law", "mean waiting time divided by that of a modulated M/G/1 queue"
+    ),
 )
 
 MOST_COUNTED_ACTIVE = 1001
@@ -242,8 +244,8 @@ NUMBER = (
     MEAN := _of_number("mean", "mean"),
     TAIL := _of_number("tail", "share of the time with at least so many"),
     FIVE := _of_number("at_least_5", "P(N >= 5)"),
-    MEAN_OVER_LAW := _of_number("mean_over_law", "mean number over the law's"),
-    FIVE_OVER_LAW := _of_number("at_least_5_over_law", "P(N >= 5) over the law's"),
+    MEAN_OVER_LAW := _of_number("mean_over_law", "mean number of flows divided by the mean of the law"),
+    FIVE_OVER_LAW := _of_number("at_least_5_over_law", "P(N >= 5) divided by the P(N >= 5) of the law"),
 )
 
 TAILS = (TAIL, ACTIVE_TAIL, WAITING_TAIL, TRACE_TAIL)

@@ -84,7 +84,12 @@ def claims_of_third(third: Experiment, boxes: tuple[str, ...] = _BOXES) -> tuple
     lost, others_lost, taken = (one.at(queue=TAIL_DROP) for one in _plotted(third, *m.SHARES))
     fast, slow = (one.averaged("start") for one in _plotted(third, m.FASTEST, m.SLOWEST))
     again = (one.averaged("start") for one in _plotted(third, *reversed(m.SENT_AGAIN.values())))
-    share = per_seed("share of retransmissions over share of data", _share_over_data, *again)
+    share = per_seed(
+        "share of retransmissions divided by share of data",
+        _share_over_data,
+        *again,
+        key="share of retransmissions over share of data",
+    )
     initial = per_seed("initial flows' elapsed time", lambda a, b: (a + b) / 2, fast, slow, unit="s")
     apart = per_seed(
         "slowest minus fastest initial flow's elapsed time",
@@ -110,7 +115,8 @@ def claims_of_third(third: Experiment, boxes: tuple[str, ...] = _BOXES) -> tuple
         Claim(
             "RI-1.2",
             "“Stable results and improved performance when RED is employed”: with RED, the third flow's "
-            "mean elapsed time hardly depends on the flow's start; with Tail Drop, it does.",
+            "mean elapsed time hardly depends on when the flow starts; with Tail Drop, the mean elapsed "
+            "time depends on when the flow starts.",
             m.spread_ratio(elapsed, _RED_TO_TAIL_DROP) <= 0.5,
             "slide 11; “hardly” means at most half as much as with Tail Drop, which is aqmlab's choice",
         ),
@@ -122,24 +128,25 @@ def claims_of_third(third: Experiment, boxes: tuple[str, ...] = _BOXES) -> tuple
         ),
         our_claim(
             "RI-2d.2",
-            "At some start, the elapsed time with Tail Drop is twice that with RED. Which start this is "
-            "depends on the delay, which the talk does not state.",
+            "For some start time, the elapsed time with Tail Drop is twice the elapsed time with RED. Which "
+            "start time this is depends on the propagation delay, which the talk does not state.",
             anywhere(doubled),
             "slide 11",
         ),
         our_claim(
             "RI-3",
-            "Over replications, the third flow's elapsed time has a “wide variation range” with Tail Drop, "
-            "and a “limited variation range” with RED. Here, the starts of replications differ by up to 100"
-            " ms; this is aqmlab's choice, because the talk does not say how its replications differ.",
+            "Across replications, the third flow's elapsed time has a “wide variation range” with Tail "
+            "Drop, and a “limited variation range” with RED. In aqmlab, the start times of the replications "
+            "differ by up to 100 ms; this is aqmlab's choice, because the talk does not say how its "
+            "replications differ.",
             varies("at each start, mean of the starts", pooled=False),
             "slide 12",
             boxes,
         ),
         our_claim(
             "RI-3d",
-            "Over all replications and starts together, the third flow's elapsed time varies more with Tail"
-            " Drop than with RED.",
+            "Across all replications and start times, the third flow's elapsed time varies more with Tail "
+            "Drop than with RED.",
             varies("of the runs of all starts", pooled=True),
             "slide 12",
             boxes,
@@ -156,12 +163,13 @@ def claims_of_third(third: Experiment, boxes: tuple[str, ...] = _BOXES) -> tuple
             "Tail Drop, example from the scenario after 2 seconds: “the initial flows monopolize most of the "
             "bandwidth (phenomenon of Lock-Out)”.",
             locked_out.at({"start": 2}),
-            "slide 13; it is aqmlab's choice to count as lock-out that the third flow loses 1.5 times the "
-            "others' share of data and gets at most half of its fair share",
+            "slide 13; it is aqmlab's choice that lock-out means that the third flow loses at least 1.5 "
+            "times as large a fraction of its data as the other flows, and gets at most half of its fair "
+            "share",
         ),
         our_claim(
             "RI-5d.2",
-            "With Tail Drop, the initial flows lock the third flow out at some start.",
+            "With Tail Drop, the initial flows lock out the third flow for some start time.",
             anywhere(locked_out),
             "slide 13",
         ),
@@ -174,7 +182,7 @@ def claims_of_third(third: Experiment, boxes: tuple[str, ...] = _BOXES) -> tuple
         ),
         our_reading(
             "RI-7",
-            "With RED, the initial flows take slightly longer, and their times are closer together.",
+            "With RED, the initial flows take slightly longer, and their elapsed times are closer together.",
             every(
                 ratio(initial, queue=_RED_TO_TAIL_DROP).within(1, 1.1),
                 difference(apart, queue=_RED_TO_TAIL_DROP) < 0,
@@ -236,7 +244,7 @@ def claims_of_burst(burst: Experiment) -> tuple[Claim, ...]:
         Claim(
             "RI-8.2",
             "One service class, “Tail Drop: unstable results for both TCP and UDP traffic”; with RED, the "
-            "results of TCP and UDP hardly depend on the start of UDP.",
+            "results of TCP and UDP hardly depend on when UDP starts.",
             every(*(m.spread_ratio(one, _RED_TO_TAIL_DROP) <= 0.5 for one in one_class)),
             "slides 15 and 16; “hardly” means at most half as much as with Tail Drop, which is aqmlab's "
             "choice",
@@ -263,7 +271,12 @@ PRINTED = {"RI-11": (24.5, 127), "RI-12": (23.7, 224), "RI-13": (25.5, 181)}
 
 _elapsed, _handshake = _plotted(third, m.ELAPSED, m.HANDSHAKE)
 _received, _tcp = (burst[one] for one in m.RECORDED_WITH_UDP)
-_beyond = per_seed("share of runs beyond 45 s", lambda time_s: float(time_s > 45), _elapsed)
+_beyond = per_seed(
+    "fraction of runs that take more than 45 s",
+    lambda time_s: float(time_s > 45),
+    _elapsed,
+    key="share of runs beyond 45 s",
+)
 
 
 def _near(variable: Variable, printed: float) -> AnyRule:
@@ -280,24 +293,24 @@ NUMBERS = (
         Claim(
             id,
             f"“TCP El. Time={tcp_s}s, UDP Rec Pkts={datagrams}”: an example with Tail Drop and equal "
-            "priority, whose start of UDP is not told.",
+            "priority; the talk does not state when UDP starts.",
             anywhere(every(_near(_tcp, tcp_s), _near(_received, datagrams))),
-            "slide 16; it is aqmlab's choice to judge whether both means are within a tenth of these "
-            "numbers at one of its starts",
+            "slide 16; it is aqmlab's choice to judge whether, for one of aqmlab's start times, both means "
+            "differ from these numbers by at most a tenth",
         )
         for id, (tcp_s, datagrams) in PRINTED.items()
     ),
     our_reading(
         "RI-14",
-        "With Tail Drop and with RED, the third flow's mean elapsed times are within the range of the axis,"
-        " 7 to 25 s.",
+        "With Tail Drop and with RED, the third flow's mean elapsed times are within the range of the "
+        "plot's axis, 7 to 25 s.",
         mean_of(_elapsed).within(7, 25),
         "slide 11, axis of the elapsed time",
     ),
     our_reading(
         "RI-15",
         "With Tail Drop and with RED, the third flow's mean handshake times are within the range of the "
-        "axis, at most 5 s.",
+        "plot's axis, at most 5 s.",
         mean_of(_handshake) <= 5,
         "slide 11, axis of the handshake",
     ),
@@ -306,27 +319,27 @@ NUMBERS = (
         "With Tail Drop and with RED, the third flow's elapsed times are within the range of the box plot's"
         " axis, at most 45 s: at most one replication in twenty takes longer.",
         mean_of(_beyond.averaged("start")) <= 1 / 20,
-        "slide 12, axis of the box plot; the talk has 20 replications at each start",
+        "slide 12, axis of the box plot; the talk has 20 replications for each start time",
         _BOXES,
     ),
     our_reading(
         "RI-17",
         "With Tail Drop and with RED, the mean elapsed times of the fastest and the slowest initial flow "
-        "are within the range of the axis, at most 40 s.",
+        "are within the range of the plots' axes, at most 40 s.",
         _inside((m.FASTEST, m.SLOWEST), 40),
         "slide 14, axes of the elapsed times",
     ),
     our_reading(
         "RI-18",
         "With Tail Drop and with RED, the mean number of packets that each flow retransmits is within the "
-        "range of the axis, at most 15.",
+        "range of the plots' axes, at most 15.",
         _inside(m.SENT_AGAIN.values(), 15),
         "slide 14, axes of the retransmitted packets",
     ),
     our_reading(
         "RI-19",
-        "With Tail Drop and RED, and with one class and two, the means with UDP traffic are within the "
-        "ranges of the axes, 23 to 26 s and 50 to 300 datagrams.",
+        "With Tail Drop and with RED, and with one class and with two classes, the mean results with UDP "
+        "traffic are within the ranges of the plots' axes, 23 to 26 s and 50 to 300 datagrams.",
         every(mean_of(_tcp).within(23, 26), mean_of(_received).within(50, 300)),
         "slide 15, both axes",
     ),
@@ -524,37 +537,37 @@ def with_queues(queues: Queues) -> Study:
         *(of_third, of_burst),
         our_claim(
             "T-RI-1.2",
-            "At every start, the third flow finishes sooner than with Tail Drop and with RED.",
+            "For every start time, the third flow finishes sooner than with Tail Drop and with RED.",
             every(to(elapsed) < 1, to(elapsed, RED) < 1),
-            "slide 11, about RED",
+            "slide 11, which is about RED",
         ),
         our_claim(
             "T-RI-4.2",
-            "At every start after the other flows, the third flow opens its connection sooner than with "
-            "Tail Drop.",
+            "For every start time after the start of the other flows, the third flow opens its connection "
+            "sooner than with Tail Drop.",
             every(to(handshake.among(start=(2, 4, 5.5))) < 1),
-            "slide 11, about RED",
+            "slide 11, which is about RED",
         ),
         our_claim(
             "T-RI-7.2",
-            "At every start of the third flow, the slower initial flow finishes at most a tenth later than "
-            "with Tail Drop.",
+            "For every start time of the third flow, the slower initial flow finishes at most a tenth later "
+            "than with Tail Drop.",
             to(slowest) <= 1.1,
-            "slide 14, about RED; the limit of a tenth is aqmlab's choice",
+            "slide 14, which is about RED; the limit of a tenth is aqmlab's choice",
         ),
         our_claim(
             "T-RI-8.2",
-            "At every start of the datagrams, at least as many of them arrive beside a transfer as with "
-            "Tail Drop.",
+            "For every start time of the datagrams, at least as many datagrams arrive as with Tail Drop "
+            "while they compete with a transfer.",
             to(datagrams) >= 1,
-            "slides 15 and 16, about RED",
+            "slides 15 and 16, which are about RED",
         ),
         our_claim(
             "T-RI-9.2",
-            "At every start of the datagrams, the transfer beside them finishes at most a twentieth later "
-            "than with Tail Drop.",
+            "For every start time of the datagrams, the competing transfer finishes at most a twentieth "
+            "later than with Tail Drop.",
             to(file) <= 1.05,
-            "slides 15 and 16, about RED; the limit of a twentieth is aqmlab's choice",
+            "slides 15 and 16, which are about RED; the limit of a twentieth is aqmlab's choice",
         ),
         *tables,
         paper=STUDY.paper,

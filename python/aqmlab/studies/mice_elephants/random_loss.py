@@ -150,7 +150,7 @@ PARTS: tuple[Part, ...] = (
             ratio(_growth(10, FROM_A_FEW_PERCENT), _growth(10, UP_TO_A_FEW_PERCENT)) > 1,
             ratio(_growth(100, FROM_A_FEW_PERCENT), _growth(100, UP_TO_A_FEW_PERCENT)) > 1,
         ),
-        "figure 1; “steeply” means more steeply than up to a loss of 3 %, which is aqmlab's choice",
+        "figure 1; it is aqmlab's choice that “steeply” means more steeply than at losses of up to 3 %",
         ("1b", "1a"),
     ),
     Figure(

@@ -167,7 +167,8 @@ def search(results: ExperimentResults) -> pl.DataFrame:
 
 
 def search_goodput(results: ExperimentResults) -> pl.DataFrame:
-    """Goodput of each set-up of the search below the published goodput, sorted by distance."""
+    """The published goodput and, in the rows below, the goodput of each set-up of the search, sorted by the
+    distance from the published goodput."""
     heads, setup = {"speed": "link", **SETUP}, list(SETUP.values())
     ours, theirs = {}, {}
     for queue, name in itertools.product(QUEUES, ("short", "long")):

@@ -205,25 +205,25 @@ CLAIMS = (
             *(one < 1 for one in _to_others(in_exp_1(m.SHORT_FILES, "1 s"))),
             *(difference(_gain(short_files, other), ITO=("3 s", "1 s")) > 0 for other in OTHERS),
         ),
-        "figure 6b, as aqmlab reads the abstract",
+        "figure 6b; the sentence is aqmlab's reading of the abstract",
     ),
     our_reading(
         "MI-8",
-        "The flows of a batch have the most equal rates with RIO-PS if they are short, and rates at least "
-        "as equal as with the other queues if they are long.",
+        "With RIO-PS, the rates of the short flows of a batch are more equal than with the other queues, "
+        "and the rates of the long flows are at least as equal.",
         every(*_fairer, *(one >= -0.02 for one in _long_jain)),
         "figures 8a and 8b; the margin of 0.02 for long flows is aqmlab's choice",
     ),
     our_reading(
         "MI-9",
-        "With RIO-PS, short foreground flows are faster, their times vary far less, and few take 3 s or "
-        "longer.",
+        "With RIO-PS, short foreground flows are faster, their times vary far less, and few of them take "
+        "3 s or longer.",
         _rio_less(*exp_1.variables(m.SHORT_FLOWS, m.SHORT_SPREAD, m.SHORT_BEYOND, ITO="3 s")),
         "figure 9a",
     ),
     our_reading(
         "MI-10.2",
-        "Goodput with RIO-PS is at least that of Drop Tail, and about that of RED.",
+        "The goodput with RIO-PS is at least as high as with Drop Tail, and about as high as with RED.",
         every(_to_drop_tail >= 0.995, _to_red.within(0.995, 1.005)),
         "Table IV; a shortfall of half a percent is allowed, which is aqmlab's choice. MI-17 judges the "
         "talk's own sentence",
@@ -239,8 +239,8 @@ CLAIMS = (
         "MI-12.3",
         "RIO-PS works as well as plain RED in the worst case.",
         as_good_as_red(exp_2),
-        "the abstract; aqmlab takes traffic of one class as the worst case, and has chosen the mixes and "
-        "the margins",
+        "the abstract; aqmlab takes traffic of one class as the worst case, and chose the mixes and the "
+        "margins",
         ("exp-2-laws", "exp-2-short", "exp-2-long"),
     ),
     Claim(
@@ -265,7 +265,7 @@ CLAIMS = (
             *(ratio(short_files.at(queue=other), ITO=("1 s", "3 s")) < 1 for other in OTHERS),
             *(ratio(with_rio_ps, short_files.at(ITO="1 s", queue=other)) < 1 for other in OTHERS),
         ),
-        "the abstract, in the available version",
+        "the abstract, in the version that was available",
         ("exp-1-ito-1", "exp-1-ito-3"),
     ),
     Claim(

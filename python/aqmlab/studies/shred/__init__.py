@@ -323,8 +323,8 @@ HARM = (
         "SH-8.2",
         "SHRED improvements do not negatively impact FTP traffic.",
         _no_harm,
-        "slide 33; losses of up to 2 % of goodput and 0.05 of Jain's index count as no harm, which is "
-        "aqmlab's choice",
+        "slide 33; it is aqmlab's choice that a goodput lower by up to 2 % and a Jain's index lower by up to "
+        "0.05 count as no harm",
     ),
     Claim(
         "SH-9.2",
@@ -433,7 +433,7 @@ OFFERED = (
         "100 load, 140 active flows.",
         mean_of(_active.among(queue=QUEUES)).within(0.8 * 140, 1.2 * 140),
         "slides 21 and 22; it is aqmlab's choice to count flows that are open at the same time, and to "
-        "allow a deviation of a fifth",
+        "allow a deviation of one fifth",
     ),
     Figure("active-transfers", "Open transfers at 100 % Web load, beside the talk's 140 active flows", _open),
     Figure("stable", "When the means are stable (slide 18)", _stable, _wandering),
@@ -561,20 +561,22 @@ def with_queues(queues: Queues) -> Study:
         ),
         ours(
             "T-SH-3",
-            "Beside FTP flows, fewer Web objects take very long than with RED and Drop Tail.",
+            "If FTP flows share the link, fewer Web objects take a very long time than with RED and Drop "
+            "Tail.",
             less(*tails, than=older),
             "slide 27, about SHRED",
             ("tail-mixed",),
         ),
         ours(
             "T-SH-6",
-            "With 10 and with 40 FTP flows, transmission times are shorter than with RED and Drop Tail.",
+            "With 10 and with 40 competing FTP flows, transmission times are shorter than with RED and Drop "
+            "Tail.",
             less(response, than=older),
             "slide 33, about SHRED",
         ),
         ours(
             "T-SH-6s",
-            "With 10 and with 40 FTP flows, transmission times are shorter than with SHRED.",
+            "With 10 and with 40 competing FTP flows, transmission times are shorter than with SHRED.",
             less(response, than=["SHRED"]),
             "aqmlab's own claim, beyond slide 33",
         ),
@@ -582,8 +584,8 @@ def with_queues(queues: Queues) -> Study:
             "T-SH-8",
             "FTP traffic is not harmed: its goodput and fairness are as high as with RED.",
             no_harm,
-            "slide 33, about SHRED; losses of up to 2 % of goodput and 0.05 of Jain's index count as no "
-            "harm, which is aqmlab's choice",
+            "slide 33, about SHRED; it is aqmlab's choice that a goodput lower by up to 2 % and a Jain's "
+            "index lower by up to 0.05 count as no harm",
         ),
         ours(
             "T-SH-9",

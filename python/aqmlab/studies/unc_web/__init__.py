@@ -500,15 +500,15 @@ def with_queues(queues: Queues) -> Study:
         ours(
             "T-W5",
             "More requests are answered quickly than with Drop Tail: at some response time, the share of "
-            "requests done is higher by at least one in a hundred.",
+            "completed requests is higher by at least one in a hundred.",
             lead >= LEAST,
             "slide 8, about Adaptive RED",
             ("load-80", "load-105"),
         ),
         ours(
             "T-W5s.2",
-            "In return, slow requests do not become slower: at no response time is the share of requests "
-            "done lower than with Drop Tail by one in a hundred.",
+            "In return, slow requests do not become slower: at no response time is the share of completed "
+            "requests lower than with Drop Tail by one in a hundred or more.",
             lag < LEAST,
             "slide 8, which found that slow requests become slower",
             ("load-80", "load-105"),

@@ -79,7 +79,7 @@ parameters! {
     ///   and aqmlab's links do not pace packets.
     pub struct Config {
         /// Kernel version whose fq is simulated.
-        pub kernel: Kernel = Kernel::Linux61, "aqmlab's choice: as `linux-red`";
+        pub kernel: Kernel = Kernel::Linux61, "aqmlab's choice: the same as for `linux-red`";
         /// Maximum backlog in packets of all flows together (since Linux 6.7, of each band), without the packet in
         /// transmission.
         pub limit: Length = Length::Packets(10_000), "tc-fq";
@@ -103,7 +103,7 @@ parameters! {
         pub ce_threshold: Option<Span> = None, "tc-fq";
         /// Whether packets have no socket because they come from other hosts, as in a router. Packets are then assigned
         /// to flows by a hash.
-        pub orphans: bool = false, "aqmlab's choice: the link of a sender";
+        pub orphans: bool = false, "aqmlab's choice: the link belongs to a sender";
         /// Bit mask that is applied to the hash of `orphans`. For example, 1023 results in 1024 flows.
         pub orphan_mask: u32 = 1023, "tc-fq";
         /// Number of buckets, rounded up to a power of two. With kernel `6.1`, idle flows are removed only if there are

@@ -46,13 +46,13 @@ parameters! {
         /// users also wait for their objects, so this load is an upper limit.
         pub load: Option<f64> = None, "no default: either `users` or `load` is required";
         /// Think times.
-        pub think_time: distributions::Config = exponential(9500), "aqmlab's choice: the talk does not specify one";
+        pub think_time: distributions::Config = exponential(9500), "aqmlab's choice: the talk does not specify think times";
         /// Event that starts the think time.
         pub think_from: ThinkFrom = ThinkFrom::PageStart, "ns-2 before November 2001";
         /// Number of objects per page.
         pub objects: distributions::Config = web_objects(), "Guo & Matta talk, Web model";
         /// Gaps between the starts of a page's objects.
-        pub object_gap: distributions::Config = exponential(50), "aqmlab's choice: the talk does not specify one";
+        pub object_gap: distributions::Config = exponential(50), "aqmlab's choice: the talk does not specify the gaps";
         /// Sizes of the objects.
         pub sizes: distributions::Config = web_sizes(), "Guo & Matta talk, Web model; the unit is aqmlab's choice";
         /// Size of the request that the client sends for each object. The response is sent over the same connection.

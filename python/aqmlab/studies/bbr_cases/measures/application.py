@@ -29,9 +29,9 @@ def _stays_in_startup(sender: Sender) -> float:
     return float(set(sender.state) <= {STARTUP, PROBE_RTT})
 
 
-LEAVES_STARTUP = measure("leaves-startup", "share of runs that leave Startup", _leaves_startup)
+LEAVES_STARTUP = measure("leaves-startup", "fraction of runs that leave Startup", _leaves_startup)
 STAYS_IN_STARTUP = measure(
-    "stays-in-startup", "share of runs that leave Startup only for ProbeRTT", _stays_in_startup
+    "stays-in-startup", "fraction of runs that leave Startup only for ProbeRTT", _stays_in_startup
 )
 
 
@@ -56,8 +56,12 @@ def _restart_gain(sender: Sender) -> float | None:
     return average([float(sender.gain[at]) for at in rows])
 
 
-IDLE_PAUSES = measure("idle-pauses", "pauses of more than 5 s", lambda sender: float(len(_idle_ends(sender))))
-NO_PROBE_RTT = measure("no-probe-rtt", "share of pauses that no ProbeRTT follows", _no_probe_rtt_after_idle)
+IDLE_PAUSES = measure(
+    "idle-pauses", "number of pauses of more than 5 s", lambda sender: float(len(_idle_ends(sender)))
+)
+NO_PROBE_RTT = measure(
+    "no-probe-rtt", "fraction of pauses not followed by ProbeRTT", _no_probe_rtt_after_idle
+)
 RESTART_GAIN = measure("restart-gain", "pacing gain after a pause", _restart_gain)
 
 
@@ -97,12 +101,16 @@ def _refill_then_down(sender: Sender) -> float | None:
 
 
 LIMITED_REFILLS = measure(
-    "limited-refills", "REFILLs with a pause", lambda sender: float(len(_limited_refills(sender)))
+    "limited-refills",
+    "number of REFILL phases with a pause",
+    lambda sender: float(len(_limited_refills(sender))),
 )
 REFILL_BANDWIDTH = measure(
-    "refill-bandwidth", "bandwidth at REFILL's end, relative to its start", _refill_bandwidth
+    "refill-bandwidth", "bandwidth at the end of REFILL, relative to the start of REFILL", _refill_bandwidth
 )
-REFILL_TO_UP = measure("refill-to-up", "share of these REFILLs that UP follows", _refill_to_up)
+REFILL_TO_UP = measure("refill-to-up", "fraction of these REFILL phases followed by UP", _refill_to_up)
 REFILL_THEN_DOWN = measure(
-    "refill-then-down", "share of the UPs after these that DOWN follows", _refill_then_down
+    "refill-then-down",
+    "fraction of the UP phases after these REFILL phases that are followed by DOWN",
+    _refill_then_down,
 )

@@ -33,7 +33,7 @@ def _slow_pacing(sender: Sender) -> float | None:
     return None if value is None else value / (SLOW_BPS * PAYLOAD_SHARE)
 
 
-LEAST_WINDOW = measure("least-window", "least window in ProbeBW and ProbeRTT", _least_window, "packets")
+LEAST_WINDOW = measure("least-window", "minimum window in ProbeBW and ProbeRTT", _least_window, "packets")
 SLOW_PACING = measure("slow-pacing", "pacing rate in CRUISE, relative to the link's rate", _slow_pacing)
 
 # Steps of the link's rate
@@ -100,12 +100,18 @@ def _final_estimate(sender: Sender) -> float | None:
     return float(sender.bandwidth[-1]) / (10e6 * PAYLOAD_SHARE)
 
 
-ROUNDS_TO_FULL = measure("rounds-to-full", "rounds from UP's start until 98 % of 100 Mb/s", _rounds_to_full)
+ROUNDS_TO_FULL = measure(
+    "rounds-to-full", "number of rounds from the start of UP until 98 % of 100 Mb/s", _rounds_to_full
+)
 GROWTH_RATIO = measure("growth-ratio", "ratio of successive increments of the window", _long_term_growth)
 ROUNDS_TO_FALL = measure(
-    "rounds-to-fall", "round trips from the first retransmission until the bandwidth falls", _rounds_to_fall
+    "rounds-to-fall",
+    "number of round trips from the first retransmission until the bandwidth falls",
+    _rounds_to_fall,
 )
-CYCLES_TO_FALL = measure("cycles-to-fall", "ends of UP until the bandwidth stays at 10 Mb/s", _cycles_to_fall)
+CYCLES_TO_FALL = measure(
+    "cycles-to-fall", "number of times that UP ends until the bandwidth stays at 10 Mb/s", _cycles_to_fall
+)
 FINAL_ESTIMATE = measure("final-estimate", "bandwidth at the end, relative to 10 Mb/s", _final_estimate)
 
 
@@ -173,12 +179,12 @@ def _longest_pause(sender: Sender) -> float | None:
     return 1000 * max(gaps) if gaps else None
 
 
-STARTUP_WINDOW = measure("startup-window", "largest window in Startup, BDP", _startup_window)
+STARTUP_WINDOW = measure("startup-window", "maximum window in Startup, in BDP", _startup_window)
 OVER_SEND_RATE = measure(
-    "over-send-rate", "bandwidth relative to the largest pacing rate in Startup", _over_send_rate
+    "over-send-rate", "bandwidth relative to the maximum pacing rate in Startup", _over_send_rate
 )
 STARTUP_GROWTH = measure("startup-growth", "growth of the data sent per round in Startup", _startup_growth)
-CRUISE_WINDOW = measure("cruise-window", "mean window in CRUISE, BDP", _cruise_window)
+CRUISE_WINDOW = measure("cruise-window", "mean window in CRUISE, in BDP", _cruise_window)
 CRUISE_RATE = measure("cruise-rate", "rate in CRUISE, relative to the link's rate", _cruise_rate)
 LONGEST_PAUSE = measure("longest-pause", "longest time between two packets in CRUISE", _longest_pause, "ms")
 
@@ -230,9 +236,11 @@ POLICED_BANDWIDTH = measure(
 )
 BANDWIDTH_ADAPTS = measure(
     "bandwidth-adapts",
-    "bandwidth after the first drops, relative to before",
+    "bandwidth after the first drops, relative to the bandwidth before",
     _adapted(lambda sender: sender.bandwidth),
 )
 WINDOW_ADAPTS = measure(
-    "window-adapts", "window after the first drops, relative to before", _adapted(lambda sender: sender.cwnd)
+    "window-adapts",
+    "window after the first drops, relative to the window before",
+    _adapted(lambda sender: sender.cwnd),
 )

@@ -83,18 +83,20 @@ def _same_state(sender: Sender) -> float | None:
 
 SPURIOUS = measure(
     "spurious",
-    "share of runs with spurious recoveries in CRUISE",
+    "fraction of runs with spurious recoveries in CRUISE",
     lambda sender: float(bool(_isolated(sender))),
 )
 BANDWIDTH_RESTORED = measure(
     "bandwidth-restored",
-    "bandwidth after the undo, relative to before",
+    "bandwidth after the undo, relative to the bandwidth before",
     _restored(lambda sender: sender.bandwidth),
 )
 WINDOW_RESTORED = measure(
-    "window-restored", "window after the undo, relative to before", _restored(lambda sender: sender.cwnd)
+    "window-restored",
+    "window after the undo, relative to the window before",
+    _restored(lambda sender: sender.cwnd),
 )
-SAME_STATE = measure("same-state", "share of recoveries after which CRUISE continues", _same_state)
+SAME_STATE = measure("same-state", "fraction of recoveries after which CRUISE continues", _same_state)
 
 
 # Timeouts
@@ -127,12 +129,14 @@ def _same_after_timeout(sender: Sender) -> float | None:
 TIMEOUTS = measure("timeouts", "timeouts", lambda sender: float(sender.timeouts))
 RTO_BANDWIDTH = measure(
     "rto-bandwidth",
-    "restored part of the bandwidth after the timeout",
+    "fraction of the bandwidth that is restored after the timeout",
     _across_timeout(lambda sender: sender.bandwidth),
 )
 RTO_WINDOW = measure(
-    "rto-window", "restored part of the window after the timeout", _across_timeout(lambda sender: sender.cwnd)
+    "rto-window",
+    "fraction of the window that is restored after the timeout",
+    _across_timeout(lambda sender: sender.cwnd),
 )
 RTO_STATE = measure(
-    "rto-state", "share of timeouts after which the state is that before", _same_after_timeout
+    "rto-state", "fraction of timeouts after which the previous state is restored", _same_after_timeout
 )

@@ -101,23 +101,25 @@ def _startup_plateau(sender: Sender) -> float | None:
     return float(plateau_rounds([float(sender.bandwidth[sender.row(at)]) for at in ends]))
 
 
-ESTIMATE = measure("estimate", "bandwidth at the end of Startup, relative to the link's", _estimate)
+ESTIMATE = measure("estimate", "bandwidth at the end of Startup, relative to the link's rate", _estimate)
 STARTUP_BANDWIDTH = measure(
-    "startup-bandwidth", "bandwidth at the end of Startup, relative to the link's rate", _estimate
+    "startup-bandwidth", "bandwidth when Startup ends, relative to the link's rate", _estimate
 )
 """`ESTIMATE` by the name in the recorded rule of claim 2, whose digest contains the name."""
 STARTUP_PLATEAU = measure(
-    "startup-plateau", "rounds of Startup after the last growth by 25 %", _startup_plateau
+    "startup-plateau", "number of rounds in Startup after the last growth by 25 %", _startup_plateau
 )
-TO_DRAIN = measure("to-drain", "share of Startups that Drain follows", followed_by(STARTUP, DRAIN))
+TO_DRAIN = measure("to-drain", "fraction of Startup phases followed by Drain", followed_by(STARTUP, DRAIN))
 DRAIN_GAIN = measure("drain-gain", "pacing gain in Drain", gain_in(DRAIN))
-DRAIN_INFLIGHT = measure("drain-inflight", "data in flight at Drain's end, BDP", inflight_at_end(DRAIN))
-DRAIN_BEFORE = measure(
-    "drain-before", "data in flight at the last acknowledgement in Drain, BDP", inflight_before_end(DRAIN)
+DRAIN_INFLIGHT = measure(
+    "drain-inflight", "data in flight at the end of Drain, in BDP", inflight_at_end(DRAIN)
 )
-DRAIN_ROUNDS = measure("drain-rounds", "rounds in Drain", rounds_in(DRAIN))
+DRAIN_BEFORE = measure(
+    "drain-before", "data in flight at the last acknowledgement in Drain, in BDP", inflight_before_end(DRAIN)
+)
+DRAIN_ROUNDS = measure("drain-rounds", "number of rounds in Drain", rounds_in(DRAIN))
 FROM_DRAIN = measure(
-    "from-drain", "share of Drains that ProbeBW follows", followed_by(DRAIN, UP, DOWN, CRUISE, REFILL)
+    "from-drain", "fraction of Drain phases followed by ProbeBW", followed_by(DRAIN, UP, DOWN, CRUISE, REFILL)
 )
 
 
@@ -146,11 +148,11 @@ def _down_duration(sender: Sender) -> float | None:
     return None if phase is None else phase.duration_s
 
 
-UP_ROUNDS = measure("up-rounds", "rounds in UP", rounds_in(UP))
-UP_TO_DOWN = measure("up-to-down", "share of UPs that DOWN follows", followed_by(UP, DOWN))
+UP_ROUNDS = measure("up-rounds", "number of rounds in UP", rounds_in(UP))
+UP_TO_DOWN = measure("up-to-down", "fraction of UP phases followed by DOWN", followed_by(UP, DOWN))
 UP_LASTS = measure("up-lasts", "duration of UP, in round trips", _up_lasts)
 UP_TO_DOWN_OR_CRUISE = measure(
-    "up-to-down-or-cruise", "share of UPs that DOWN or CRUISE follows", followed_by(UP, DOWN, CRUISE)
+    "up-to-down-or-cruise", "fraction of UP phases followed by DOWN or CRUISE", followed_by(UP, DOWN, CRUISE)
 )
 
 
@@ -158,17 +160,19 @@ SETTLED_S = 1.0
 """Time from which a DOWN follows an UP. A DOWN in the first second follows Drain and ends at once."""
 DOWN_GAIN = measure("down-gain", "pacing gain in DOWN", gain_in(DOWN, SETTLED_S))
 DOWN_INFLIGHT = measure(
-    "down-inflight", "data in flight at DOWN's end, BDP", inflight_at_end(DOWN, SETTLED_S)
+    "down-inflight", "data in flight at the end of DOWN, in BDP", inflight_at_end(DOWN, SETTLED_S)
 )
 DOWN_BEFORE = measure(
     "down-before",
-    "data in flight at the last acknowledgement in DOWN, BDP",
+    "data in flight at the last acknowledgement in DOWN, in BDP",
     inflight_before_end(DOWN, SETTLED_S),
 )
 DOWN_TO_CRUISE = measure(
-    "down-to-cruise", "share of DOWNs that CRUISE follows", followed_by(DOWN, CRUISE, after_s=SETTLED_S)
+    "down-to-cruise",
+    "fraction of DOWN phases followed by CRUISE",
+    followed_by(DOWN, CRUISE, after_s=SETTLED_S),
 )
-DOWN_TO_REFILL = measure("down-to-refill", "share of runs in which REFILL follows DOWN", _down_to_refill)
+DOWN_TO_REFILL = measure("down-to-refill", "fraction of runs in which REFILL follows DOWN", _down_to_refill)
 DOWN_DURATION = measure("down-duration", "duration of DOWN", _down_duration, "s")
 
 
@@ -218,21 +222,23 @@ def _back_to_startup(sender: Sender) -> float | None:
 
 
 PROBE_RTTS = measure(
-    "probe-rtts", "share of runs with ProbeRTT", lambda sender: float(bool(sender.of(PROBE_RTT)))
+    "probe-rtts", "fraction of runs with ProbeRTT", lambda sender: float(bool(sender.of(PROBE_RTT)))
 )
-PROBE_RTT_WINDOW = measure("probe-rtt-window", "least window in ProbeRTT, BDP", _probe_rtt_window)
+PROBE_RTT_WINDOW = measure("probe-rtt-window", "minimum window in ProbeRTT, in BDP", _probe_rtt_window)
 PROBE_RTT_DURATION = measure("probe-rtt-duration", "duration of ProbeRTT", _probe_rtt_duration, "s")
 PROBE_RTT_TO_BW = measure(
     "probe-rtt-to-bw",
-    "share of ProbeRTTs that ProbeBW follows",
+    "fraction of ProbeRTT phases followed by ProbeBW",
     followed_by(PROBE_RTT, UP, DOWN, CRUISE, REFILL),
 )
 AFTER_PROBE_RTT = measure(
-    "after-probe-rtt", "sent in the second after ProbeRTT, of the link", _after_probe_rtt
+    "after-probe-rtt",
+    "sending rate in the second after ProbeRTT, relative to the link's rate",
+    _after_probe_rtt,
 )
 STARTUP_PROBE_RTTS = measure(
-    "startup-probe-rtts", "share of runs with a ProbeRTT in Startup", _startup_probe_rtts
+    "startup-probe-rtts", "fraction of runs with a ProbeRTT phase in Startup", _startup_probe_rtts
 )
 BACK_TO_STARTUP = measure(
-    "back-to-startup", "share of these ProbeRTTs that Startup follows", _back_to_startup
+    "back-to-startup", "fraction of these ProbeRTT phases followed by Startup", _back_to_startup
 )

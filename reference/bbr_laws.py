@@ -21,6 +21,7 @@ settings of recorded Linux 6.1 runs of 50 s, the kernel's share takes the place 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import closed_form
 import data
@@ -50,8 +51,8 @@ RECORDED = {
 FRAME = 1514
 """Bytes of a packet in the kernel's runs."""
 MEASURED_ROUND_TRIP = (
-    "the model adds the whole propagation delay to the queue that the other flows leave when BBR measures the "
-    "round trip, but these flows do not fill the path then"
+    "the model adds the whole propagation delay to the queue that the other flows leave when BBR measures "
+    "the round trip, but these flows do not fill the path then"
 )
 QUANTITY = "share of the link, BBR"
 KERNEL = "the Linux 6.1 kernel differs from the model, too"
@@ -66,7 +67,7 @@ def cases() -> list[Case]:
             for flows in (1, 16)
             for buffer in BUFFERS
         ),
-        *(share_case("cubic", 1, buffer, rate=50, seeds=2) for buffer in BUFFERS),
+        *(share_case("cubic", 1, buffer, rate=50) for buffer in BUFFERS),
         *(recorded_case(condition) for condition in RECORDED),
     ]
 
@@ -127,7 +128,7 @@ def recorded_case(condition: str) -> Case:
             Job(
                 scenario=linux_bulk_controls.scenario(condition, flows),
                 seed=1 + number,
-                measure=lambda run, flows=flows: _goodput(run, _bbr_of(flows)),
+                measure=partial(_goodput, traffic=_bbr_of(flows)),
             )
             for number, flows in runs.items()
         ]
@@ -147,8 +148,8 @@ def share_of_bbr(
 ) -> float:
     """The share of the link of `flows` BBR flows together (equation 10).
 
-    The link sends `per_second` packets, the queue holds `limit` packets. `path_is_full` selects equation (7) of
-    the paper; otherwise, the corrected equation is used.
+    The link sends `per_second` packets, the queue holds `limit` packets. `path_is_full` selects equation (7)
+    of the paper; otherwise, the corrected equation is used.
     """
     path = per_second * round_trip
     if path_is_full:

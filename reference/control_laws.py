@@ -41,8 +41,8 @@ HIGHSPEED_REGION = 1e-3
 RATES = {"highspeed": {3.9e-4: 83.3, 2.5e-5: 833.3}, "cubic": {2.9e-4: 83.3, 1.4e-5: 833.3}}
 """Windows for 10 and 100 Mb/s with packets of 1500 B by control and loss rate (RFC 9438, table 3)."""
 CYCLE = (
-    "the table neglects the round trips in which a sender detects and repairs a loss, and contains the larger "
-    "of two mean windows, whereas a CUBIC sender has the larger of two windows at each time"
+    "the table neglects the round trips in which a sender detects and repairs a loss, and contains the "
+    "larger of two mean windows, whereas a CUBIC sender has the larger of two windows at each time"
 )
 PROBABILITIES = (0.01, 0.02, 0.05, 0.1, 0.2)
 ONCE = (

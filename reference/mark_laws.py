@@ -1,9 +1,9 @@
 """Models of senders whose packets are marked at random: the rules of a response to marks, without a network.
 
 If each packet is marked with probability p, and marks reduce the window in every round trip, DCTCP's window
-is 2/p segments, because the growth of one segment per round trip equals the reduction by p/2 of the window. For
-Prague, whose window grows with unmarked segments only, the window is 2(1 - p)/p segments; with independence
-of the round trip, a flow with a round trip below 25 ms has the rate of a flow with 25 ms.
+is 2/p segments, because the growth of one segment per round trip equals the reduction by p/2 of the window.
+For Prague, whose window grows with unmarked segments only, the window is 2(1 - p)/p segments; with
+independence of the round trip, a flow with a round trip below 25 ms has the rate of a flow with 25 ms.
 
 A sender responds to marks at most once per round trip (RFC 8257, section 3.3; draft-briscoe-iccrg-prague-
 congestion-control-04). After a reduction, no mark counts for a round trip, and the next mark
@@ -28,7 +28,8 @@ WARM_UP = 0.1
 """Share of the packets before the measurement."""
 OVERHEAD = (960 + 52) / 960
 """Prague's pacing rate in payloads per second, in units of the window per round trip: the rate counts the
-headers of a packet, the departure times do not (tcp_prague.c: `tcp_mss_to_mtu`; Linux: `tcp_update_skb_after_send`)."""
+headers of a packet, the departure times do not (tcp_prague.c: `tcp_mss_to_mtu`; Linux:
+`tcp_update_skb_after_send`)."""
 
 
 def every_round_trip(p: float) -> float:

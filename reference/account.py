@@ -49,6 +49,13 @@ GROUPS = {
     "compared segment by segment": r"micro full ",
     "Queueing theory: M/M/1, M/D/1, M/M/1/K, M/D/1/K": r"m[dm]1k? ",
     "TCP theory: the formulas described below": r"tcp ",
+    "Published tables: average windows of HighSpeed TCP and CUBIC at given loss rates (RFC 9438)": (
+        r"law table "
+    ),
+    "Laws of random marks: windows of DCTCP and Prague, and Prague's rates with different round trips": (
+        r"law marks "
+    ),
+    "A model of BBR (version 1) beside Reno and CUBIC flows in a deep Drop Tail queue": r"law bbr ",
     "ns-2, scenario A: permanent flows and Web objects through Drop Tail, RED and Adaptive RED": r"a ",
     "ns-2, scenario B: Reno, SACK and HighSpeed flows together with Poisson datagrams, through Drop Tail "
     "with two limits": r"b droptail ",

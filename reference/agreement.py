@@ -23,6 +23,8 @@ from rich.console import Console
 from rich.progress import Progress
 
 import account
+import bbr_laws
+import control_laws
 import l4s_fabric
 import l4s_namespaces
 import linux_bulk
@@ -95,6 +97,7 @@ def _update_page(kept: Path, *, part: bool) -> int:
 def all_cases() -> list[Case]:
     """Every case, beginning with the exact ones."""
     exact = (micro, queueing, tcp_theory)
+    laws = (control_laws, bbr_laws)
     ns2 = (scenario_a, scenario_b, scenario_c, scenario_d)
     linux = (
         linux_open,
@@ -109,7 +112,7 @@ def all_cases() -> list[Case]:
         linux_helsinki,
     )
     l4s = (l4s_fabric, l4s_namespaces)
-    return [case for module in (*exact, *ns2, ns3_runs, *linux, *l4s) for case in module.cases()]
+    return [case for module in (*exact, *laws, *ns2, ns3_runs, *linux, *l4s) for case in module.cases()]
 
 
 def compare(cases: Iterable[Case], *, jobs: int | None = None) -> list[Row]:

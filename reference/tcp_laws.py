@@ -105,3 +105,31 @@ def cubic_window(gap: int, rtt: float) -> float:
     """CUBIC's mean window with C = 0.4 and beta = 0.7, or Reno's if that is larger."""
     cubic = math.pow(0.4 * (3 + 0.7) / (4 * (1 - 0.7)), 0.25) * math.pow(rtt * gap, 0.75)
     return max(cubic, math.sqrt(1.5 * gap))
+
+
+def cubic_real_sender(gap: int, rtt: float, c: float, step: float = 0.25, cycles: int = 1000) -> float:
+    """Packets per round of CUBIC that detects a loss a round later, repairs it in another round and sends
+    whole segments; the window is at each time the larger of CUBIC's curve and of Reno's (RFC 9438, sections
+    4.2 and 4.3). The cycle is integrated in steps of `step` rounds until it repeats."""
+    top = cubic_window(gap, rtt)
+    rounds = math.inf
+    for _ in range(cycles):
+        before, prior = rounds, top
+        plateau = math.cbrt(0.3 * prior / c)
+        reno = window = 0.7 * prior
+        packets, rounds, until = 1.7 * prior, 2.0, math.inf
+        while rounds < until:
+            if packets >= gap and until == math.inf:
+                until = rounds + 1 - (packets - gap) / window
+            # The window at time t is the target for the next round (RFC 9438, section 4.2).
+            reno += step * (1.0 if reno >= prior else 3 * 0.3 / 1.7)
+            curve = c * ((rounds - 2 + step) * rtt - plateau) ** 3 + prior
+            larger = max(window, curve, reno)
+            packets += step * (window + larger) / 2
+            rounds += step
+            window = larger
+        top = window
+        rounds = until - 1
+        if abs(rounds - before) < 1e-6 * rounds:
+            break
+    return gap / rounds - 0.5

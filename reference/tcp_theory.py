@@ -11,25 +11,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
-import data
+import closed_form
 import tcp_laws as laws
-from aqmlab import stats
-from aqmlab.scenario import Scenario
 from aqmlab.scenario.run import Run
 from case import Case, Cause, Changes, Job
-from judge import Quantity, Row, exact, of_interval
+from judge import Row, exact
 from tcp_laws import RTT
-
-WARM_UP = 100
-EVERY = {1: "off", 2: "every-second"}
-"""Acknowledgement policy by the number of segments per acknowledgement (b)."""
-DATA_ONLY = "100B"
-"""Minimum size of packets that a queue drops, which spares SYNs and acknowledgements."""
-REPAIRS = "the ideal formula neglects the repair of losses"
 
 
 def cases() -> list[Case]:
@@ -65,64 +55,6 @@ def cases() -> list[Case]:
     ]
 
 
-# Common parts
-
-
-def _jobs(changes: Changes, measure: Callable[[Run], object], seeds: int = 1) -> list[Job]:
-    scenario = Scenario.load(data.SCENARIOS / "tcp-theory.toml").with_(changes)
-    return [Job(scenario=scenario, seed=seed, measure=measure) for seed in range(1, seeds + 1)]
-
-
-def _law(case: str, quantity: str, theory: float, ours: Sequence[float], share: float, note: str = "") -> Row:
-    """Compares a mean with a formula that is valid up to a `share` of it; a share of 0 only prints the
-    row."""
-    note = note or f"band {100 * share:g} %"
-    interval = stats.mean_interval(ours)
-    if share and len(ours) == 1:
-        return exact(case, quantity, theory, interval.value, share * theory, note)
-    off = replace(
-        interval, value=interval.value - theory, low=interval.low - theory, high=interval.high - theory
-    )
-    error = interval.half_width / stats.t_quantile(stats.LEVEL, max(len(ours) - 1, 1))
-    return of_interval(
-        case, Quantity(name=quantity, share=share, judged=share > 0, note=note), theory, off, error
-    )
-
-
-class Rate(NamedTuple):
-    """The statistics of a sender after the warm-up."""
-
-    per_second: float
-    """Packets sent per second."""
-    events: float
-    """Loss events (timeouts and fast retransmits) per packet sent."""
-    timeouts: float
-    """Timeouts per loss event."""
-    window: float
-    """The window averaged over acknowledgements, if they were recorded."""
-
-
-def _rate(run: Run) -> Rate:
-    link = run.links.row(0, named=True)
-    flow = run.flows.row(0, named=True)
-    events = flow["timeouts"] + flow["fast_retransmits"]
-    sender = run.tables["senders"]
-    steady = sender["cwnd_segments"].filter(sender["time_s"] > WARM_UP)
-    seconds = flow["delivered_bytes"] * 8 / flow["goodput_bps"]
-    return Rate(
-        per_second=link["arrivals"] / seconds,
-        events=events / link["arrivals"],
-        timeouts=flow["timeouts"] / events if events else 0.0,
-        window=steady.mean() if len(steady) else math.nan,  # type: ignore[arg-type]
-    )
-
-
-def _every(gap: int, first: int | None = None) -> Changes:
-    """One loss every `gap` packets."""
-    start = gap if first is None else first
-    return {"bottleneck.queue": {"kind": "drop-nth", "packets": [start + gap * n for n in range(4000)]}}
-
-
 # Congestion avoidance: the square-root formula
 
 
@@ -132,14 +64,14 @@ def periodic_case(recovery: str, b: int, gap: int) -> Case:
     ideal = laws.mathis(1 / gap, b) * RTT / math.sqrt(gap)
     seconds = {100: 400, 1000: 600, 10_000: 1100, 100_000: 1500}[gap]
     changes = {
-        **_every(gap),
+        **closed_form.every(gap),
         "tcp.recovery.kind": recovery,
-        "tcp.receiver.delayed_ack": EVERY[b],
+        "tcp.receiver.delayed_ack": closed_form.EVERY[b],
         "tcp.cwnd.initial_ssthresh": max(20.0, math.sqrt(gap / b)),
         "duration": f"{seconds}s",
     }
 
-    def judge(measured: Sequence[Rate]) -> list[Row]:
+    def judge(measured: Sequence[closed_form.Rate]) -> list[Row]:
         constant = [rate.per_second * RTT / math.sqrt(gap) for rate in measured]
         theory = laws.real_sender(gap, b) / math.sqrt(gap)
         # Periodic losses lock the cycle to whole rounds, a large effect if a cycle has few rounds.
@@ -147,11 +79,13 @@ def periodic_case(recovery: str, b: int, gap: int) -> Case:
         note = "band half a round in a cycle" if gap == 100 else ""
         share = 0.01 if gap >= 100_000 else 0.0
         return [
-            _law(name, "rate RTT sqrt(p), ideal", ideal, constant, share, "" if share else REPAIRS),
-            _law(name, "the same, real sender", theory, constant, lock, note),
+            closed_form.row(
+                name, "rate RTT sqrt(p), ideal", ideal, constant, share, "" if share else closed_form.REPAIRS
+            ),
+            closed_form.row(name, "the same, real sender", theory, constant, lock, note),
         ]
 
-    return Case(name=name, jobs=lambda: _jobs(changes, _rate), judge=judge)
+    return Case(name=name, jobs=lambda: closed_form.jobs(changes, closed_form.rate), judge=judge)
 
 
 def random_case(b: int, p: float, seeds: int = 8) -> Case:
@@ -159,24 +93,24 @@ def random_case(b: int, p: float, seeds: int = 8) -> Case:
     name = f"tcp sack b={b} random p={p:g}"
     changes = {
         "bottleneck.queue.probability": p,
-        "bottleneck.queue.min_size": DATA_ONLY,
-        "tcp.receiver.delayed_ack": EVERY[b],
+        "bottleneck.queue.min_size": closed_form.DATA_ONLY,
+        "tcp.receiver.delayed_ack": closed_form.EVERY[b],
         "record.senders": ["one"],
         "duration": "1600s" if p < 1e-3 else "1100s",
     }
 
-    def judge(measured: Sequence[Rate]) -> list[Row]:
+    def judge(measured: Sequence[closed_form.Rate]) -> list[Row]:
         rates = [rate.per_second for rate in measured]
         root = math.sqrt(b * p)
-        rows = [_law(name, "packets/s, Mathis", laws.mathis(p, b), rates, 0.15)]
+        rows = [closed_form.row(name, "packets/s, Mathis", laws.mathis(p, b), rates, 0.15)]
         if p <= 1e-3:
             constant = [rate * RTT * root for rate in rates]
             window = [rate.window * root for rate in measured]
-            rows.append(_law(name, "rate RTT sqrt(b p)", 1.31, constant, 0.08))
-            rows.append(_law(name, "window over packets sqrt(b p)", 1.53, window, 0.08))
+            rows.append(closed_form.row(name, "rate RTT sqrt(b p)", 1.31, constant, 0.08))
+            rows.append(closed_form.row(name, "window over packets sqrt(b p)", 1.53, window, 0.08))
         return rows
 
-    return Case(name=name, jobs=lambda: _jobs(changes, _rate, seeds), judge=judge)
+    return Case(name=name, jobs=lambda: closed_form.jobs(changes, closed_form.rate, seeds), judge=judge)
 
 
 # With timeouts: PFTK and RFC 5348
@@ -187,13 +121,13 @@ def timeouts_case(b: int, p: float, seeds: int = 6) -> Case:
     name = f"tcp reno b={b} random p={p:g}"
     changes = {
         "bottleneck.queue.probability": p,
-        "bottleneck.queue.min_size": DATA_ONLY,
+        "bottleneck.queue.min_size": closed_form.DATA_ONLY,
         "tcp.recovery.kind": "reno",
         "tcp.recovery.limited_transmit": "off",
-        "tcp.receiver.delayed_ack": EVERY[b],
+        "tcp.receiver.delayed_ack": closed_form.EVERY[b],
     }
 
-    def judge(measured: Sequence[Rate]) -> list[Row]:
+    def judge(measured: Sequence[closed_form.Rate]) -> list[Row]:
         rates = [rate.per_second for rate in measured]
         events = math.fsum(rate.events for rate in measured) / len(measured)
         theory, share = laws.pftk(events, b)
@@ -202,12 +136,14 @@ def timeouts_case(b: int, p: float, seeds: int = 6) -> Case:
             "packets are lost independently"
         )
         return [
-            _law(name, "packets/s, PFTK", theory, rates, 0.2),
-            _law(name, "packets/s, RFC 5348", laws.rfc5348(events, b), rates, 0.2),
-            _law(name, "time-outs per loss event", share, [rate.timeouts for rate in measured], 0.0, note),
+            closed_form.row(name, "packets/s, PFTK", theory, rates, 0.2),
+            closed_form.row(name, "packets/s, RFC 5348", laws.rfc5348(events, b), rates, 0.2),
+            closed_form.row(
+                name, "time-outs per loss event", share, [rate.timeouts for rate in measured], 0.0, note
+            ),
         ]
 
-    return Case(name=name, jobs=lambda: _jobs(changes, _rate, seeds), judge=judge)
+    return Case(name=name, jobs=lambda: closed_form.jobs(changes, closed_form.rate, seeds), judge=judge)
 
 
 # At a queue
@@ -224,9 +160,9 @@ def buffer_case(share: float) -> Case:
     }
 
     def judge(measured: Sequence[float]) -> list[Row]:
-        return [_law(name, "utilisation", laws.sawtooth_utilisation(limit / 125), measured, 0.02)]
+        return [closed_form.row(name, "utilisation", laws.sawtooth_utilisation(limit / 125), measured, 0.02)]
 
-    return Case(name=name, jobs=lambda: _jobs(changes, _used), judge=judge)
+    return Case(name=name, jobs=lambda: closed_form.jobs(changes, _used), judge=judge)
 
 
 def _used(run: Run) -> float:
@@ -250,7 +186,7 @@ def many_case(queue: str, b: int, flows: int, seeds: int = 3) -> Case:
         "bottleneck.delay": "29ms",
         "bottleneck.queue": red if queue == "red" else {"kind": "drop-tail", "limit": "625p"},
         "access.rate": "1Gbps",
-        "tcp.receiver.delayed_ack": EVERY[b],
+        "tcp.receiver.delayed_ack": closed_form.EVERY[b],
         "traffic.one": {"kind": "ftp", "flows": flows, "stagger": "20s", "extra_delay": ["0ms", "40ms"]},
         "warm_up": "40s",
         "duration": "120s",
@@ -261,13 +197,17 @@ def many_case(queue: str, b: int, flows: int, seeds: int = 3) -> Case:
         theory = laws.many_flows(flows, load, b)
         note = "a full queue drops several packets of one window at once"
         return [
-            _law(name, "loss events per packet", theory, [crowd.events for crowd in measured], 0.5),
-            _law(name, "losses per packet", theory, [crowd.losses for crowd in measured], 0.5)
+            closed_form.row(
+                name, "loss events per packet", theory, [crowd.events for crowd in measured], 0.5
+            ),
+            closed_form.row(name, "losses per packet", theory, [crowd.losses for crowd in measured], 0.5)
             if queue == "red"
-            else _law(name, "losses per packet", theory, [crowd.losses for crowd in measured], 0.0, note),
+            else closed_form.row(
+                name, "losses per packet", theory, [crowd.losses for crowd in measured], 0.0, note
+            ),
         ]
 
-    return Case(name=name, jobs=lambda: _jobs(changes, _crowd, seeds), judge=judge)
+    return Case(name=name, jobs=lambda: closed_form.jobs(changes, _crowd, seeds), judge=judge)
 
 
 def _crowd(run: Run) -> Crowd:
@@ -297,10 +237,18 @@ def fairness_case(queue: str, seeds: int = 4) -> Case:
 
     def judge(measured: Sequence[float]) -> list[Row]:
         if queue == "drop-tail":
-            return [_law(name, "exponent of the round trip", 1.5, measured, 1 / 3, "anywhere from 1 to 2")]
-        return [_law(name, "exponent of the round trip", 1.0, measured, 0.1 if queue == "red" else 0.05)]
+            return [
+                closed_form.row(
+                    name, "exponent of the round trip", 1.5, measured, 1 / 3, "anywhere from 1 to 2"
+                )
+            ]
+        return [
+            closed_form.row(
+                name, "exponent of the round trip", 1.0, measured, 0.1 if queue == "red" else 0.05
+            )
+        ]
 
-    return Case(name=name, jobs=lambda: _jobs(changes, _exponent, seeds), judge=judge)
+    return Case(name=name, jobs=lambda: closed_form.jobs(changes, _exponent, seeds), judge=judge)
 
 
 def _exponent(run: Run) -> float:
@@ -322,7 +270,7 @@ def slow_start_case() -> Case:
         return [
             job
             for segments, window in sizes
-            for job in _jobs(_transfers(segments, 0.0, flows=1, window=window), _seconds)
+            for job in closed_form.jobs(_transfers(segments, 0.0, flows=1, window=window), _seconds)
         ]
 
     def judge(measured: Sequence[float]) -> list[Row]:
@@ -350,7 +298,7 @@ def syn_case() -> Case:
         for first, lost in wanted:
             queue = {"kind": "drop-nth", "packets": list(range(1, lost + 1))}
             changes = {"bottleneck.queue": queue, "tcp.rto.initial": f"{first}s"}
-            made += _jobs({**_transfers(10, 0.0, flows=1), **changes}, _seconds)
+            made += closed_form.jobs({**_transfers(10, 0.0, flows=1), **changes}, _seconds)
         return made
 
     def judge(measured: Sequence[float]) -> list[Row]:
@@ -403,7 +351,9 @@ def transfer_case(segments: int, p: float, seeds: int = 5, transfers: int = 2500
     changes = _transfers(segments, p, flows=transfers // seeds)
 
     def judge(measured: Sequence[float]) -> list[Row]:
-        return [_law(name, "duration (s), Cardwell", laws.cardwell(segments, p, 2), measured, 0.15)]
+        return [
+            closed_form.row(name, "duration (s), Cardwell", laws.cardwell(segments, p, 2), measured, 0.15)
+        ]
 
     causes: tuple[Cause, ...] = ()
     if segments == 1000:
@@ -416,7 +366,7 @@ def transfer_case(segments: int, p: float, seeds: int = 5, transfers: int = 2500
             again=transfer_case(10 * segments, p, transfers=250),
         )
         causes = (cause,)
-    jobs = partial(_jobs, changes, _seconds, seeds)
+    jobs = partial(closed_form.jobs, changes, _seconds, seeds)
     return Case(name=name, jobs=jobs, judge=judge, causes=causes)
 
 
@@ -424,10 +374,10 @@ def transfer_case(segments: int, p: float, seeds: int = 5, transfers: int = 2500
 
 
 def _windows(name: str, changes: Changes, rows: Callable[[list[float]], list[Row]], rtt: float = RTT) -> Case:
-    def judge(measured: Sequence[Rate]) -> list[Row]:
+    def judge(measured: Sequence[closed_form.Rate]) -> list[Row]:
         return rows([rate.per_second * rtt for rate in measured])
 
-    return Case(name=name, jobs=lambda: _jobs(changes, _rate), judge=judge)
+    return Case(name=name, jobs=lambda: closed_form.jobs(changes, closed_form.rate), judge=judge)
 
 
 def highspeed_case(gap: int) -> Case:
@@ -435,19 +385,21 @@ def highspeed_case(gap: int) -> Case:
     name = f"tcp highspeed loss every {gap}"
     theory = laws.highspeed_window(gap)
     changes = {
-        **_every(gap),
+        **closed_form.every(gap),
         "tcp.congestion_control": {"kind": "highspeed"},
         "tcp.cwnd.initial_ssthresh": theory,
         "duration": "600s",
     }
-    return _windows(name, changes, lambda ours: [_law(name, "window, RFC 3649", theory, ours, 0.05)])
+    return _windows(
+        name, changes, lambda ours: [closed_form.row(name, "window, RFC 3649", theory, ours, 0.05)]
+    )
 
 
 def scalable_case(gap: int) -> Case:
     """Scalable TCP."""
     name = f"tcp scalable loss every {gap}"
     changes = {
-        **_every(gap),
+        **closed_form.every(gap),
         "tcp.congestion_control": {"kind": "scalable"},
         "tcp.cwnd.initial_ssthresh": laws.scalable_window(gap),
         "duration": "400s",
@@ -455,8 +407,8 @@ def scalable_case(gap: int) -> Case:
 
     def rows(ours: list[float]) -> list[Row]:
         return [
-            _law(name, "window, ideal", laws.scalable_window(gap), ours, 0.0, REPAIRS),
-            _law(name, "the same, real sender", laws.scalable_real_sender(gap), ours, 0.01),
+            closed_form.row(name, "window, ideal", laws.scalable_window(gap), ours, 0.0, closed_form.REPAIRS),
+            closed_form.row(name, "the same, real sender", laws.scalable_real_sender(gap), ours, 0.01),
         ]
 
     return _windows(name, changes, rows)
@@ -470,7 +422,7 @@ def cubic_case(gap: int, rtt: float, yields: bool = False) -> Case:
     theory = laws.cubic_window(gap, rtt)
     top = theory / 0.925
     changes = {
-        **_every(gap, first=round(3 * top)),
+        **closed_form.every(gap, first=round(3 * top)),
         "bottleneck.delay": f"{round(1000 * rtt) // 2 - 1}ms",
         "tcp.congestion_control": {"kind": "cubic", "fast_convergence": yields},
         "tcp.cwnd.initial_ssthresh": top,
@@ -479,6 +431,6 @@ def cubic_case(gap: int, rtt: float, yields: bool = False) -> Case:
     return _windows(
         name,
         changes,
-        lambda ours: [_law(name, "window, RFC 9438", theory, ours, 0.0 if yields else 0.05, note)],
+        lambda ours: [closed_form.row(name, "window, RFC 9438", theory, ours, 0.0 if yields else 0.05, note)],
         rtt,
     )

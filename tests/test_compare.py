@@ -214,7 +214,7 @@ def test_a_workload_with_a_tcp_of_its_own_keeps_it(scenario: al.Scenario) -> Non
     )
     assert not found.differences().is_empty()
     everyone = scenario.with_({"traffic.web.tcp": own, "traffic.ftp.tcp": own})
-    with pytest.raises(ValueError, match=r"`cubic/sack`: no workload would use it.*traffic\.ftp\.tcp"):
+    with pytest.raises(ValueError, match=r"`cubic/sack`: no workload would use this TCP.*traffic\.ftp\.tcp"):
         al.compare(everyone, tcps=["cubic/sack"], replications=1)
     # What such a table does not set is still the scenario's.
     larger = {"cwnd": {"initial": 3}}

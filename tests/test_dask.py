@@ -324,7 +324,7 @@ def test_a_scheduler_that_is_lost_ends_the_sweep_with_what_is_finished(
         ({}, "use exactly one of"),
         ({"address": "tcp://a:1", "slurm": True}, "use exactly one of"),
         ({"address": "a:1"}, "address: must be tcp://HOST:PORT"),
-        ({"address": "local:many"}, "with a number of processes"),
+        ({"address": "local:many"}, "where N is the number of processes"),
         ({"address": "local:2", "workers": 3}, "got the address local:2"),
         ({"slurm": True}, "for example --dask-workers 40"),
         ({"ssh": ["a"], "workers": 0}, r"must be at least 1 \(got 0\)"),

@@ -147,7 +147,7 @@ FIRST = SWEEP.points[0]
         ({"points": (replace(FIRST, labels={"queue": "red"}),)}, "a label for each of the axes"),
         ({"points": (replace(FIRST, labels={**FIRST.labels, "load": 7}),)}, "`7` is not a value of the axis"),
         ({"points": (replace(FIRST, values={"x": SEEDS}),)}, "unknown measures x"),
-        ({"points": (replace(FIRST, values={TIME: [1.0]}),)}, "a value for each of 6 seeds .got 1"),
+        ({"points": (replace(FIRST, values={TIME: [1.0]}),)}, "a value for each of the 6 seeds .got 1"),
         ({"points": (replace(FIRST, seeds=[1] * 6),)}, "seeds: must be different"),
         ({"points": (replace(FIRST, failures={9: "lost"}),)}, r"these are not seeds of the point: \[9\]"),
     ],

@@ -269,7 +269,7 @@ def test_two_tables_of_one_name_are_refused() -> None:
 @pytest.mark.parametrize("compared", [ratio, difference, unpaired_ratio])
 def test_numbers_of_different_units_are_not_compared(compared: Any) -> None:
     found = shifted()
-    with pytest.raises(ValueError, match="`time` is in s and `size` is in kB: combine them"):
+    with pytest.raises(ValueError, match="`time` is in s and `size` is in kB: combine the variables"):
         compared(found["time"], found["size"])
 
 

@@ -65,7 +65,7 @@ def test_outputs_that_do_not_exist_are_refused_and_counted() -> None:
     design = Design(method="morris", factors=ANGLES, count=2)
     with pytest.raises(ValueError, match="2 of 8 are missing"):
         design.indices([math.nan, math.inf, *([1.0] * 6)])
-    with pytest.raises(ValueError, match=r"one output for each of 8 samples \(got 7\)"):
+    with pytest.raises(ValueError, match=r"one output for each of the 8 samples \(got 7\)"):
         design.indices([1.0] * 7)
 
 

@@ -253,7 +253,7 @@ def test_intervals_at_the_simultaneous_level_hold_together_as_often_as_asked() -
 
 
 def test_a_level_for_no_interval_is_refused() -> None:
-    with pytest.raises(ValueError, match="count: must be 1 or more"):
+    with pytest.raises(ValueError, match="count: the number of judged intervals must be 1 or more"):
         stats.simultaneous_level(0.95, 0)
 
 

@@ -86,6 +86,8 @@ LOSS_STATE = (
     "round trip after each time-out"
 )
 """What `reference/ns3/src/switches.cc` takes away with `GROW=1`."""
+STALLED_BBR = "ns-3.37's BBR stops sending for good after losses, at 0.01 to 0.4 Mbit/s"
+"""`ns3/README.md`, item 12."""
 NS2_QUEUES = {"pfifo": "droptail", "redg": "redg"}
 """What ns-2's runs of the same queue are called."""
 NO_REGION = "ns-3.37's CUBIC has no TCP-friendly region"
@@ -133,7 +135,7 @@ def cases() -> list[Case]:
 def _case(condition: str, runs: list[dict[str, Any]]) -> Case:
     name = f"ns3 {condition}"
     if "TcpBbr" in condition:
-        return left_out_case(name, "not yet", "BBR")
+        return left_out_case(name, "excluded", STALLED_BBR)
     changes = host_changes(runs[0]["job"])
     if condition.startswith("A-ftp"):
         return ftp_case(name, runs, changes=changes, causes=_ftp_causes(name, condition, runs))

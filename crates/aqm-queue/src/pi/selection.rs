@@ -38,7 +38,7 @@ impl Selection {
     }
 
     /// Drops, marks or enqueues an arriving `packet`, which is selected with the probability `p`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn admit(&self, mut packet: Packet, p: f64, fifo: &mut Fifo, cx: &mut Context<'_>) {
         if !fifo.has_room_for(&packet) {
             return cx.drop(packet, Reason::Overflow);

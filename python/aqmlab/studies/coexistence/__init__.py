@@ -10,7 +10,7 @@ BBRv2, with which the paper also compares Prague, does not exist in aqmlab.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from aqmlab.results.rule import every, mean_of
@@ -159,26 +159,7 @@ WITHOUT_CLAIM = tuple(claim_id(cell) for cell in recorded.cells() if claim(cell)
 # Figures and tables
 
 OURS, THEIRS = "aqmlab", "recorded"
-
-
-def delay(of: Experiment, group: str) -> Variable:
-    """The mean queueing delay of a group's first flow: the smoothed round trip without the path's."""
-    rtt_ms = RTT_MS[of.name]
-    measure = {net.PRAGUE: m.PRAGUE_SRTT, net.OTHER: m.OTHER_SRTT}[group]
-    return per_seed(f"queueing delay, {group}", lambda srtt_ms: srtt_ms - rtt_ms, of[measure], unit="ms")
-
-
-def both(**variables: Variable) -> Query:
-    """Means of aqmlab with their intervals, and recorded means with standard deviations."""
-    return stacked(
-        "source",
-        {
-            " ".join(words for words in (name.replace("_", " "), source) if words): shown
-            for name, one in variables.items()
-            for source, shown in ((OURS, query(one)), (THEIRS, recorded.with_deviation(one)))
-        },
-    )
-
+GROUP_NAMES = {net.PRAGUE: "Prague", net.OTHER: "other"}
 
 CAPTION = (
     "aqmlab: mean over the replications with the 95 % interval. Recorded: mean of ten trials, plus and minus "
@@ -186,33 +167,74 @@ CAPTION = (
 )
 
 
-def _shown(of: Experiment) -> Iterator[Figure | Table]:
-    beside = of.labels[0]
-    share = of[m.SHARE]
-    delays = {group: delay(of, group) for group in (net.PRAGUE, net.OTHER)}
-    for id, title, shown, y_label in (
-        ("shares", "Prague's share of the goodput", both(share=share), "Prague's share (%)"),
-        ("delays", "Queueing delay of both groups", both(**delays), "queueing delay (ms)"),
-    ):
-        chart = line(
-            shown, x="queue", by="source", panel=beside, kind="bars", x_label="queue", y_label=y_label
-        )
-        yield Figure(f"{id}-{of.name}", f"{title}: {of.title}", chart, CAPTION)
-    columns = {
-        "share, recorded (%)": recorded.with_deviation(share),
-        "share (%)": share,
-        **{
-            f"{group}, {source} (ms)": shown
-            for group, one in delays.items()
-            for source, shown in ((THEIRS, recorded.with_deviation(one)), (OURS, one))
-        },
+def delay(of: Experiment, group: str) -> Variable:
+    """The mean queueing delay of a group's first flow: the smoothed round trip without the path's."""
+    rtt_ms = RTT_MS[of.name]
+    measure = {net.PRAGUE: m.PRAGUE_SRTT, net.OTHER: m.OTHER_SRTT}[group]
+    name = f"queueing delay, {GROUP_NAMES[group]}"
+    return per_seed(name, lambda srtt_ms: srtt_ms - rtt_ms, of[measure], unit="ms")
+
+
+def beside(variables: Mapping[str, Variable]) -> Query:
+    """Means of aqmlab with their intervals, beside recorded means with standard deviations. The names of the
+    variables distinguish the bars."""
+    sources = {
+        f"{name}{source}": shown
+        for name, one in variables.items()
+        for source, shown in ((OURS, query(one)), (THEIRS, recorded.with_deviation(one)))
     }
-    yield Table(
+    return stacked("source", sources).relabelled(queue=_in_two_lines)
+
+
+def _in_two_lines(queue: str) -> str:
+    return queue.replace(" ", "\n").replace("+", "\n+")
+
+
+def _figures(id: str, title: str, of: Experiment, panels: Sequence[str]) -> Iterator[Figure]:
+    """The figures of some values of an experiment's first axis: shares, and queueing delays."""
+    label = of.labels[0]
+    delays = {f"{name}, ": delay(of, group) for group, name in GROUP_NAMES.items()}
+    for name, what, variables, unit, y_limits in (
+        ("shares", "Prague's share of the goodput", {"": of[m.SHARE]}, "%", (0.0, 100.0)),
+        ("delays", "Queueing delay of both groups", delays, "ms", None),
+    ):
+        some = {bars: one.among(**{label: panels}) for bars, one in variables.items()}
+        chart = line(
+            beside(some),
+            x="queue",
+            by="source",
+            panel=label,
+            kind="bars",
+            beneath={panel: f"{panel} ({unit})" for panel in panels},
+            y_limits=y_limits,
+        )
+        yield Figure(f"{name}-{id}", f"{what}: {title}", chart, CAPTION)
+
+
+def _cells(of: Experiment) -> Table:
+    """The shares and queueing delays of all cells of an experiment."""
+    variables = {"share (%)": of[m.SHARE]}
+    variables |= {f"{name}'s delay (ms)": delay(of, group) for group, name in GROUP_NAMES.items()}
+    columns = {
+        f"{name}, {source}": shown
+        for name, one in variables.items()
+        for source, shown in ((THEIRS, recorded.with_deviation(one)), (OURS, query(one)))
+    }
+    return Table(
         f"cells-{of.name}",
         f"Shares and queueing delays: {of.title}",
-        listed(columns, beside, "queue"),
+        listed(columns, of.labels[0], "queue"),
         "Recorded: mean of ten trials ± standard deviation. aqmlab: mean ± half of the 95 % interval.",
     )
+
+
+SHOWN = (
+    *_figures("cubic", "beside CUBIC, 10 ms", pairs, (net.CUBIC, net.CUBIC_ECN, net.FALLBACK)),
+    *_figures("bbr", "beside BBR, 10 ms", pairs, (net.BBR1, *_BBR3)),
+    *_figures("2ms", "beside BBRv3, 2 ms", short_pairs, _BBR3),
+    *_figures("groups", "groups of Prague flows and of CUBIC+ECN flows, 10 ms", groups, net.GROUPS),
+    *map(_cells, EXPERIMENTS.values()),
+)
 
 
 def sign_holds(judged: Judged) -> bool | None:
@@ -246,7 +268,7 @@ STUDY = Study.of(
     "TCP Prague beside CUBIC and BBR",
     *EXPERIMENTS.values(),
     *CLAIMS,
-    *(shown for one in EXPERIMENTS.values() for shown in _shown(one)),
+    *SHOWN,
     *net.DECISIONS,
     paper=PAPER,
     question="How do TCP Prague and other congestion controls share a link behind nine queues?",

@@ -186,6 +186,20 @@ def test_recorded_means_are_shown_with_their_standard_deviation() -> None:
     assert (found.value, found.half_width) == pytest.approx((fmean(shares), stdev(shares)))
 
 
+def test_figures_and_tables_show_all_cells() -> None:
+    """Drawn from the recorded runs as if they were aqmlab's, so that both means of a cell are equal."""
+    for figure in coexistence.STUDY.figures:
+        table = figure.draws(recorded.results()).table
+        ours, theirs = (table.filter(pl.col("source").str.ends_with(one)) for one in ("aqmlab", "recorded"))
+        assert ours["value"].to_list() == pytest.approx(theirs["value"].to_list())
+        panels = table[table.columns[0]].n_unique()
+        bars = 2 if figure.id.startswith("shares") else 4
+        queues = 6 if figure.id.endswith("groups") else 9
+        assert table.height == panels * bars * queues
+    heights = [table.tabulates(recorded.results()).height for table in coexistence.STUDY.tables]
+    assert sum(heights) == len(CELLS)
+
+
 def test_buffers_have_two_bandwidth_delay_products() -> None:
     assert net.buffer_bytes(10) == 250_000
     assert [net.queues(rtt_ms)[net.CODEL]["limit"] for rtt_ms in (10, 2)] == ["167p", "34p"]

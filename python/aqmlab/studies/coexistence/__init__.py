@@ -193,12 +193,12 @@ def _in_two_lines(queue: str) -> str:
 def _figures(id: str, title: str, of: Experiment, panels: Sequence[str]) -> Iterator[Figure]:
     """The figures of some values of an experiment's first axis: shares, and queueing delays."""
     label = of.labels[0]
-    delays = {f"{name}, ": delay(of, group) for group, name in GROUP_NAMES.items()}
+    delays: dict[str, Variable] = {f"{name}, ": delay(of, group) for group, name in GROUP_NAMES.items()}
     for name, what, variables, unit, y_limits in (
         ("shares", "Prague's share of the goodput", {"": of[m.SHARE]}, "%", (0.0, 100.0)),
         ("delays", "Queueing delay of both groups", delays, "ms", None),
     ):
-        some = {bars: one.among(**{label: panels}) for bars, one in variables.items()}
+        some = {name_of_bar: one.among(**{label: panels}) for name_of_bar, one in variables.items()}
         chart = line(
             beside(some),
             x="queue",
@@ -213,7 +213,7 @@ def _figures(id: str, title: str, of: Experiment, panels: Sequence[str]) -> Iter
 
 def _cells(of: Experiment) -> Table:
     """The shares and queueing delays of all cells of an experiment."""
-    variables = {"share (%)": of[m.SHARE]}
+    variables: dict[str, Variable] = {"share (%)": of[m.SHARE]}
     variables |= {f"{name}'s delay (ms)": delay(of, group) for group, name in GROUP_NAMES.items()}
     columns = {
         f"{name}, {source}": shown
@@ -228,7 +228,7 @@ def _cells(of: Experiment) -> Table:
     )
 
 
-SHOWN = (
+SHOWN: tuple[Figure | Table, ...] = (
     *_figures("cubic", "beside CUBIC, 10 ms", pairs, (net.CUBIC, net.CUBIC_ECN, net.FALLBACK)),
     *_figures("bbr", "beside BBR, 10 ms", pairs, (net.BBR1, *_BBR3)),
     *_figures("2ms", "beside BBRv3, 2 ms", short_pairs, _BBR3),

@@ -162,8 +162,8 @@ OURS, THEIRS = "aqmlab", "recorded"
 GROUP_NAMES = {net.PRAGUE: "Prague", net.OTHER: "other"}
 
 CAPTION = (
-    "aqmlab: mean over the replications with the 95 % interval. Recorded: mean of ten trials, plus and minus "
-    "their standard deviation."
+    "aqmlab: mean over the replications with the 95 % interval, or the median if the replications have "
+    "several modes. Recorded: mean of ten trials, plus and minus their standard deviation."
 )
 
 

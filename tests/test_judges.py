@@ -57,7 +57,7 @@ SHAPES: Mapping[str, Shape] = {
 HOLDS: Verdict = "holds"
 FAILS: Verdict = "fails"
 
-READY = ("shred", "mice-elephants", "unc-web", "fair-queueing", "helsinki")
+READY = ("shred", "mice-elephants", "unc-web", "fair-queueing", "helsinki", "coexistence")
 
 Place = tuple[str, Mapping[str, Any], Measure]
 """An experiment, the labels of a point, and a measure."""

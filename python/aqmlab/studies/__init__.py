@@ -19,6 +19,7 @@ STUDIES: Mapping[str, str] = {
     "fair-queueing": "aqmlab.studies.fair_queueing",
     "helsinki": "aqmlab.studies.helsinki",
     "bbr-cases": "aqmlab.studies.bbr_cases",
+    "coexistence": "aqmlab.studies.coexistence",
 }
 
 LIVE: Mapping[str, str] = {"helsinki": "aqmlab.studies.helsinki.live"}

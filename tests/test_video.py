@@ -98,6 +98,8 @@ def test_the_measures_need_their_columns() -> None:
     scenario = al.Scenario.load(
         ROOT / "scenarios/video.toml", {"record.transfer_columns": ["traffic", "start_s"]}
     )
-    with pytest.raises(ValueError, match=r"film\.stalled needs duration_s, flow, size_bytes of the table transfers"):
+    with pytest.raises(
+        ValueError, match=r"film\.stalled needs duration_s, flow, size_bytes of the table transfers"
+    ):
         measures.named(scenario, ["film.stalled"])
     assert not [one for one in measures.of_scenario(scenario) if one.startswith("bulk.s")]

@@ -88,6 +88,7 @@ impl Ecn {
             on_syn: self.syn.unwrap_or(needs.is_required),
             on_acks: self.acks.unwrap_or(needs.is_required),
             has_option: self.option.unwrap_or(true),
+            required: needs.is_required.then_some(needs.feedback),
         }
     }
 }
@@ -126,6 +127,8 @@ pub(crate) struct ResolvedEcn {
     pub on_syn: bool,
     pub on_acks: bool,
     pub has_option: bool,
+    /// Feedback that the congestion control requires; `None` if it requires no ECN.
+    pub required: Option<Feedback>,
 }
 
 impl Feedback {

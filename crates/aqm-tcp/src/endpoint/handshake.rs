@@ -95,7 +95,6 @@ impl Endpoint {
     /// Sets the feedback on which both endpoints agreed; `code` is the code with which an opening endpoint reports the ECN
     /// bits of the SYN/ACK.
     fn agree(&mut self, feedback: Option<Feedback>, code: Option<Flags>) {
-        let needs = self.tcp.config.congestion_control.ecn();
         if let Some(feedback) = feedback {
             match feedback {
                 Feedback::Classic => {}
@@ -108,7 +107,9 @@ impl Endpoint {
             let (sender, tcp) = self.sender_mut();
             sender.set_ecn(feedback, tcp);
         }
-        if needs.is_required && !feedback.is_some_and(|feedback| feedback.satisfies(needs.feedback)) {
+        if let Some(required) = self.tcp.ecn.required
+            && !feedback.is_some_and(|feedback| feedback.satisfies(required))
+        {
             let (sender, tcp) = self.sender_mut();
             sender.fall_back(tcp);
         }

@@ -162,9 +162,8 @@ impl Sender {
     /// Updates the pacing rate.
     #[cold]
     pub(super) fn update_pacing(&mut self, tcp: &CheckedConfig) {
-        let is_acknowledged = self.is_acknowledged();
         let Some(pacer) = self.cold.as_mut().and_then(|cold| cold.pacer.as_mut()) else { return };
-        if is_acknowledged {
+        if self.recovery.una() == self.end + u64::from(self.fin) {
             pacer.stop_waiting();
         }
         let config = &tcp.config.pacing;

@@ -1,8 +1,8 @@
-//! The flow level models a link that arriving and departing flows share, without individual packets. The input is a
-//! scenario, and the output consists of tables.
+//! The flow level models a link that is shared by arriving and departing flows, without individual packets. The input
+//! is a scenario, and the output consists of tables.
 //!
-//! This crate does not depend on the packet level, on queues or on TCP. The crate does not use clocks, files or
-//! threads. A run of a parsed scenario cannot fail.
+//! This crate does not depend on the packet level, on queues or on TCP. It does not use clocks, files or threads.
+//! Running a parsed scenario cannot fail.
 
 mod scenario;
 mod server;
@@ -24,11 +24,11 @@ use crate::world::{RunRecord, World};
 
 pub use scenario::Scenario;
 
-/// Version of the results. The version increases whenever the same scenario and seed yield different numbers than
-/// before; CHANGELOG contains the reasons.
+/// Version of the results. The version is increased whenever the same scenario and seed yield numbers that differ from
+/// those of the previous version; CHANGELOG states the reasons.
 pub const RESULTS_VERSION: u32 = 1;
 
-/// The flow-level model: flows share a link, without individual packets.
+/// The flow-level model, in which flows share a link and there are no individual packets.
 pub struct FlowLevel;
 
 impl Level for FlowLevel {
@@ -85,7 +85,7 @@ impl Plan for Scenario {
     }
 }
 
-/// Returns the quantities of each traffic class that follow from the scenario.
+/// Returns the quantities that are derived from the scenario for each traffic class.
 fn facts(scenario: &Scenario) -> Value {
     let facts = scenario.classes.iter().map(|class| {
         let facts = json!({

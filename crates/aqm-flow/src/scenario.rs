@@ -1,10 +1,10 @@
-//! The scenario of a run at flow level. The parser checks everything, so that a run of a parsed scenario cannot fail.
+//! The scenario of a run at flow level. The parser checks all settings, so that running a parsed scenario cannot fail.
 //! The parsed scenario is also the plan of the run.
 //!
 //! Model: T. Bonald & J. W. Roberts, "Congestion at Flow Level and the Impact of User Behaviour", 2003. By default,
-//! sessions arrive as a Poisson process. Each session is a sequence of flows with think times between them. With
-//! processor sharing, the distribution of the number of flows in progress depends on the flow sizes only through their
-//! mean.
+//! sessions arrive as a Poisson process. Each session is a sequence of flows that are separated by think times. With
+//! processor sharing, the distribution of the number of flows in progress depends on the flow sizes only through the
+//! mean flow size.
 
 use std::fmt;
 
@@ -18,9 +18,9 @@ use serde_json::{Value, json};
 choices! {
     /// Sharing of the link by the flows in progress.
     pub enum Discipline {
-        /// At any time, all flows have equal shares of the link, limited by their peak rates (max-min fairness).
+        /// At any time, all flows get equal shares of the link, limited by their peak rates (max-min fairness).
         ProcessorSharing = "processor-sharing",
-        /// Flows have shares of the link in proportion to their weights.
+        /// Flows get shares of the link in proportion to their weights.
         Weighted = "weighted",
         /// The link serves one flow at a time, in the order of arrival.
         Fifo = "fifo",
@@ -39,7 +39,7 @@ impl Discipline {
 choices! {
     /// Reaction of flows to the available rate.
     pub enum Service {
-        /// Flows send at the available rate, so a lower rate makes the flows take longer.
+        /// Flows send at the available rate, so flows take longer if the rate is lower.
         Elastic = "elastic",
         /// The duration of a flow is its size divided by its peak rate; data that the link cannot carry are lost.
         Streaming = "streaming",
@@ -59,7 +59,7 @@ parameters! {
 parameters! {
     /// Traffic at flow level, `[traffic.NAME]`: sessions of one or more flows.
     pub struct Traffic {
-        /// Offered load as a share of the capacity; set either `load` or `sessions_per_second`.
+        /// Offered load as a fraction of the capacity; set either `load` or `sessions_per_second`.
         pub load: Option<f64> = None, "no default: either `load` or `sessions_per_second` is required";
         /// Mean number of arriving sessions per second; set either `sessions_per_second` or `load`.
         pub sessions_per_second: Option<f64> = None,
@@ -67,17 +67,17 @@ parameters! {
         /// Mean number of flows per session; the number of flows has a geometric distribution.
         pub flows: f64 = 1.0,
             "aqmlab's choice: one flow per session, so that flows arrive as a Poisson process";
-        /// Times between the arrivals of sessions; `load` or `sessions_per_second` determines the mean.
+        /// Times between the arrivals of sessions; the mean is determined by `load` or `sessions_per_second`.
         pub gaps: distributions::Config = distributions::Config::exponential(exponential::Config::default()),
             "Roberts & Augé talk: Poisson flows";
         /// Sizes of flows.
         pub sizes: distributions::Config =
             distributions::Config::exponential(exponential::Config::of(Amount::bytes(100_000))),
             "aqmlab's choice: 100 packets of the packet size in the Roberts & Augé talk";
-        /// Think time from the end of a flow to the start of the next flow of its session.
+        /// Think time from the end of a flow to the start of the next flow in the same session.
         pub think_time: distributions::Config =
             distributions::Config::exponential(exponential::Config::of(Amount::millis(1000))), "aqmlab's choice";
-        /// Probability that a flow has the same size as the previous flow of its session.
+        /// Probability that a flow has the same size as the previous flow in the same session.
         pub same_size: f64 = 0.0, "aqmlab's choice: flow sizes are independent";
         /// Maximum rate of each flow, for example the rate of the user's access link.
         pub peak_rate: Option<Rate> = None, "aqmlab's choice: no peak rate";
@@ -95,13 +95,13 @@ parameters! {
     pub struct Record {
         /// Whether to record a row for each flow.
         pub flows: bool = true, "aqmlab's choice";
-        /// Interval at which the number of flows in progress is recorded, in one row for each traffic class; `0s`
-        /// records none.
+        /// Interval at which the number of flows in progress is recorded, in one row per traffic class; with `0s`, the
+        /// number is not recorded.
         pub every: Span = Span::from_millis(100), "aqmlab's choice";
     }
 }
 
-/// Value in the table `distribution` that denotes all elastic flows together.
+/// Value in the table `distribution` that stands for all elastic flows together.
 pub(crate) const ELASTIC: &str = "elastic";
 
 /// Maximum number of traffic classes. The processing time of each event grows with the number of classes.
@@ -259,7 +259,8 @@ impl Class {
 }
 
 impl Traffic {
-    /// Returns the configured number of sessions per second. `session` is the load that one session per second offers.
+    /// Returns the configured number of sessions per second. `session` is the load that is offered by one session per
+    /// second.
     fn sessions_per_second(&self, session: f64) -> Result<f64, ConfigError> {
         let (path, problem) = match (self.load, self.sessions_per_second) {
             (Some(load), None) if load > 0.0 && load <= 10.0 => return Ok(load / session),

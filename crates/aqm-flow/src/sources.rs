@@ -1,7 +1,7 @@
-//! Arrivals of flows: sessions that arrive as a Poisson process, and the flows of each session.
+//! Generates the arrivals of flows: sessions arrive as a Poisson process, and each session is a sequence of flows.
 //!
 //! aqmlab's choice: the arrival times of sessions and the sizes of their first flows are drawn from random streams of
-//! the traffic class. All later values are drawn from a separate random stream of each session. Therefore, the
+//! the traffic class. All later values are drawn from separate random streams, one for each session. Therefore, the
 //! sessions, their arrival times and the sizes of their flows do not depend on the discipline, and the arrival times of
 //! sessions do not depend on the flow sizes.
 
@@ -13,7 +13,7 @@ use aqm_traffic::distributions::{Distribution as _, Geometric, Sizes, Times};
 use crate::scenario::{Class, Scenario};
 use crate::server::Job;
 
-/// Value of [`Arrival::session`] for a flow that has no further flow in its session.
+/// Value of [`Arrival::session`] for a flow that is the last flow in its session.
 const NO_SESSION: u32 = u32::MAX;
 
 /// An arriving flow.
@@ -21,7 +21,7 @@ const NO_SESSION: u32 = u32::MAX;
 pub(crate) struct Arrival {
     pub(crate) class: u32,
     pub(crate) bytes: u64,
-    /// Session of the flow, an argument of [`Sources::flow_done`].
+    /// Session of the flow, which is passed to [`Sources::flow_done`].
     pub(crate) session: u32,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Sources {
     free: Vec<u32>,
     /// Sessions in their think time, sorted by the arrival time of their next flow.
     thinking: BinaryHeap<Job>,
-    /// Number of think times so far.
+    /// Number of think times that have started so far.
     think_times: u64,
     streams: Streams,
     next: f64,
@@ -123,8 +123,8 @@ impl Sources {
         self.next = self.thinking.peek().map_or(source.next, |session| session.bytes.min(source.next));
     }
 
-    /// Returns the flow that arrives at `next`. If a think time ends at the time at which a session begins, the flow
-    /// after the think time is returned first.
+    /// Returns the flow that arrives at `next`. If a think time ends at the same time as a session begins, the flow
+    /// that follows the think time is returned first.
     pub(crate) fn pop(&mut self) -> Arrival {
         let due = self.thinking.peek().is_some_and(|session| session.bytes <= self.next);
         let arrival = match if due { self.thinking.pop() } else { None } {
@@ -174,7 +174,7 @@ impl Sources {
         arrival
     }
 
-    /// Processes the end of a flow at `now`. A think time of the session starts.
+    /// Handles the end of a flow at `now`. If the session has further flows, a think time starts.
     pub(crate) fn flow_done(&mut self, session: u32, now: f64) {
         if session == NO_SESSION {
             return;

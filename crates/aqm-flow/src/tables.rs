@@ -6,7 +6,7 @@ use aqm_net::table::{Row, TableDoc};
 table! {
     /// A flow.
     ///
-    /// The table has rows only if `record.flows` is true.
+    /// This table contains rows only if `record.flows` is true.
     FlowRow as "flows" {
         /// Number of the flow, in the order of arrival.
         flow: Whole(u64),
@@ -22,7 +22,8 @@ table! {
 }
 
 table! {
-    /// The number of flows in progress, sampled every `record.every` and before other events of the same time.
+    /// The number of flows in progress, sampled at the interval `record.every` and before other events that have the
+    /// same time.
     SampleRow as "in_progress" {
         /// Time of the sample.
         time_s: Real(f64),
@@ -34,7 +35,7 @@ table! {
 }
 
 table! {
-    /// For each number of flows, the time during which exactly this number of flows was in progress, after the warm-up.
+    /// For each number of flows, the time after the warm-up during which exactly this number of flows was in progress.
     DistributionRow as "distribution" {
         /// Traffic class; `elastic` for all elastic flows together.
         traffic: Word(u32),
@@ -42,17 +43,17 @@ table! {
         flows: Whole(u64),
         /// Time during which this number of flows was in progress.
         time_s: Real(f64),
-        /// Share of the time after the warm-up during which this number of flows was in progress.
+        /// Fraction of the time after the warm-up during which this number of flows was in progress.
         share: Real(f64),
     }
 }
 
 table! {
-    /// Totals and means of a traffic class, after the warm-up.
+    /// Totals and means of a traffic class for the time after the warm-up.
     ClassRow as "classes" {
         /// Traffic class.
         traffic: Word(u32),
-        /// Nominal load, as a share of the capacity.
+        /// Nominal load, as a fraction of the capacity.
         load: Real(f64),
         /// Number of flows that arrived.
         flows: Whole(u64),
@@ -67,15 +68,15 @@ table! {
         /// Mean duration of the flows that arrived after the warm-up and completed before the end of the run; missing
         /// if there are no such flows.
         mean_duration_s: MaybeReal(Option<f64>),
-        /// Mean throughput of a flow: the carried bits divided by the sum of the times for which flows were in
-        /// progress. By Little's law, this ratio equals the mean size divided by the mean duration. Missing if no flow
-        /// was in progress.
+        /// Mean throughput of a flow: the number of carried bits divided by the sum of the times for which flows were
+        /// in progress. By Little's law, this ratio equals the mean size divided by the mean duration. The value is
+        /// missing if no flow was in progress.
         mean_throughput_bps: MaybeReal(Option<f64>),
     }
 }
 
 table! {
-    /// Load and utilisation of the link, after the warm-up.
+    /// Load and utilisation of the link for the time after the warm-up.
     LinkRow as "links" {
         /// Capacity of the link.
         capacity_bps: Real(f64),
@@ -83,13 +84,14 @@ table! {
         load: Real(f64),
         /// Nominal load of the streaming traffic.
         streaming_load: Real(f64),
-        /// Carried bytes.
+        /// Bytes that the link carried.
         carried_bytes: Real(f64),
-        /// Carried bytes as a share of the bytes that the link could have carried.
+        /// Carried bytes as a fraction of the bytes that the link could have carried.
         utilisation: Real(f64),
-        /// Share of the time with at least one flow in progress.
+        /// Fraction of the time during which at least one flow was in progress.
         busy: Real(f64),
-        /// Share of the time in which the peak rates of the flows in progress added up to at least the capacity.
+        /// Fraction of the time during which the sum of the peak rates of the flows in progress was at least the
+        /// capacity.
         saturated: Real(f64),
         /// Time average of the number of elastic flows in progress.
         mean_in_progress: Real(f64),

@@ -1,8 +1,8 @@
 //! A run at flow level. The link serves the arriving flows, and the run counts and records all arrivals and departures.
 //!
 //! If a departure and an arrival have the same time, the departure is processed first. Other events can have equal
-//! times only because the last binary digit is rounded. Of such events, the event of the traffic class whose name is
-//! first in alphabetical order is processed first.
+//! times only because their last binary digit was rounded. These events are processed in the alphabetical order of the
+//! names of their traffic classes.
 
 use aqm_net::watch::{Stopped, Watch};
 use aqm_net::{Instant, Occupancy, Span};
@@ -19,7 +19,7 @@ pub(crate) struct RunRecord {
     pub(crate) distribution: Vec<DistributionRow>,
     pub(crate) classes: Vec<ClassRow>,
     pub(crate) link: Vec<LinkRow>,
-    /// Number of arrivals and departures of flows.
+    /// Total number of arrivals and departures of flows.
     pub(crate) events: u64,
 }
 
@@ -37,12 +37,12 @@ struct Flow {
 struct Count {
     in_progress: Occupancy,
     elastic: bool,
-    /// Peak rate of the flows in bits per second; `None` if the flows have no peak rate.
+    /// Peak rate of the flows, in bits per second; `None` if the flows have no peak rate.
     peak: Option<u64>,
     flows: u64,
     offered: u64,
     completed: u64,
-    /// Total duration, in seconds, of the completed flows that arrived after the warm-up.
+    /// Total duration of the completed flows that arrived after the warm-up, in seconds.
     seconds: f64,
     carried_in_warm_up: f64,
 }
@@ -61,14 +61,14 @@ pub(crate) struct World<'a, S> {
     elastic: Occupancy,
     /// Number of all flows in progress.
     all: Occupancy,
-    /// One if the peak rates of the flows in progress add up to at least the capacity, otherwise zero.
+    /// One if the sum of the peak rates of the flows in progress is at least the capacity, otherwise zero.
     saturated: Occupancy,
     arrivals: u64,
     departures: u64,
     rows: Vec<FlowRow>,
     samples: Vec<SampleRow>,
     warm_up: f64,
-    /// Time of the next observation: the end of the warm-up or a sample.
+    /// Time of the next observation, which is the end of the warm-up or a sample.
     next_observation: f64,
     /// Time of the next sample; `NEVER` if there is none.
     sample: Instant,
@@ -112,7 +112,7 @@ impl<'a, S: Server> World<'a, S> {
         world
     }
 
-    /// Executes the run to its end, unless `watch` stops the run.
+    /// Executes the run until it ends or `watch` stops it.
     pub(crate) fn run(mut self, watch: &Watch) -> Result<RunRecord, Stopped> {
         let end = self.scenario.duration.seconds();
         let mut steps = 0;
@@ -197,7 +197,7 @@ impl<'a, S: Server> World<'a, S> {
         self.saturated.set(usize::from(self.saturates()), now);
     }
 
-    /// Returns whether the peak rates of the flows in progress add up to at least the capacity.
+    /// Returns whether the sum of the peak rates of the flows in progress is at least the capacity.
     fn saturates(&self) -> bool {
         let capacity = self.scenario.link.capacity.bps();
         let demand = self.classes.iter().fold(0_u64, |sum, class| {

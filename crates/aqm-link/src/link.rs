@@ -25,8 +25,8 @@ impl Link {
         Self { port, channel, lookahead, lost: 0, lost_bytes: 0 }
     }
 
-    /// Returns whether the link has a constant rate, a constant delay and no loss. If so, [`arrival`](Self::arrival)
-    /// may be called with `PLAIN`, and the port's methods may be called with `STEADY`.
+    /// Returns whether the link has a constant rate, a constant delay and no loss. If the result is true,
+    /// [`arrival`](Self::arrival) may be called with `PLAIN`, and the port's methods may be called with `STEADY`.
     pub fn is_plain(&self) -> bool {
         self.port.is_steady() && self.channel.is_constant()
     }
@@ -54,19 +54,19 @@ impl Link {
         }
     }
 
-    /// Returns the latest time by which the port must be served, if no packet arrives. No packet that is still queued
-    /// can arrive at the far end at or before this time.
+    /// Returns the time by which the port must be served, provided that no packet arrives before this time. No packet
+    /// that is still queued can arrive at the far end at or before this time.
     #[inline]
     pub fn serve_by(&self) -> Instant {
         self.port.next_start().map_or(Instant::NEVER, |start| start + self.lookahead)
     }
 
-    /// Returns the counters of the link up to `now`. The port must have been served up to `now`.
+    /// Returns the link's counters as of the time `now`. The port must have been served up to `now`.
     pub fn counters(&self, now: Instant) -> Counters {
         self.with_losses(self.port.counters(now))
     }
 
-    /// Returns the counters of the link up to the last call of the port, without the integral of the queue length.
+    /// Returns the link's counters as of the last call to the port, without the integral of the queue length.
     pub fn counted(&self) -> Counters {
         self.with_losses(*self.port.counted())
     }
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
     use crate::{Ties, channel};
 
-    /// A link of 1 Mb/s and 10 ms, with a channel described by `table`.
+    /// A link with a rate of 1 Mb/s and a delay of 10 ms, and a channel described by `table`.
     fn link(table: serde_json::Value) -> Link {
         let (rate, streams) = (Rate::from_bps(1_000_000), Streams::new(1));
         let queue = aqm_queue::Config::read(json!({"kind": "drop-tail"})).unwrap().build(rate).unwrap();

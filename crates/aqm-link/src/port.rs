@@ -22,11 +22,11 @@ pub enum Ties {
     #[default]
     DepartureFirst,
     /// The arriving packet joins the queue before the transmitter takes its next packet. A run with this order shows
-    /// the influence of ties.
+    /// how strongly ties affect the results.
     ArrivalFirst,
 }
 
-/// The departure of a packet from the queue, with the interval of its transmission.
+/// The departure of a packet from the queue, with the times at which its transmission begins and ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Departure {
     /// The packet.
@@ -47,11 +47,11 @@ pub struct Port {
     varying: Option<Box<Varying>>,
     ties: Ties,
     /// The end of the transmission in progress or, if no transmission is in progress, the end of the last transmission.
-    /// While the transmitter cannot send, the time of the next attempt to send.
+    /// While the transmitter cannot send, this field contains the time of the next attempt to send.
     free_at: Instant,
     /// Whether the discipline reported that no packet is queued.
     idle: bool,
-    /// Whether the transmitter is free, and the discipline holds packets back until `free_at`.
+    /// Whether the transmitter is free while the discipline is holding packets back until `free_at`.
     held: bool,
     /// Time of the last arrival; `NEVER` before the first arrival.
     last_arrival: Instant,
@@ -64,8 +64,8 @@ pub struct Port {
 struct Ledger {
     counters: Counters,
     /// The sum of the times at which packets left the queue, minus the sum of the times at which packets joined the
-    /// queue, in nanoseconds and modulo 2^128. This difference and the number of packets that are still queued yield
-    /// the integral of the queue length.
+    /// queue, in nanoseconds and modulo 2^128. The integral of the queue length is computed from this difference and
+    /// the number of packets that are still queued.
     left_less_joined: u128,
 }
 
@@ -101,13 +101,13 @@ impl Port {
         }
     }
 
-    /// Returns whether the transmitter has a constant rate, so that methods may be called with `STEADY`.
+    /// Returns whether the transmitter has a constant rate, in which case methods may be called with `STEADY`.
     #[inline]
     pub fn is_steady(&self) -> bool {
         self.varying.is_none()
     }
 
-    /// Handles the arrival of a packet, after all departures that precede the arrival.
+    /// Handles the arrival of a packet, after first processing all departures that precede the arrival.
     pub fn accept(
         &mut self,
         packet: Packet,
@@ -139,7 +139,7 @@ impl Port {
         }
     }
 
-    /// Reports every transmission that starts at or before `until` to `depart`.
+    /// Calls `depart` for every transmission that starts at or before `until`.
     pub fn serve(&mut self, until: Instant, observer: &mut dyn Observer, mut depart: impl FnMut(Departure)) {
         if self.is_steady() {
             while let Some(departure) = self.next_departure::<true>(until, observer) {
@@ -152,11 +152,11 @@ impl Port {
         }
     }
 
-    /// Handles the arrival of a packet; the caller has already served the departures that precede the arrival. Returns
-    /// whether the transmitter was free and may send now.
+    /// Handles the arrival of a packet; the caller must already have served the departures that precede the arrival.
+    /// Returns whether the transmitter was free and may send now.
     ///
-    /// With `STEADY`, the caller asserts that the transmitter [has a constant rate](Self::is_steady), and the call is
-    /// cheaper.
+    /// By setting `STEADY`, the caller asserts that the transmitter [has a constant rate](Self::is_steady), which makes
+    /// the call cheaper.
     #[inline]
     pub fn join<const STEADY: bool>(
         &mut self,
@@ -179,7 +179,8 @@ impl Port {
         self.next_departure::<STEADY>(self.last_before(now)?, observer)
     }
 
-    /// Adds a packet to the queue. Returns whether the transmitter waits for the queue and may now be able to send.
+    /// Adds a packet to the queue. Returns whether the transmitter was waiting for the queue and may now be able to
+    /// send.
     #[inline(always)]
     fn join_queue(&mut self, packet: Packet, now: Instant, observer: &mut dyn Observer) -> bool {
         let Ledger { counters, left_less_joined } = &mut self.ledger;
@@ -204,8 +205,8 @@ impl Port {
         begins
     }
 
-    /// Returns the latest time whose departures precede a packet arriving at `now`, according to the tie rule. `None`
-    /// if no departure precedes the packet.
+    /// Returns the latest departure time that precedes an arrival at `now` according to the tie rule, or `None` if no
+    /// departure can precede the arrival.
     #[inline(always)]
     fn last_before(&self, now: Instant) -> Option<Instant> {
         match self.ties {
@@ -265,7 +266,7 @@ impl Port {
     }
 
     /// Returns whether the transmitter must try to send when a packet joins the queue. `begins` is the result for a
-    /// transmitter with a constant rate, and may be different for a varying rate.
+    /// transmitter with a constant rate; for a varying rate, the result may be different.
     #[inline(never)]
     fn transmitter_begins(&mut self, begins: bool, now: Instant) -> bool {
         let Some(varying) = &mut self.varying else { return begins };
@@ -276,8 +277,8 @@ impl Port {
     }
 
     /// Returns whether a transmitter with a varying rate may take a packet at `now`. If not, schedules the next attempt
-    /// for the time at which the transmitter may take a packet. If no packet is queued, the discipline is called
-    /// nevertheless, so that the discipline learns immediately that the busy period has ended.
+    /// for the time at which the transmitter may take a packet. The discipline is called even if no packet is queued,
+    /// so that it can detect immediately that the busy period has ended.
     #[inline(never)]
     fn transmitter_is_ready(&mut self, now: Instant) -> bool {
         let waiting = Waiting { packets: self.waiting(), bytes: self.discipline.backlog().bytes };
@@ -309,24 +310,24 @@ impl Port {
         (!self.idle).then_some(self.free_at)
     }
 
-    /// Passes the headers (`label`) of all packets with this `number` to the discipline. The call must precede the
-    /// arrival of the first of these packets.
+    /// Passes to the discipline the headers (`label`) that all packets with the label `number` have. This method must
+    /// be called before the first packet with this label arrives.
     pub fn on_label(&mut self, number: u16, label: &Label) {
         self.discipline.on_label(number, label);
     }
 
-    /// Returns the discipline, whose backlog and gauges the caller can read. The state of the discipline is that after
-    /// the last `accept` or `serve`.
+    /// Returns the discipline, whose backlog and gauges the caller can read. The discipline is in the state in which
+    /// the last call to `accept` or `serve` left it.
     pub fn discipline(&self) -> &dyn QueueDiscipline {
         self.discipline.as_ref()
     }
 
-    /// Returns the counters up to the last `accept` or `serve`, without the integral of the queue length.
+    /// Returns the counters as of the last call to `accept` or `serve`, without the integral of the queue length.
     pub fn counted(&self) -> &Counters {
         &self.ledger.counters
     }
 
-    /// Returns the counters up to `now`. The port must have been served up to `now`.
+    /// Returns the counters as of the time `now`. The port must have been served up to `now`.
     pub fn counters(&self, now: Instant) -> Counters {
         let waiting = u128::from(self.waiting()) * u128::from(now.nanos());
         Counters { packet_nanos: self.ledger.left_less_joined.wrapping_add(waiting), ..self.ledger.counters }

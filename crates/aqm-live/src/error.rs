@@ -1,4 +1,4 @@
-//! The errors of live runs.
+//! Errors that occur in live runs.
 
 use std::fmt;
 use std::io;
@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 
-/// An error of a live run.
+/// An error that occurred in a live run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveError {
-    /// Message that contains the failed operation, the system's reason and a remedy.
+    /// Message that states which operation failed, the reason reported by the system, and a remedy.
     pub what: String,
-    /// The file named by the user, if the error is that this file cannot be written.
+    /// The file named by the user, if the cause of the error is that this file cannot be written.
     pub file: Option<FileError>,
 }
 
@@ -27,12 +27,13 @@ pub struct FileError {
 }
 
 impl LiveError {
-    /// Returns an error which reports that the operation `what` failed because of `reason`.
+    /// Returns an error which states that the operation `what` failed because of `reason`.
     pub fn new(what: impl fmt::Display, reason: impl fmt::Display) -> Self {
         Self { what: format!("{what}: {reason}"), file: None }
     }
 
-    /// Returns an error which reports that the file at `path`, named by the user, cannot be written because of `error`.
+    /// Returns an error which states that the file at `path`, which the user named, cannot be written because of
+    /// `error`.
     pub(crate) fn of_file(path: &Path, error: &io::Error) -> Self {
         let errno = error.raw_os_error();
         let file = errno.map(|errno| FileError {

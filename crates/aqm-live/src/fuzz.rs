@@ -1,6 +1,6 @@
-//! Fuzz tests: random external input must not cause failures of the router, captures or the load generator.
+//! Fuzz tests: random external input must not make the router, a capture or the load generator fail.
 //!
-//! The environment variable `AQM_FUZZ_CASES` sets the number of cases of each test. A failing test prints the seed that
+//! The environment variable `AQM_FUZZ_CASES` sets the number of cases per test. A failing test prints the seed that
 //! reproduces the failure (`PROPTEST_RNG_SEED`).
 
 use std::time::SystemTime;
@@ -22,7 +22,8 @@ use crate::router::connections::{Connections, FlowPacket};
 use crate::router::ip;
 use crate::tcp::hints::{Hints, Sent};
 
-/// Returns a configuration whose number of cases is `AQM_FUZZ_CASES` or, by default, `cases`.
+/// Returns a configuration with the number of cases given by `AQM_FUZZ_CASES`, or with `cases` if the variable is not
+/// set.
 fn config(cases: u32) -> ProptestConfig {
     let cases_set = std::env::var("AQM_FUZZ_CASES").ok().map(|text| text.parse().expect("a number"));
     ProptestConfig {
@@ -131,7 +132,7 @@ proptest! {
         emulation.advance(end, &mut count);
         prop_assert_eq!(count.delivered + count.dropped, entered);
         let tables = emulation.finish(end, &[], &[]);
-        // If only bare acknowledgements were sent, nothing is recorded, which is an error.
+        // If only bare acknowledgements were sent, there are no packets to record, which is an error.
         let _ = write_simulated(&tables, &[], Vec::new());
     }
 

@@ -1,4 +1,4 @@
-//! Live runs: the queues of a plan between real hosts, in real time.
+//! Live runs: real hosts send traffic through the queues of a plan in real time.
 //!
 //! Only this crate uses clocks, threads, devices and real packets. The network is an
 //! [`Emulation`](aqm_sim::emulation::Emulation), with the same links, queues and edges as in a simulation.

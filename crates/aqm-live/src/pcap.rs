@@ -1,9 +1,9 @@
-//! The packets of a live run, written by a separate thread.
+//! Capture of the packets of a live run, which a separate thread writes to a file.
 //!
 //! aqmlab's choice: the router passes packets to the writer through two ring buffers of fixed size. One ring buffer
-//! contains the bytes of packets, and the other contains notes about packets. The router therefore never waits for a
-//! disk or a lock. If the ring buffers are full, a packet is omitted, and the note on the next packet that fits
-//! contains the number of omitted packets.
+//! contains the bytes of packets, and the other contains notes about packets. Therefore, the router never has to wait
+//! for a disk or a lock. If a ring buffer is full, the packet is omitted. The note on the next packet that fits
+//! contains the number of packets omitted since the previous note.
 
 use std::fs::File;
 use std::io::{self, BufWriter};
@@ -20,7 +20,7 @@ use crate::LiveError;
 /// Options of a capture.
 #[derive(Clone, Debug)]
 pub struct CaptureOptions {
-    /// Maximum number of bytes of a packet that are captured.
+    /// Maximum number of bytes captured per packet.
     pub snaplen: u32,
     /// Size of the ring buffer for bytes.
     pub buffer: usize,
@@ -29,8 +29,8 @@ pub struct CaptureOptions {
 }
 
 impl Default for CaptureOptions {
-    /// Returns options for the capture of whole packets, with a ring buffer for several seconds at 100 Mbit/s, of a run
-    /// that starts now.
+    /// Returns options for a run that starts now: whole packets are captured, and the ring buffer is large enough for
+    /// several seconds of traffic at 100 Mbit/s.
     fn default() -> Self {
         Self { snaplen: 65_535, buffer: 64 << 20, start: SystemTime::now() }
     }
@@ -43,7 +43,7 @@ pub struct Captured {
     pub path: PathBuf,
     /// Number of packets in the file.
     pub written: u64,
-    /// Number of packets that are missing in the file because the ring buffers were full.
+    /// Number of packets that are missing from the file because the ring buffers were full.
     pub lost: u64,
 }
 
@@ -71,16 +71,16 @@ struct Note {
     fate: Option<Fate>,
 }
 
-/// Bytes in the ring buffer for bytes for each slot in the ring buffer for notes. If packets are shorter, the number of
-/// notes limits the number of packets.
+/// Size of the ring buffer for bytes, divided by the number of slots in the ring buffer for notes. If the average
+/// packet is shorter than this value, the ring buffer for notes is the first to fill up.
 const BYTES_PER_NOTE: usize = 256;
-/// Pause of the writer when the ring buffers are empty.
+/// Time for which the writer pauses when the ring buffers are empty.
 const REST: Duration = Duration::from_millis(2);
 /// Size of the writer's output buffer, in bytes.
 const CHUNK: usize = 1 << 18;
 
 impl Capture {
-    /// Creates a file at `path` for packets that are captured at `interfaces` and dropped or marked by `queues`. The
+    /// Creates a file at `path` for packets that are captured on `interfaces` and that `queues` may drop or mark. The
     /// calling thread must not yet be a real-time thread, because the writer's thread inherits the priority of the
     /// calling thread.
     ///
@@ -114,7 +114,7 @@ impl Capture {
         Ok(Self { notes, bytes, snaplen, lost_since: 0, lost: 0, path: path.to_owned(), writer })
     }
 
-    /// Captures a packet at the interface with the index `interface` at the time `at`. `fate` is set if a queue dropped
+    /// Captures a packet on the interface with the index `interface` at the time `at`. `fate` is set if a queue dropped
     /// or marked the packet. This function never blocks.
     pub fn note(&mut self, interface: u32, at: Instant, packet: &[u8], fate: Option<Fate>) {
         let kept = packet.get(..self.snaplen).unwrap_or(packet);
@@ -131,7 +131,7 @@ impl Capture {
             fate,
         };
         self.lost += note.lost_before;
-        // The push succeeds, because only this thread adds notes, and free space was checked before.
+        // The push cannot fail, because only this thread adds notes, and the free space has already been checked.
         let _ = self.notes.push(note);
     }
 
@@ -147,7 +147,7 @@ impl Capture {
     /// an error.
     pub fn finish(self) -> Result<Captured, LiveError> {
         let (lost, path) = (self.lost(), self.path);
-        // The writer ends when the ring buffers are empty and the producers have been dropped.
+        // The writer terminates when the ring buffers are empty and the producers have been dropped.
         drop((self.notes, self.bytes));
         let written = match self.writer.join() {
             Ok(result) => result.map_err(|error| {
@@ -160,7 +160,7 @@ impl Capture {
     }
 }
 
-/// Writes to the whole ring buffer once, so that the router does not have to wait for page faults later.
+/// Writes to every element of the ring buffer once, so that no page faults delay the router later.
 fn touch<T: Copy>(into: &mut Producer<T>, out: &mut Consumer<T>, value: T) {
     while into.push(value).is_ok() {}
     if let Ok(all) = out.read_chunk(out.slots()) {
@@ -174,7 +174,7 @@ struct Writer {
     notes: Consumer<Note>,
     bytes: Consumer<u8>,
     queues: Vec<QueueName>,
-    /// Time of the start of the run, since 1970.
+    /// Start time of the run, as the time since the beginning of 1970.
     start: Duration,
 }
 
@@ -182,7 +182,7 @@ impl Writer {
     fn run(mut self) -> io::Result<u64> {
         let (mut buffer, mut written) = (Vec::new(), 0);
         loop {
-            // This check must precede the reading of the ring buffer. Otherwise, the last notes could be missed.
+            // This check must be made before the ring buffer is read. Otherwise, the last notes could be missed.
             let is_last = self.notes.is_abandoned();
             while let Ok(note) = self.notes.pop() {
                 self.write(note, &mut buffer)?;
@@ -198,7 +198,7 @@ impl Writer {
 
     fn write(&mut self, note: Note, buffer: &mut Vec<u8>) -> io::Result<()> {
         buffer.resize(note.kept as usize, 0);
-        // The bytes of a packet are added before the note, so the bytes are available.
+        // The bytes of a packet are added before the note on the packet, so the bytes are already available.
         self.bytes.pop_entire_slice(buffer).map_err(io::Error::other)?;
         let comment = note.fate.map(|fate| fate.comment(&self.queues));
         self.out.write(&Record {
@@ -285,7 +285,7 @@ mod tests {
     #[test]
     fn a_full_ring_never_blocks_and_lost_packets_are_counted() {
         let path = temporary("overflow");
-        // Capacity for a few packets.
+        // This buffer is only large enough for a few packets.
         let options = CaptureOptions { buffer: 3000, ..CaptureOptions::default() };
         let mut capture = Capture::start(&path, &interfaces(), &queues(), &options).unwrap();
         let packet = datagram(7);
@@ -294,7 +294,7 @@ mod tests {
         }
         assert!(capture.lost() > 0);
         let mut noted = 20_000;
-        // Until the writer has emptied the ring.
+        // This loop runs until the writer has emptied the ring buffer.
         while capture.lost_since > 0 {
             capture.note(0, Instant::from_nanos(noted), &packet, None);
             noted += 1;
@@ -315,7 +315,8 @@ mod tests {
         let error = Capture::start(missing, &interfaces(), &queues(), &options).err().unwrap();
         assert!(error.what.starts_with("cannot write /nowhere/at/all.pcapng: "), "{error}");
         assert_eq!(error.file.unwrap().path, missing);
-        // This device is always full, which is detected before the run. The device is not removed.
+        // Writes to this device always fail with "disk full", which is detected before the run. The device must not be
+        // removed afterwards.
         let full = Path::new("/dev/full");
         let error = Capture::start(full, &interfaces(), &queues(), &options).err().unwrap();
         assert!(error.what.contains("No space left"), "{error}");
@@ -327,7 +328,7 @@ mod tests {
         let path = temporary("unwritable");
         let mut capture =
             Capture::start(&path, &interfaces(), &queues(), &CaptureOptions::default()).unwrap();
-        // The note refers to missing bytes, so the writer fails.
+        // The note refers to bytes that are not in the ring buffer, so the writer fails.
         capture.notes.push(Note { kept: 100, ..Note::default() }).unwrap();
         let error = capture.finish().unwrap_err();
         assert!(error.what.starts_with("cannot write ") && !path.exists(), "{error}");

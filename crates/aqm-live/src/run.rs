@@ -34,27 +34,29 @@ use crate::{Clock, LiveError};
 /// Priority of the router's thread among real-time threads.
 const PRIORITY: i32 = 20;
 
-/// Interval between two checks whether the workloads and programs are finished.
+/// Interval at which the run checks whether the workloads and programs have finished.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Options of a live run.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Whether the kernel's TCP may differ from the plan's TCP if the kernel has no equivalent setting. The manifest
-    /// lists the differences. If the option is false, a plan without an equivalent kernel setting is rejected.
+    /// Whether the kernel's TCP may differ from the plan's TCP where the kernel has no equivalent setting. The manifest
+    /// lists the differences. If this option is false, a plan that contains a setting without an equivalent in the
+    /// kernel is rejected.
     pub nearest_tcp: bool,
     /// Kernel name of a congestion control that all connections use instead of the plan's congestion control, for
     /// example `bbr`, which cannot be simulated. Programs may select a different congestion control.
     pub congestion_control: Option<String>,
     /// File to which the packets are written in the pcapng format.
     pub pcap: Option<PathBuf>,
-    /// Whether the run may end before the plan's duration. If the plan has programs, the run then ends when the clients
-    /// of all programs have exited, regardless of other workloads. If the plan has no programs, the run then ends when
-    /// no workload has further requests, and all sent data have been received and acknowledged.
+    /// Whether the run may end before the plan's duration has elapsed. If this option is true and the plan has
+    /// programs, the run ends when the clients of all programs have exited, regardless of other workloads. If this
+    /// option is true and the plan has no programs, the run ends when no workload has further requests, and all sent
+    /// data have been received and acknowledged.
     pub until_done: bool,
 }
 
-/// Reason for which a live run has no result.
+/// Reason why a live run has no result.
 #[derive(Debug)]
 pub enum Failure {
     /// The watcher stopped the run.
@@ -77,24 +79,24 @@ impl From<ConfigErrors> for Failure {
     }
 }
 
-/// Returns the second byte of the addresses of the hosts at an end of a workload.
+/// Returns the second byte of the addresses of all hosts at one end of a workload.
 fn prefix(index: HostIndex) -> u8 {
     // `specs` ensures that the number fits into a byte.
     (1 + index.position()) as u8
 }
 
-/// Maximum number of workloads. The available addresses limit the number.
+/// Maximum number of workloads, which is limited by the number of available addresses.
 const MAX_WORKLOADS: usize = 120;
 
 impl Lab {
-    /// Returns the host at an end of a workload.
+    /// Returns the host at one end of a workload.
     pub(crate) fn at(&self, index: HostIndex) -> &Host {
         &self.hosts()[index.position()]
     }
 }
 
-/// Returns the name of a host. If exactly one workload consists of programs, the hosts of this workload are named
-/// `server` and `client`.
+/// Returns the name of a host. If only one workload consists of programs, the hosts of this workload are named `server`
+/// and `client`.
 fn host_name(planned: &PlannedWorkload<'_>, only_programs: bool, side: Side) -> String {
     let end = match side {
         Side::Sender => "server",
@@ -192,8 +194,8 @@ pub fn run(plan: &Plan, options: &Options, watch: &Watch) -> Result<Run, Failure
     let hints = if plan.needs_windows() { Hints::of(&lab)? } else { Hints::none() };
     let senders = Senders::of(plan, &lab, hints.in_packets())?;
     let watched_controls = Controls::watch(plan, &lab)?;
-    // The thread that writes the capture must start before the router gets real-time priority. Otherwise, the thread
-    // would inherit this priority.
+    // The thread that writes the capture must start before the router gets real-time priority, because the thread would
+    // otherwise inherit this priority.
     let capture = options.pcap.as_ref().map(|path| capture(path, &lab, &emulation)).transpose()?;
     let inputs = RouterInputs { hints, delays, capture };
     watch.expect(end.nanos(), Unit::RealTime);
@@ -209,7 +211,7 @@ pub fn run(plan: &Plan, options: &Options, watch: &Watch) -> Result<Run, Failure
             (route(emulation, &devices, RunContext { clock, watch, stop }, inputs), granted)
         });
         let router = router.map_err(|error| LiveError::new("cannot start the router's thread", error))?;
-        // From this point on, the router must be stopped even after an error.
+        // From this point on, the router must be stopped even if an error occurs.
         let session = LiveSession { plan, lab: &lab, clock, end };
         let outcome = session.play(prepared, |programs, load| {
             if options.until_done && !programs.have_clients() && load.is_done() {
@@ -217,7 +219,8 @@ pub fn run(plan: &Plan, options: &Options, watch: &Watch) -> Result<Run, Failure
             }
             let done = options.until_done && programs.have_clients() && programs.clients_have_ended();
             let over = done || router.is_finished() || watch.is_stopped();
-            // The router stops before connections are reset, because these resets are not part of the run.
+            // The router is stopped before the remaining connections are reset, because these resets are not part of
+            // the run.
             stop.over.store(over, Relaxed);
             over
         });
@@ -306,7 +309,7 @@ fn devices<'a>(plan: &Plan, lab: &'a Lab) -> Vec<Device<'a>> {
     devices
 }
 
-/// Starts the capture of packets that reach the hosts' devices or are dropped on the path to a device.
+/// Starts to capture the packets that reach the hosts' devices or are dropped on the path to a device.
 fn capture(path: &Path, lab: &Lab, emulation: &Emulation) -> Result<Capture, LiveError> {
     let interface = |host: &Host| {
         let name = host.spec().name.clone();
@@ -329,7 +332,7 @@ struct SessionOutcome {
     /// The records of all requests.
     requests: Vec<RequestRecord>,
     facts: Facts,
-    /// Exit status of the client, by workload.
+    /// Exit status of each workload's client, by workload.
     statuses: BTreeMap<String, Option<i32>>,
     servers_ended: BTreeMap<String, Exit>,
 }
@@ -343,7 +346,7 @@ struct LiveSession<'a> {
 }
 
 impl LiveSession<'_> {
-    /// Runs the workloads and programs until the end of the run, or until `until` returns true.
+    /// Runs the workloads and programs until the run ends or `until` returns true.
     fn play(
         &self,
         prepared: load::Prepared,
@@ -367,7 +370,8 @@ impl LiveSession<'_> {
     }
 }
 
-/// Returns the flow of each request. Requests and flows with equal addresses and ports are matched in order.
+/// Returns the flow of each request. If several requests and flows have the same addresses and ports, the requests are
+/// matched with the flows in order.
 fn carried(requests: &[RequestRecord], flows: &[FlowKey]) -> Vec<CarriedTransfer> {
     let mut by_key = numbers_by_key(flows);
     let mut in_order: Vec<&RequestRecord> = requests.iter().collect();
@@ -382,16 +386,15 @@ fn carried(requests: &[RequestRecord], flows: &[FlowKey]) -> Vec<CarriedTransfer
                 completed: exchange.completed,
             })
         });
-        // A connection with a single request and response is a transfer, and the network records the times of
-        // transfers.
+        // A connection with a single request and response is a transfer, whose times are recorded by the network.
         let exchanges = if one.exchanges.len() > 1 { exchanges.collect() } else { Vec::new() };
         Some(CarriedTransfer { transfer: one.transfer, flow, ends: one.ends, exchanges })
     };
     in_order.into_iter().filter_map(find).collect()
 }
 
-/// Returns the flow numbers for each key. A key can have several flows, in the order of opening, because ports are
-/// reused.
+/// Returns the flow numbers for each key, in the order in which the flows were opened. A key can have several flows,
+/// because ports are reused.
 fn numbers_by_key(flows: &[FlowKey]) -> BTreeMap<FlowKey, VecDeque<u32>> {
     let mut by_key: BTreeMap<FlowKey, VecDeque<u32>> = BTreeMap::new();
     for (number, key) in (0..).zip(flows) {
@@ -400,7 +403,7 @@ fn numbers_by_key(flows: &[FlowKey]) -> BTreeMap<FlowKey, VecDeque<u32>> {
     by_key
 }
 
-/// Converts the samples of senders whose flow is known.
+/// Converts the samples of those senders whose flow is known.
 fn sender_states(samples: &[Sample], flows: &[FlowKey], emulation: &Emulation) -> Vec<SenderState> {
     let by_key = numbers_by_key(flows);
     let find = |Sample { at, traffic, state }: &Sample| {
@@ -412,12 +415,12 @@ fn sender_states(samples: &[Sample], flows: &[FlowKey], emulation: &Emulation) -
     samples.iter().filter_map(find).collect()
 }
 
-/// Returns the key of the flow of a request.
+/// Returns the key of the flow that belongs to a request.
 fn key_of(request: &RequestRecord) -> Option<FlowKey> {
     let opener = if request.transfer.request.is_some() { Side::Receiver } else { Side::Sender };
     let mut ends = [request.remote; 2];
     ends[opener as usize] = request.local?;
-    // Only the transfers of datagram streams have zero objects.
+    // Only datagram streams are recorded as transfers with zero objects.
     let protocol = if request.transfer.page_objects == 0 { ip::UDP } else { ip::TCP };
     Some(FlowKey::of(request.traffic, protocol, ends))
 }

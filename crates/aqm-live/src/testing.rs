@@ -1,4 +1,4 @@
-//! Test fixtures: a lab of two hosts, and a wire that connects the two hosts without a queue.
+//! Test fixtures: a lab with two hosts, and a wire that connects the two hosts without a queue.
 
 use std::io::{PipeWriter, Read as _, Write as _, pipe};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
@@ -20,7 +20,7 @@ pub(crate) fn linux(changes: Value) -> Config {
     aqm_tcp::read(aqm_tcp::overlay(&tick, changes)).unwrap()
 }
 
-/// Returns a lab of the hosts `server`, 10.1.0.0/16, and `client`, 10.2.0.0/16. If this machine does not permit live
+/// Returns a lab with the hosts `server` (10.1.0.0/16) and `client` (10.2.0.0/16). If this machine does not permit live
 /// runs, returns `None` and prints the reason to standard error.
 pub(crate) fn lab_or_skip() -> Option<Lab> {
     lab_with_or_skip(&linux(json!({})))
@@ -87,7 +87,7 @@ impl Wire {
     }
 }
 
-/// Sends `bytes` bytes from the second host to a server in the first host. Returns the sender's congestion control and
+/// Sends `bytes` bytes from the second host to a server on the first host. Returns the sender's congestion control and
 /// the packets that each host has sent.
 pub(crate) fn transfer(lab: &Lab, bytes: usize) -> (String, [Vec<Vec<u8>>; 2]) {
     let [server, client] = lab.hosts() else { panic!() };

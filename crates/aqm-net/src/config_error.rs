@@ -20,8 +20,8 @@ pub struct ConfigError {
 /// Kinds of errors that need special treatment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// The path is an unknown key. Errors of this kind are reported first, because the key that the user meant is then
-    /// missing and causes another error.
+    /// The path is an unknown key. Errors of this kind are reported first, because a misspelt key is also missing under
+    /// its correct name, which causes another error.
     UnknownKey,
     /// The parameter has no effect in this setting. A sweep omits a parameter in all runs in which the parameter has no
     /// effect.
@@ -35,7 +35,8 @@ impl ConfigError {
         Self { path: path.into(), problem: problem.into(), kind: Kind::Other }
     }
 
-    /// Creates the error for the parameter at `path` that has no effect under `condition`, for example `without ecn`.
+    /// Creates the error that reports that the parameter at `path` has no effect under `condition`, for example
+    /// `without ecn`.
     pub fn without_effect(path: impl Into<String>, condition: impl fmt::Display) -> Self {
         let problem = format!("has no effect {condition}: leave it out");
         Self { path: path.into(), problem, kind: Kind::WithoutEffect }
@@ -87,8 +88,9 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// All errors of a table; there is at least one. Errors of unknown keys are first, and the other errors follow in the
-/// order of detection. The list is created from a [`ConfigError`] or by an [`ErrorCollector`].
+/// All errors of a table; there is at least one. Errors about unknown keys come first, and the other errors follow in
+/// the order in which they were detected. A list of errors is created from a [`ConfigError`] or by an
+/// [`ErrorCollector`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigErrors(Vec<ConfigError>);
 
@@ -162,7 +164,7 @@ impl std::error::Error for ConfigErrors {}
 pub struct ErrorCollector(Vec<ConfigError>);
 
 impl ErrorCollector {
-    /// Adds errors that have not been added before.
+    /// Adds the given errors, except for errors that have already been added.
     pub fn add(&mut self, errors: impl Into<ConfigErrors>) {
         for error in errors.into() {
             if !self.0.contains(&error) {
@@ -204,15 +206,15 @@ impl ErrorCollector {
         }
     }
 
-    /// Returns whether no error was added.
+    /// Returns whether no error has been added.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Returns the value if no error was added.
+    /// Returns the value if no error has been added.
     ///
     /// # Errors
-    /// Returns all added errors, with errors of unknown keys first.
+    /// Returns all added errors, with errors about unknown keys first.
     pub fn finish<T>(mut self, value: T) -> Result<T, ConfigErrors> {
         if self.0.is_empty() {
             return Ok(value);
@@ -221,26 +223,26 @@ impl ErrorCollector {
         Err(ConfigErrors(self.0))
     }
 
-    /// Returns the value of `Some` if no error was added.
+    /// Returns the value of `Some` if no error has been added.
     ///
     /// # Errors
-    /// Returns all added errors, with errors of unknown keys first.
+    /// Returns all added errors, with errors about unknown keys first.
     ///
     /// # Panics
-    /// Panics if the option is `None` although no error was added.
+    /// Panics if the option is `None` although no error has been added.
     pub fn finish_some<T>(self, value: Option<T>) -> Result<T, ConfigErrors> {
         self.finish(()).map(|()| value.expect("without errors, the value exists"))
     }
 }
 
-/// Formats the error for a word `given` that is not in `allowed`, and suggests the nearest allowed word. `what` is the
-/// category of the word, for example `kind`.
+/// Formats the error message for a word `given` that is not in `allowed`, and suggests the nearest allowed word. `what`
+/// is the category of the word, for example `kind`.
 pub fn unknown(what: &str, given: &str, allowed: &[&str]) -> String {
     refusal(what, given, nearest(given, allowed).map(quoted), allowed)
 }
 
-/// Formats the error for a word `given` that is not in `allowed`, and suggests `meant`, the words that the user may
-/// have meant.
+/// Formats the error message for a word `given` that is not in `allowed`, and suggests the words in `meant`, which the
+/// user may have meant.
 fn refusal(what: &str, given: &str, meant: Option<String>, allowed: &[&str]) -> String {
     let meant = meant.map_or(String::new(), |meant| format!(" did you mean {meant}?"));
     let list = allowed.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(", ");
@@ -252,7 +254,7 @@ fn quoted(word: &str) -> String {
 }
 
 /// Returns the paths of the inner keys for which `is_like` is true; `None` if there are none. `is_like` is applied to
-/// the key alone and to the key with its table's name before or after the key.
+/// the key alone, to the key prefixed with its table's name, and to the key followed by its table's name.
 fn named_like(given: &str, inner: &[[&str; 2]], is_like: impl Fn(&str, &str) -> bool) -> Option<String> {
     let like = |[table, key]: &&[&str; 2]| {
         [(*key).to_owned(), format!("{table}_{key}"), format!("{key}_{table}")]

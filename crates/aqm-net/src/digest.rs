@@ -1,4 +1,4 @@
-//! Digests that identify results: SHA-256 over texts and numbers, in hexadecimal digits.
+//! Digests that identify results: SHA-256 hashes of texts and numbers, written in hexadecimal.
 
 use sha2::{Digest as _, Sha256};
 

@@ -1,4 +1,5 @@
-//! Lengths of queues in packets or in bytes, because papers use both units, and thresholds, which may also be times.
+//! Queue lengths and thresholds. Lengths are in packets or in bytes, because papers use both units. Thresholds may also
+//! be times.
 
 use std::fmt;
 
@@ -156,7 +157,7 @@ pub struct Backlog {
 }
 
 impl Backlog {
-    /// Returns the backlog in the unit of `like`: packets or bytes.
+    /// Returns the backlog in the unit of `like`, which is packets or bytes.
     pub const fn in_unit_of(self, like: Length) -> u64 {
         if like.in_bytes() { self.bytes } else { self.packets }
     }

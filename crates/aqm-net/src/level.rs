@@ -1,9 +1,9 @@
 //! The common interface of the packet level, the flow level and trace replay. A level parses a scenario into a plan,
-//! and the plan runs the scenario.
+//! and the plan then runs the scenario.
 //!
-//! A scenario names its level and is parsed only once. [`Document`] is the scenario as a JSON value, and
-//! [`Document::plan`] parses and checks it completely. A [`Plan`] owns all data that a run needs, so that an invalid
-//! scenario cannot make a run fail.
+//! A scenario contains the name of its level and is parsed only once. A [`Document`] is a scenario as a JSON value, and
+//! [`Document::plan`] parses and checks the whole scenario. A [`Plan`] owns all data that a run needs, so that an
+//! invalid scenario cannot make a run fail.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use crate::text::toml_value;
 use crate::watch::{Stopped, Watch};
 use crate::{ConfigError, ConfigErrors, unknown};
 
-/// Contents of the files that a scenario names, by file name.
+/// Contents of the files to which a scenario refers, by file name.
 pub type Files = BTreeMap<String, String>;
 
 /// Key in a scenario whose value is the name of the level.
@@ -31,7 +31,7 @@ pub trait Level: Sync {
     fn name(&self) -> &'static str;
 
     /// Returns the results version of the level. The version is increased whenever the same scenario and seed give
-    /// different numbers; CHANGELOG contains the reasons.
+    /// different numbers than before; CHANGELOG states the reasons.
     fn results_version(&self) -> u32;
 
     /// Returns the allowed keys of a scenario, except `level`.
@@ -42,7 +42,8 @@ pub trait Level: Sync {
         Vec::new()
     }
 
-    /// Resolves the paths of the files that a run opens itself, relative to the scenario's `folder`.
+    /// Resolves the paths of the files that are opened by the run itself. The paths are relative to the scenario's
+    /// `folder`.
     fn resolve_paths(&self, _scenario: &mut Value, _folder: &Path) {}
 
     /// Parses and checks a scenario.
@@ -72,7 +73,7 @@ pub trait Plan: Any + Send + Sync {
     /// Returns the same plan with another seed. Only the parts that use random streams are rebuilt.
     ///
     /// # Errors
-    /// Returns an error if the scenario does not allow this seed.
+    /// Returns an error if the scenario is invalid with this seed.
     fn with_seed(&self, seed: u64) -> Result<Box<dyn Plan>, ConfigErrors>;
 
     /// Returns warnings about parameters that are valid but suspicious. Each warning is a sentence that begins with the
@@ -82,13 +83,13 @@ pub trait Plan: Any + Send + Sync {
     }
 
     /// Returns the parameters that queues compute themselves, for example a threshold that depends on the link rate.
-    /// Each parameter is a `value` with a `unit`, under the link's name and the parameter's name.
+    /// The result contains the `value` and the `unit` of each parameter, by link name and parameter name.
     fn derived(&self) -> Value {
         json!({})
     }
 
-    /// Returns the digest that identifies a result. The digest covers the level, the results version, the complete
-    /// scenario with its seed, and the contents of the scenario's files.
+    /// Returns the digest that identifies a result. The digest is computed from the level, the results version, the
+    /// complete scenario with its seed, and the contents of the scenario's files.
     ///
     /// # Errors
     /// Returns an error if a file that a run would open cannot be read.
@@ -124,13 +125,13 @@ pub fn digest<'a>(plan: &dyn Plan, files: impl IntoIterator<Item = (&'a str, &'a
 pub struct Run {
     /// Tables, in the order of the catalogue.
     pub tables: Vec<Table>,
-    /// Complete scenario, digest of the result, versions, warnings, and facts that follow from the scenario.
+    /// Complete scenario, digest of the result, versions, warnings, and facts derived from the scenario.
     pub manifest: Value,
     /// Number of processed events: at packet level, all events; at flow level, the arrivals and departures of flows;
     /// for a trace, the packet arrivals.
     pub events: u64,
-    /// Number of packets sent during the whole run by the first managed link or, for a trace, by the trace's link;
-    /// `None` at flow level.
+    /// Number of packets sent during the whole run by the first managed link or, for a trace, by the only link; `None`
+    /// at flow level.
     pub forwarded: Option<u64>,
 }
 
@@ -141,13 +142,13 @@ impl AsRef<[Table]> for Run {
 }
 
 impl Run {
-    /// Returns a digest of all values of all tables, which is equal for equal runs.
+    /// Returns a digest of all values of all tables; the digests of two identical runs are equal.
     pub fn digest(&self) -> String {
         table::digest(&self.tables)
     }
 }
 
-/// Returns the manifest of a run, which contains the properties that identify the run, and `facts` that follow from the
+/// Returns the manifest of a run, which contains the properties that identify the run, and `facts` derived from the
 /// scenario.
 pub fn manifest(plan: &dyn Plan, digest: String, facts: Value, warnings: Vec<String>) -> Value {
     json!({
@@ -197,7 +198,7 @@ impl From<Stopped> for Failure {
     }
 }
 
-/// A scenario as a JSON value. Only the name of the level has been parsed.
+/// A scenario as a JSON value. So far, only the name of the level has been parsed.
 #[derive(Clone)]
 pub struct Document {
     level: &'static dyn Level,
@@ -224,8 +225,8 @@ impl Document {
         Self::of_value(value, levels)
     }
 
-    /// Creates a document from a JSON value. The level of the scenario is one of `levels`; the default is the first of
-    /// them.
+    /// Creates a document from a JSON value. The level of the scenario must be one of `levels`; the first of these
+    /// levels is the default.
     ///
     /// # Errors
     /// Returns an error if the level is unknown, or if the scenario contains a key of another level.
@@ -249,7 +250,7 @@ impl Document {
         self.level.files(&self.value)
     }
 
-    /// Parses and checks the scenario. `files` contains the contents of the files that the scenario names, by file
+    /// Parses and checks the scenario. `files` contains the contents of the files to which the scenario refers, by file
     /// name.
     ///
     /// # Errors
@@ -295,7 +296,7 @@ fn level_of(value: &Value, levels: &[&'static dyn Level]) -> Result<&'static dyn
 mod tests {
     use super::*;
 
-    /// A level without functions.
+    /// A minimal level for tests, which cannot run a scenario.
     struct Quiet(&'static str, &'static [&'static str]);
 
     impl Level for Quiet {

@@ -1,7 +1,8 @@
-//! Types that all crates of aqmlab share. These are times, rates, lengths, packets, random streams and tables of
-//! results, the declaration and parsing of parameters and plug-in families, and the interface of the simulation levels.
+//! Types that all crates of aqmlab share. The crate defines times, rates, lengths, packets, random streams and tables
+//! of results. It also contains the declaration and parsing of parameters and plug-in families, and the interface of
+//! the simulation levels.
 //!
-//! This crate depends on no other crate of aqmlab and contains neither queues nor protocols.
+//! The crate depends on no other crate of aqmlab and contains neither queues nor protocols.
 
 mod codepoint;
 mod config_error;

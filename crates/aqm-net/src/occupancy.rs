@@ -1,20 +1,20 @@
-//! Measures how long a number has each of its values, for example the number of flows in progress or of non-empty
-//! queues.
+//! Measures for how long a number takes each of its values. Examples are the number of flows in progress and the number
+//! of non-empty queues.
 
-/// The durations for which a number had each of its values since the end of the warm-up. Times are in seconds and must
-/// not decrease.
+/// The total time for which a number took each of its values since the end of the warm-up. Times are in seconds and
+/// must not decrease.
 #[derive(Clone, Debug)]
 pub struct Occupancy {
     now: usize,
     since: f64,
-    /// Duration of each value, in seconds; the value is the index.
+    /// Total time for which the number took each value, in seconds; the index is the value.
     pub seconds: Vec<f64>,
 }
 
 impl Occupancy {
     /// Creates an occupancy whose number is zero. Time before `warm_up` is not counted.
     pub fn new(warm_up: f64) -> Self {
-        // Until the end of the warm-up, `since` is in the future and no time is counted.
+        // Until the end of the warm-up, `since` is in the future, so no time is counted.
         Self { now: 0, since: warm_up, seconds: vec![0.0] }
     }
 
@@ -42,7 +42,7 @@ impl Occupancy {
         area / total
     }
 
-    /// Returns the smallest value that the number did not exceed for at least this share of the time.
+    /// Returns the smallest value that the number did not exceed during at least the fraction `share` of the time.
     pub fn quantile(&self, share: f64) -> usize {
         let target = share * self.seconds.iter().sum::<f64>();
         let mut below = 0.0;
@@ -54,12 +54,12 @@ impl Occupancy {
         value.unwrap_or_else(|| self.maximum())
     }
 
-    /// Returns the largest value whose duration is greater than zero.
+    /// Returns the largest value that the number took for a time greater than zero.
     pub fn maximum(&self) -> usize {
         self.seconds.iter().rposition(|&time| time > 0.0).unwrap_or(0)
     }
 
-    /// Returns the share of the time for which the number was not zero.
+    /// Returns the fraction of the time during which the number was not zero.
     pub fn above_zero(&self) -> f64 {
         let total: f64 = self.seconds.iter().sum();
         self.seconds[1..].iter().sum::<f64>() / total

@@ -26,14 +26,14 @@ impl Ecn {
 /// the payload, which the creator of the packet stores. The description contains no timestamp either: a queue
 /// discipline that needs a timestamp stores the timestamp next to the packet.
 ///
-/// A packet is copied several times on each link. Fields that links read or change are last, so that the other fields
-/// can be copied together.
+/// A packet is copied several times on each link. The fields that links read or change are placed last, so that the
+/// other fields can be copied together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Packet {
-    /// Identifier of the payload. The owner of the payload defines the meaning of the number.
+    /// Identifier of the payload. The owner of the payload defines what the identifier means.
     pub id: u32,
-    /// Flow of the packet. The number is unique within a run and is never reused.
+    /// Number of the packet's flow, which is unique within a run and is never reused.
     pub flow: u32,
     /// The sender's congestion window in segments, set by an edge router; 0 if unknown (the "edge hint" of SHRED).
     pub cwnd: u16,
@@ -55,7 +55,7 @@ pub struct Packet {
 }
 
 impl Packet {
-    /// Returns the sender's congestion window in segments, if it is known.
+    /// Returns the sender's congestion window in segments, if the window is known.
     pub const fn window(&self) -> Option<u16> {
         if self.cwnd == 0 { None } else { Some(self.cwnd) }
     }

@@ -1,12 +1,12 @@
 //! Declaration of tables of parameters.
 //!
 //! [`parameters!`](crate::parameters!) lists each parameter once, with its description, default and source. The types
-//! of parameters are in `values.rs`. A table for which these rules do not suffice reads its keys one by one with a
+//! of parameters are in `values.rs`. A table that cannot be declared with the macro reads its keys one by one with a
 //! [`TableReader`].
 
 use crate::{Field, Parameter, TableReader};
 
-/// A table of parameters: implemented by [`parameters!`](crate::parameters!).
+/// A table of parameters. The macro [`parameters!`](crate::parameters!) implements this trait.
 pub trait Parameters: Parameter + Default {
     /// Returns the description of the table, in one or two sentences.
     fn about() -> &'static str;
@@ -18,8 +18,8 @@ pub trait Parameters: Parameter + Default {
     /// defaults.
     fn fields(&self) -> Vec<Field>;
 
-    /// Replaces the values of this table by those of `table`, which may contain other keys. A value whose key is
-    /// missing or invalid stays.
+    /// Replaces the values of this table by those of `table`, which may contain other keys. A value does not change if
+    /// its key is missing or invalid.
     fn update_from(&mut self, table: &mut TableReader);
 
     /// Returns the descriptions of the parameters, in the order of declaration.
@@ -27,8 +27,8 @@ pub trait Parameters: Parameter + Default {
         Self::default().fields()
     }
 
-    /// Reads the table's parameters from a table that may contain other keys. Missing or invalid parameters get their
-    /// defaults.
+    /// Reads the table's parameters from a table that may contain other keys. Missing or invalid parameters are set to
+    /// their defaults.
     fn take_from(table: &mut TableReader) -> Self {
         let mut read = Self::default();
         read.update_from(table);
@@ -39,10 +39,11 @@ pub trait Parameters: Parameter + Default {
 /// Declares a table of parameters: the description, type and default of each field, and the source of the default. All
 /// fields are public and optional, and unknown keys are rejected.
 ///
-/// Parameters that several tables share are declared once, as a table of their own. A field with `#[serde(flatten)]`
-/// and without a source is such a group: the keys of the group stand among the keys of the owner, with the defaults
-/// that the owner gives to the group. [`check_effect`](crate::ErrorCollector::check_effect) compares values with the
-/// defaults of the table that it receives, so the owner checks a parameter whose default it has changed.
+/// Parameters that several tables share (a group) are declared once, as a separate table. A table includes a group by
+/// means of a field with `#[serde(flatten)]` and without a source. The keys of the group then appear among the keys of
+/// the owner, with the defaults that the owner sets for the group.
+/// [`check_effect`](crate::ErrorCollector::check_effect) compares values with the defaults of the table that it
+/// receives, so an owner that changes the default of a parameter must check this parameter itself.
 ///
 /// ```
 /// # mod example {
@@ -74,9 +75,9 @@ pub trait Parameters: Parameter + Default {
 /// assert_eq!(json!(config), json!({ "increase": 0.02, "max_ssthresh": 50 }));
 /// ```
 ///
-/// A complete scenario lists all parameters, and the digest of a result depends on it. An optional parameter that was
-/// added later is therefore serialised only if it is set (serde's `skip_serializing_if`), so that older results keep
-/// their digests.
+/// A complete scenario lists all parameters, and the digest of a result depends on the complete scenario. An optional
+/// parameter that was added later is therefore serialised only if it is set (serde's `skip_serializing_if`), so that
+/// older results keep their digests.
 #[macro_export]
 macro_rules! parameters {
     (
@@ -191,7 +192,7 @@ mod tests {
         pub struct Tree {
             /// Height.
             pub height: u32 = 3, "aqmlab's choice";
-            /// Year of its discovery.
+            /// Year in which the tree was discovered.
             #[serde(skip_serializing_if = "Option::is_none")]
             pub known: Option<u32> = None, "aqmlab's choice";
         }
@@ -337,7 +338,7 @@ mod tests {
             pub height: u32 = 3, "a textbook";
             /// The stalk.
             pub stalk: Stalk = Stalk::default(), "a textbook";
-            /// Year of its discovery.
+            /// Year in which the bush was discovered.
             #[serde(skip_serializing_if = "Option::is_none")]
             pub known: Option<u32> = None, "aqmlab's choice";
         }
@@ -348,7 +349,7 @@ mod tests {
         pub struct Bush {
             /// Colour.
             pub colour: Colour = Colour::Green, "aqmlab's choice";
-            /// Its growth, which is lower than that of other plants.
+            /// Growth of the bush, which is lower than that of other plants.
             #[serde(flatten)]
             pub growth: Growth = Growth { height: 2, ..Growth::default() };
             /// Berries.

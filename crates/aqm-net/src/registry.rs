@@ -41,7 +41,7 @@ pub struct Entry {
     /// Table of the values, if the entry is a named set of values.
     #[serde(skip_serializing_if = "Value::is_null")]
     pub values: Value,
-    /// Sources of the values that differ from the values of the family's first member, by dotted path of the value.
+    /// Sources of the values that differ from those of the family's first member, by the dotted path of each value.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub sources: Vec<(&'static str, &'static str)>,
 }

@@ -1,4 +1,4 @@
-//! A value that changes at given times, for example a link's rate or delay.
+//! A value that changes at given times, for example the rate or delay of a link.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use crate::{Instant, Span};
 pub struct Steps<T> {
     /// Value before the first step.
     first: T,
-    /// Steps in ascending order of time. Each step is a time within a period, and the value that applies from this time
-    /// on.
+    /// Steps in ascending order of time. Each step consists of a time within a period and the value that applies from
+    /// this time onwards.
     steps: Arc<[(Span, T)]>,
     /// Duration of a period; zero if the steps are not repeated.
     period: Span,
@@ -30,7 +30,7 @@ impl<T: Copy> Steps<T> {
         assert!(steps.is_sorted_by_key(|&(at, _)| at), "steps must be in ascending order of time");
         let last = steps.last().map_or(Span::ZERO, |&(at, _)| at);
         assert!(repeat.is_none_or(|period| last < period), "steps must be within the period");
-        // Without steps, there is nothing to repeat.
+        // If there are no steps, there is nothing to repeat.
         let period = if steps.is_empty() { Span::ZERO } else { period };
         Self { first, steps, period, value: first, next: 0, round: Instant::START }
     }
@@ -43,7 +43,7 @@ impl<T: Copy> Steps<T> {
         if now < until { (self.value, until) } else { self.advance(now) }
     }
 
-    /// Returns the value at any time; times may be queried in any order.
+    /// Returns the value at `now`; consecutive calls may query times in any order.
     pub fn value_at(&self, now: Instant) -> T {
         let rounds = now.nanos().checked_div(self.period.nanos()).unwrap_or(0);
         let since = Span::from_nanos(now.nanos() - rounds * self.period.nanos());
@@ -53,7 +53,7 @@ impl<T: Copy> Steps<T> {
         }
     }
 
-    /// Returns all values. A value may be returned more than once.
+    /// Returns all values. The same value may be returned more than once.
     pub fn values(&self) -> impl Iterator<Item = T> {
         let begins_with_step = self.steps.first().is_some_and(|(at, _)| at.is_zero());
         let first = (!begins_with_step).then_some(self.first);
@@ -71,7 +71,7 @@ impl<T: Copy> Steps<T> {
         (0..rounds).flat_map(of_round)
     }
 
-    /// Returns the number of steps in the first part of a period; the duration of this part is `since`.
+    /// Returns the number of steps that occur within `since` after the start of a period.
     fn steps_until(&self, since: Span) -> usize {
         self.steps.partition_point(|&(at, _)| at <= since)
     }

@@ -1,11 +1,11 @@
 //! Random streams, which are identified by their purpose and not by their order of creation.
 //!
-//! A stream depends only on the seed of the run, the name of its purpose and an index. A change of the queue therefore
-//! does not change arrivals, sizes and start times, so that two runs can be compared in pairs.
+//! A stream depends only on the seed of the run, the name of its purpose and an index. Arrivals, sizes and start times
+//! therefore do not change when only the queue is changed, so that runs with different queues can be compared in pairs.
 //!
-//! The generator is Xoshiro256++ (Blackman & Vigna 2019). The code names the generator explicitly, so that a change of
-//! a library's default generator does not change results. The generator's seed is the SplitMix64 sequence that starts
-//! at a hash (FNV-1a) of the run's seed, the name and the index.
+//! The generator is Xoshiro256++ (Blackman & Vigna 2019). The code specifies the generator explicitly, so that results
+//! do not change if a library changes its default generator. The generator is seeded with the SplitMix64 sequence that
+//! starts at a hash (FNV-1a) of the run's seed, the name and the index.
 
 use rand_core::{Rng as _, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -43,18 +43,18 @@ impl Rng {
         self.0.next_u64()
     }
 
-    /// Returns a uniform value on [0, 1), a multiple of 2^-53.
+    /// Returns a uniformly distributed value on [0, 1), which is a multiple of 2^-53.
     pub fn uniform(&mut self) -> f64 {
         (self.bits() >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
     }
 
-    /// Returns a uniform value on (0, 1], a multiple of 2^-53, which is safe as an argument of a logarithm or a
-    /// negative power.
+    /// Returns a uniformly distributed value on (0, 1], which is a multiple of 2^-53 and can safely be passed to a
+    /// logarithm or a negative power.
     pub fn uniform_positive(&mut self) -> f64 {
         ((self.bits() >> 11) + 1) as f64 * (1.0 / (1_u64 << 53) as f64)
     }
 
-    /// Returns a uniform integer from {0, …, n-1}, without bias (Lemire 2019).
+    /// Returns a uniformly distributed integer from {0, …, n-1}, without bias (Lemire 2019).
     ///
     /// # Panics
     /// Panics if `n` is zero.
@@ -69,7 +69,7 @@ impl Rng {
         }
     }
 
-    /// Returns true with probability `p`. With `p` = 0, the result is never true; with `p` = 1, always.
+    /// Returns true with probability `p`. The result is never true if `p` is 0, and always true if `p` is 1.
     pub fn chance(&mut self, p: f64) -> bool {
         self.uniform() < p
     }
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn the_values_are_pinned() {
-        // If these values change, the results of all users change; the results version must then be increased.
+        // If these values change, the results change for all users, and the results version must be increased.
         let mut rng = Streams::new(1).named("pinned", 0);
         assert_eq!([rng.bits(), rng.bits(), rng.bits()], PINNED);
     }

@@ -34,8 +34,8 @@ pub enum Column {
     },
 }
 
-/// Values, some of which may be missing. One bit per value records whether the value exists. This needs half of the
-/// memory that `Option` values would need.
+/// Values, some of which may be missing. One bit per value records whether the value exists. This representation needs
+/// half as much memory as `Option` values.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Maybe<T> {
     values: Vec<T>,
@@ -58,7 +58,7 @@ impl<T: Copy + Default> Maybe<T> {
         (0..self.values.len()).map(|row| self.get(row))
     }
 
-    /// Returns the values of these rows.
+    /// Returns the values of the rows with the indices `rows`.
     fn of_rows(&self, rows: &[u32]) -> Self {
         let values = rows.iter().map(|&row| self.values[row as usize]).collect();
         let byte =
@@ -149,8 +149,8 @@ pub trait Row: Sized {
 
 /// Rows that are added in any order. A key for each row determines the row's position in the table.
 ///
-/// All rows except the newest are stored by column, and unneeded columns are not stored, because millions of rows would
-/// occupy most of a run's memory.
+/// All rows except the newest are stored by column, and columns that are not needed are not stored, because otherwise
+/// millions of rows would occupy most of a run's memory.
 #[derive(Debug)]
 pub struct Rows<R, K> {
     newest: Vec<R>,
@@ -171,8 +171,8 @@ impl<R: Row, K: Ord> Default for Rows<R, K> {
 }
 
 impl<R: Row, K: Ord> Rows<R, K> {
-    /// Creates an empty set of rows that stores the columns with these names. Without names, all columns are stored.
-    /// With an empty list of names, no rows are stored.
+    /// Creates an empty set of rows that stores the columns with these names. If `names` is `None`, all columns are
+    /// stored. If the list of names is empty, no rows are stored.
     pub fn with_columns(names: Option<&[String]>) -> Self {
         let open = names.is_none_or(|names| !names.is_empty());
         let names = names.filter(|_| open);
@@ -284,7 +284,7 @@ macro_rules! table {
     };
 }
 
-/// Returns a digest of all values of all tables, which is equal for equal tables.
+/// Returns a digest of all values of all tables; the digests of equal tables are equal.
 pub fn digest(tables: &[Table]) -> String {
     let mut digest = Digest::default();
     tables.iter().for_each(|table| table.feed(&mut digest));
@@ -292,7 +292,7 @@ pub fn digest(tables: &[Table]) -> String {
 }
 
 impl Table {
-    /// Adds every value to `digest`, so that tables with equal digests are equal.
+    /// Adds every value to `digest`, so that tables with equal digests must be equal.
     fn feed(&self, digest: &mut Digest) {
         digest.text(self.name);
         for (name, column) in &self.columns {
@@ -367,8 +367,8 @@ mod tests {
         DayRow { day, degrees: Some(day as f64), town: 0, trip: None }
     }
 
-    /// Returns a table of more days than the buffer contains, in descending order. Each day with an even number occurs
-    /// twice, the second time without degrees.
+    /// Returns a table with more days than fit into the buffer; the days are added in descending order. Each day with
+    /// an even number is added twice, the second time without a temperature.
     fn backwards(columns: Option<&[String]>) -> Table {
         let mut rows = Rows::with_columns(columns);
         for number in (0..2 * NEWEST as u64).rev() {

@@ -10,9 +10,9 @@ use crate::schema::Schema;
 use crate::values::{Parameter, format_value, object, quoted, read_entries};
 use crate::{ConfigError, ConfigErrors, ErrorCollector};
 
-/// Parses a table key by key and collects all errors. A key that has been read is known. [`TableReader::finish`]
-/// rejects all other keys and suggests the nearest known key. A reader may be passed on to other owners, so that
-/// several owners read their parameters from one table:
+/// Parses a table key by key and collects all errors. Every key that has been read counts as a known key.
+/// [`TableReader::finish`] rejects all other keys and suggests the nearest known key. A reader may be passed on to
+/// other owners, so that several owners can read their parameters from one table:
 ///
 /// ```
 /// use aqm_net::{ConfigErrors, Rate, Size, Span, TableReader};
@@ -140,7 +140,7 @@ impl TableReader {
     /// Returns the parsed value if there are no errors.
     ///
     /// # Errors
-    /// Returns all errors, with errors of unknown keys first.
+    /// Returns all errors, with errors about unknown keys first.
     ///
     /// # Panics
     /// Panics if the value is `None` although there are no errors.

@@ -6,8 +6,8 @@ use serde_json::Value;
 /// Parses TOML into a JSON value.
 ///
 /// # Errors
-/// Returns an error if the text is not valid TOML, or contains values that scenarios do not support: dates, infinities,
-/// NaN.
+/// Returns an error if the text is not valid TOML, or contains values that scenarios do not support (dates, infinities
+/// and NaN).
 pub fn toml_value(text: &str) -> Result<Value, ConfigError> {
     let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
         let line = error.span().map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);

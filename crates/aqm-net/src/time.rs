@@ -1,7 +1,7 @@
 //! Time on the clock of a run. An [`Instant`] is a point in time, and a [`Span`] is a duration.
 //!
 //! Both types are integers in nanoseconds, so that rounding causes no drift. aqmlab does not use `std::time::Duration`,
-//! because it stores seconds and nanoseconds separately, which makes every addition slower.
+//! because that type stores seconds and nanoseconds separately, which makes every addition slower.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
@@ -38,8 +38,8 @@ impl Instant {
         self.0 as f64 / 1e9
     }
 
-    /// Returns the time that is `span` later. This method is faster than `+`, but the result must not overflow; `+`
-    /// saturates instead.
+    /// Returns the time that is later than this time by `span`. This method is faster than `+`, but the result must not
+    /// overflow; `+` saturates instead.
     #[inline]
     pub const fn plus(self, span: Span) -> Self {
         debug_assert!(self.0.checked_add(span.0).is_some());
@@ -51,7 +51,7 @@ impl Instant {
         Span(self.0.saturating_sub(earlier.0))
     }
 
-    /// Returns the time that is `span` earlier, but not before the start of the run.
+    /// Returns the time that is earlier than this time by `span`, but not earlier than the start of the run.
     pub const fn earlier_by(self, span: Span) -> Self {
         Self(self.0.saturating_sub(span.0))
     }

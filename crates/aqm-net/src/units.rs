@@ -2,8 +2,8 @@
 
 use crate::{Length, Quantity, Rate, Size, Span};
 
-/// Parses a quantity of any kind into seconds, bits per second, packets or bytes. Also returns the unit: `s`, `bps`,
-/// `p` or `B`.
+/// Parses a quantity of any kind and converts it to seconds, bits per second, packets or bytes. Also returns the unit:
+/// `s`, `bps`, `p` or `B`.
 ///
 /// # Errors
 /// Returns a sentence that describes the error and the allowed values.

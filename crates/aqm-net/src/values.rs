@@ -17,7 +17,7 @@ use crate::{ConfigError, ConfigErrors, ErrorCollector};
 pub trait Quantity: Sized + fmt::Display {
     /// Name of the quantity, for example `time`.
     const NAME: &'static str;
-    /// Allowed units and their factors to the base unit, with the smallest unit first.
+    /// Allowed units and their conversion factors to the base unit, with the smallest unit first.
     const SCALE: &'static [(&'static str, f64)];
 
     /// Parses a number with a unit.
@@ -146,8 +146,8 @@ macro_rules! choices {
     };
 }
 
-/// Reads the entries of a table with user-defined names. The names must be valid in tables, file names and field paths.
-/// `read` parses an entry, given the entry's name and value.
+/// Reads the entries of a table with user-defined names. The names must be usable in tables, file names and field
+/// paths. `read` parses an entry, given the entry's name and value.
 ///
 /// # Errors
 /// Returns all errors in names and values.
@@ -172,7 +172,7 @@ pub fn read_entries<T, E: Into<ConfigErrors>>(
     errors.finish(all)
 }
 
-/// Returns the table that the value contains.
+/// Returns the value as a table.
 pub(crate) fn object(value: Value) -> Result<Map<String, Value>, ConfigError> {
     match value {
         Value::Object(table) => Ok(table),

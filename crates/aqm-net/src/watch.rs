@@ -1,4 +1,5 @@
-//! Connects a run with a watcher. The watcher receives the progress and views of the queues, and can stop the run.
+//! Connects a run with a watcher. The watcher receives the progress of the run and views of the queues, and can stop
+//! the run.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -19,7 +20,8 @@ pub struct Watch {
     changed: Condvar,
 }
 
-/// The state of a run's queues at a given time. The state of each queue is the state after the queue's last packet.
+/// The state of a run's queues at a given time. For each queue, the view contains the state after the last packet that
+/// the queue processed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct View {
     /// Time in seconds since the start of the run.
@@ -30,7 +32,7 @@ pub struct View {
     pub lateness_us: Vec<(&'static str, f64)>,
 }
 
-/// The state of a managed link. All counters start at the start of the run.
+/// The state of a managed link. All counters count from the start of the run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct LinkView {
     /// Name of the link.
@@ -89,8 +91,8 @@ impl Watch {
     /// Requests that the run stop soon.
     pub fn stop(&self) {
         self.stopped.store(true, Relaxed);
-        // After the lock was free, a run that was about to wait either has seen the request or is waiting and can be
-        // woken.
+        // Once this lock has been acquired, a run that was about to wait has either seen the request or is already
+        // waiting and can be woken.
         drop(self.limit_nanos.lock());
         self.changed.notify_all();
     }
@@ -130,8 +132,8 @@ impl Watch {
         self.stopped.load(Relaxed)
     }
 
-    /// Returns an error if the run must stop. Only one in a few thousand values of `count` is checked, because a check
-    /// takes longer than a small event.
+    /// Returns an error if the run must stop. The check is performed only for one in a few thousand values of `count`,
+    /// because a check takes longer than a small event.
     ///
     /// # Errors
     /// Returns [`Stopped`] if the run must stop.
@@ -154,8 +156,8 @@ impl Watch {
         self.check_now()
     }
 
-    /// Blocks a run that a watcher [limits](Self::limit) at the simulated time `now`, in nanoseconds, until the watcher
-    /// allows this time or stops the run.
+    /// If a watcher [limits](Self::limit) the run, blocks the run until the watcher allows the simulated time `now`, in
+    /// nanoseconds, or stops the run.
     pub fn wait_at(&self, now: u64) {
         if !self.is_limited.load(Relaxed) {
             return;
@@ -166,8 +168,8 @@ impl Watch {
         }
     }
 
-    /// Limits the run to a simulated time of `until` nanoseconds, until the limit is raised. The run waits at the first
-    /// sample after this time.
+    /// Limits the run to a simulated time of `until` nanoseconds. At the first sample after this time, the run waits
+    /// until the limit is raised.
     pub fn limit(&self, until: u64) {
         *self.limit_nanos.lock().unwrap_or_else(PoisonError::into_inner) = until;
         self.is_limited.store(true, Relaxed);

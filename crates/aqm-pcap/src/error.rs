@@ -4,17 +4,17 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// The reason for which the packets of a run cannot be written.
+/// The reason why the packets of a run cannot be written.
 #[derive(Debug)]
 pub enum PcapError {
     /// The file named by the user cannot be created or written.
     File {
         /// Path of the file.
         path: PathBuf,
-        /// The system's error.
+        /// The error that the system reported.
         error: io::Error,
     },
-    /// An output other than a file named by the user cannot be written.
+    /// An output that is not a file named by the user cannot be written.
     Output(io::Error),
     /// The run recorded no packets.
     NothingRecorded,
@@ -25,7 +25,7 @@ pub enum PcapError {
         /// Names of the interfaces for which packets were recorded.
         available: Vec<String>,
     },
-    /// The table or column with this name is missing or has another type.
+    /// The table or column with this name is missing or has the wrong type.
     Table(String),
 }
 

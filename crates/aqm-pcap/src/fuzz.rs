@@ -1,4 +1,4 @@
-//! Fuzz test: tables with random numbers must not cause failures of the writer.
+//! Fuzz test: tables with random numbers must not make the writer fail.
 //!
 //! The environment variable `AQM_FUZZ_CASES` sets the number of cases. A failing test prints the seed that reproduces
 //! the failure (`PROPTEST_RNG_SEED`).
@@ -23,7 +23,8 @@ kind = "ftp"
 stagger = "0s"
 "#;
 
-/// Returns a configuration whose number of cases is `AQM_FUZZ_CASES` or, by default, a number that takes a short time.
+/// Returns a configuration with the number of cases given by `AQM_FUZZ_CASES` or, if the variable is not set, a number
+/// of cases for which the test takes only a short time.
 #[expect(clippy::disallowed_methods, reason = "the environment sets the number of cases")]
 fn config() -> ProptestConfig {
     let cases = std::env::var("AQM_FUZZ_CASES").ok().map_or(100, |text| text.parse().expect("a number"));
@@ -33,7 +34,7 @@ fn config() -> ProptestConfig {
 proptest! {
     #![proptest_config(config())]
 
-    /// Writes tables with changed numbers, which are at most as large as the numbers of a real run.
+    /// Writes tables with changed numbers, which are no larger than the numbers in a real run.
     #[test]
     fn tables_with_any_numbers_can_be_captured(
         changes in prop::collection::vec((any::<usize>(), any::<usize>(), 0_u64..1 << 50), 0..40),
@@ -52,7 +53,7 @@ proptest! {
     }
 }
 
-/// Returns the tables of a small run. The run is executed once.
+/// Returns the tables of a small run, which is executed only once.
 fn recorded() -> Vec<Table> {
     static TABLES: OnceLock<Vec<Table>> = OnceLock::new();
     let run = || {

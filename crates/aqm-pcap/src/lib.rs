@@ -1,5 +1,5 @@
 //! Packet files in the pcapng format, for Wireshark and tshark. This crate writes the packets of simulated runs, and
-//! contains the file writer that live runs use.
+//! contains the file writer that is used by live runs.
 
 mod error;
 #[cfg(test)]

@@ -1,12 +1,11 @@
-//! A file of packets in the pcapng format. Each dropped or marked packet has a comment that describes the decision of
-//! the queue.
+//! Packet files in the pcapng format. Each dropped or marked packet has a comment that describes the queue's decision.
 //!
 //! Source: M. Tuexen et al., "PCAP Next Generation (pcapng) Capture File Format", Internet-Draft of the IETF's working
 //! group opsawg, 2024.
 //!
-//! aqmlab's choice: each capture point is an interface. The link type is `LINKTYPE_IPV4`, 228, because all packets are
-//! IPv4 and begin with the IPv4 header. `LINKTYPE_RAW`, 101, would be less specific, and tcpdump 4.99 rejects files
-//! with two interfaces of this type.
+//! aqmlab's choice: each capture point is an interface. The link type is `LINKTYPE_IPV4` (228), because all packets are
+//! IPv4 packets and begin with the IPv4 header. `LINKTYPE_RAW` (101) would be less specific, and tcpdump 4.99 rejects
+//! files with two interfaces of this type.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -33,7 +32,7 @@ pub struct Interface {
     pub about: String,
 }
 
-/// A queue, as named in comments.
+/// A queue, as it is named in comments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueName {
     /// Name of the queue's link.
@@ -42,7 +41,7 @@ pub struct QueueName {
     pub unit: String,
 }
 
-/// The drop or the mark of a packet.
+/// The dropping or marking of a packet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fate {
     /// Decision of the queue.
@@ -51,7 +50,7 @@ pub struct Fate {
     pub reason: Reason,
     /// Index of the queue in the capture's list of queues.
     pub queue: u32,
-    /// Value of the queue's gauge `average` at this time, if it has this gauge.
+    /// Value of the queue's gauge `average` at this time; `None` if the queue does not have this gauge.
     pub average: Option<f64>,
 }
 
@@ -76,7 +75,7 @@ impl Fate {
     }
 }
 
-/// Returns the comment of a packet. The comment contains the facts that are known.
+/// Returns the comment on a packet, which contains only those facts that are known.
 pub(crate) fn comment(
     verdict: &str,
     reason: Option<&str>,
@@ -109,13 +108,13 @@ pub(crate) fn comment(
 pub struct Record<'a> {
     /// Index of the interface.
     pub interface: u32,
-    /// Time of the event, since 1970.
+    /// Time of the event, relative to the beginning of 1970.
     pub at: Duration,
     /// The captured bytes.
     pub bytes: &'a [u8],
     /// Length of the whole packet, which may be greater than the number of captured bytes.
     pub length: u32,
-    /// Number of packets between the previous packet in the file and this packet that are missing in the file.
+    /// Number of packets missing from the file between the previous packet and this packet.
     pub lost_before: u64,
     /// Comment on the packet, if any.
     pub comment: Option<&'a str>,
@@ -127,7 +126,7 @@ pub struct PacketFile<W: Write> {
 }
 
 impl<W: Write> PacketFile<W> {
-    /// Creates a file of packets and writes its header. At most `snaplen` bytes of each packet are captured.
+    /// Creates a packet file and writes its header. At most `snaplen` bytes of each packet are captured.
     ///
     /// # Errors
     /// Returns an error if the header of the file cannot be written, for example because the disk is full.
@@ -141,7 +140,7 @@ impl<W: Write> PacketFile<W> {
             SectionHeaderBlock { endianness: Endianness::native(), options, ..SectionHeaderBlock::default() };
         let mut writer = PcapNgWriter::with_section_header(out, section).map_err(io_error)?;
         for Interface { name, about } in interfaces {
-            /// Resolution of timestamps: the unit is 10 to the power of minus this number, in seconds.
+            /// Resolution of timestamps: the unit is 10 to the power of minus `NANOSECONDS` seconds.
             const NANOSECONDS: u8 = 9;
             let options = vec![
                 InterfaceDescriptionOption::IfName(name.into()),

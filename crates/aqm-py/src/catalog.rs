@@ -10,7 +10,8 @@ use crate::LEVELS;
 const TABLES: Family = Family { name: "tables", title: "table" };
 
 /// Returns the families of named items as JSON, in the order of the documentation. A family has a name, a title and
-/// members. A member has a name, a summary, a full description, and parameters (for a table, columns) or values.
+/// members. A member has a name, a summary, a full description, and either parameters (columns, if the member is a
+/// table) or values.
 #[pyfunction]
 pub(crate) fn catalog() -> String {
     let mut families: Vec<(Family, Vec<Value>)> = Vec::new();

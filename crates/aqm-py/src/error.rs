@@ -1,4 +1,4 @@
-//! The conversion of Rust errors to Python exceptions.
+//! Converts Rust errors to Python exceptions.
 
 use aqm_net::level::Failure;
 use aqm_net::{ConfigError, ConfigErrors};
@@ -23,18 +23,18 @@ create_exception!(
      file, the error and the position."
 );
 
-/// Returns the exception for a run without a result.
+/// Returns the exception that is raised if a run has no result.
 pub(crate) fn of_failure(py: Python<'_>, failure: &Failure) -> PyErr {
     match failure {
         Failure::Config(error) => to_python(py, error.clone()),
         Failure::File(problem) => TraceError::new_err(problem.clone()),
-        // A run stops early only because of an interrupt.
+        // A run stops early only if it is interrupted.
         Failure::Stopped => PyKeyboardInterrupt::new_err(()),
     }
 }
 
-/// Returns the exception for the errors of a configuration. The attributes of the exception contain the parts of the
-/// errors.
+/// Returns the exception for errors in a configuration. The parts of the errors, such as their paths, are available as
+/// attributes of the exception.
 pub(crate) fn to_python(py: Python<'_>, errors: impl Into<ConfigErrors>) -> PyErr {
     let errors = errors.into();
     let exception = ScenarioError::new_err(errors.to_string());

@@ -1,4 +1,5 @@
-//! The Python module of the Rust core. Python passes text to the core, and the core returns tables.
+//! The Python module that provides access to the Rust core. Python passes text to the core, and the core returns
+//! tables.
 
 mod catalog;
 mod error;
@@ -16,7 +17,7 @@ use serde_json::{Value, json};
 use crate::error::{ScenarioError, TraceError, to_python};
 use crate::table::PyTable;
 
-/// All levels; the first level is the default.
+/// All simulation levels; the first level is the default.
 const LEVELS: [&dyn Level; 3] = [&aqm_sim::PacketLevel, &aqm_flow::FlowLevel, &aqm_trace::Traces];
 
 fn parse(text: &str) -> Result<Value, ConfigError> {
@@ -29,8 +30,8 @@ fn transport(py: Python<'_>, text: &str) -> PyResult<String> {
     aqm_sim::tcp_transport(text).map(|table| table.to_string()).map_err(|e| to_python(py, e))
 }
 
-/// Returns properties of a workload, as JSON, that a program needs to interpret the tables of a run. The argument is
-/// the workload's table in `[traffic]`, as JSON.
+/// Returns, as JSON, the properties of a workload that a program needs in order to interpret the tables of a run. The
+/// argument is the workload's table in `[traffic]`, as JSON.
 #[pyfunction]
 fn describe_workload(py: Python<'_>, table: &str) -> PyResult<String> {
     let described = parse(table).map_err(ConfigErrors::from).and_then(aqm_sim::describe_workload);
@@ -44,17 +45,17 @@ fn lay_over(py: Python<'_>, base: &str, over: &str) -> PyResult<String> {
     Ok(aqm_sim::lay_tcp_over(&read(base)?, read(over)?).to_string())
 }
 
-/// Parses a quantity, for example `60ms`. Returns the value in the base unit and the base unit: seconds (`s`), bits per
-/// second (`bps`), packets (`p`) or bytes (`B`).
+/// Parses a quantity, for example `60ms`. Returns the value in the base unit, and the base unit: seconds (`s`), bits
+/// per second (`bps`), packets (`p`) or bytes (`B`).
 #[pyfunction]
 fn quantity(py: Python<'_>, text: &str) -> PyResult<(f64, &'static str)> {
     aqm_net::in_base_unit(text).map_err(|problem| to_python(py, ConfigError::at("", problem)))
 }
 
-/// Returns the drop probability of a queue at each of `averages`. `queue` is a JSON table, and `averages` are average
-/// queue lengths in the unit of the queue's thresholds. The packet has the class `service_class`, and its window is
-/// `relative_window` times the average window. The probability does not include the queue's spacing of drops. None if
-/// the discipline has no such curve.
+/// Returns the drop probability of a queue at each average queue length in `averages`. `queue` is a JSON table, and the
+/// values in `averages` have the unit of the queue's thresholds. The packet has the class `service_class`, and its
+/// window is `relative_window` times the average window. The probability does not take into account how the queue
+/// spaces its drops. Returns None if the discipline has no drop probability curve.
 #[pyfunction]
 #[pyo3(signature = (queue, averages, relative_window, service_class = 0))]
 fn drop_curve(

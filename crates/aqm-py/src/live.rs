@@ -1,4 +1,4 @@
-//! Live runs, on Linux only.
+//! Live runs, which are available only on Linux.
 
 use std::any::Any;
 use std::ffi::OsString;
@@ -20,8 +20,8 @@ create_exception!(
     "A live operation failed. The message contains the failed operation, the reason and a remedy."
 );
 
-/// Returns the exception for an error of a live run. If a file cannot be written, the exception is an `OSError` with
-/// the name of the file.
+/// Returns the exception for an error that occurred in a live run. If a file cannot be written, the exception is an
+/// `OSError` that contains the name of the file.
 fn of_live_error(error: aqm_live::LiveError) -> PyErr {
     match error.file {
         Some(file) => PyOSError::new_err((file.errno, file.reason, file.path)),
@@ -30,9 +30,9 @@ fn of_live_error(error: aqm_live::LiveError) -> PyErr {
 }
 
 /// Runs a plan live. `seed`: replaces the seed of the plan. `nearest_tcp`: use the nearest kernel settings for
-/// parameters in `[tcp]` that the kernel does not support. `until_done`: end the run when its workloads and programs
-/// have finished. `pcap`: file to which the packets are written. `congestion_control`: kernel name of a congestion
-/// control that all connections use instead of the plan's congestion control.
+/// parameters in `[tcp]` that the kernel does not support. `until_done`: end the run as soon as its workloads and
+/// programs have finished. `pcap`: file to which the packets are written. `congestion_control`: kernel name of a
+/// congestion control that all connections use instead of the plan's congestion control.
 #[pyfunction]
 #[pyo3(signature = (
     plan, watch, *, seed = None, nearest_tcp = false, until_done = false, pcap = None, congestion_control = None
@@ -63,8 +63,8 @@ fn run_live(
     })
 }
 
-/// Returns the features of live runs on this machine as JSON: for each feature, `{"granted": "yes"}` or `{"granted":
-/// "no", "why": ...}`.
+/// Returns, as JSON, which features of live runs are available on this machine: for each feature, `{"granted": "yes"}`
+/// or `{"granted": "no", "why": ...}`.
 #[pyfunction]
 fn live_privileges(py: Python<'_>) -> PyResult<String> {
     let privileges = py.detach(aqm_live::Privileges::here);

@@ -16,16 +16,16 @@ create_exception!(
      message contains a remedy."
 );
 
-/// Returns the exception for packets that cannot be written. If the system cannot create or write the file, the
-/// exception is an `OSError` with the name of the file.
+/// Returns the exception that is raised if packets cannot be written. If the system cannot create or write the file,
+/// the exception is an `OSError` that contains the name of the file.
 fn of_pcap_error(error: &aqm_pcap::PcapError) -> PyErr {
     if let aqm_pcap::PcapError::File { path, error } = error
         && let Some(code) = error.raw_os_error()
     {
         let text = error.to_string();
-        // Python adds the error number to the message.
+        // The error number is removed, because Python adds it to the message.
         let reason = text.strip_suffix(&format!(" (os error {code})")).unwrap_or(&text).to_owned();
-        // The last value is the error number on Windows; it has no effect on other systems.
+        // The last value is the Windows error number, which has no effect on other systems.
         return PyOSError::new_err((code, reason, path.clone(), code));
     }
     PcapError::new_err(error.to_string())

@@ -14,13 +14,13 @@ use crate::LEVELS;
 use crate::error::{TraceError, of_failure, to_python};
 use crate::table::PyTable;
 
-/// The text of a scenario; so far, only the key `level` has been checked.
+/// The text of a scenario, of which only the key `level` has been checked so far.
 #[pyclass(frozen, module = "aqmlab._core")]
 pub(crate) struct Document(level::Document);
 
 #[pymethods]
 impl Document {
-    /// Parses a TOML text. Relative paths in the text are relative to `folder`.
+    /// Parses a TOML text. Relative paths in the text are resolved relative to `folder`.
     #[staticmethod]
     fn of_toml(py: Python<'_>, text: &str, folder: &str) -> PyResult<Self> {
         let document = level::Document::of_toml(text, Path::new(folder), &LEVELS);
@@ -75,15 +75,15 @@ impl Plan {
         self.0.warnings()
     }
 
-    /// Returns the parameters that queues derive from other parameters, as JSON. For each link and parameter, the JSON
-    /// contains a `value` and its `unit`.
+    /// Returns, as JSON, the parameters that queues derive from other parameters. For each link and parameter, the
+    /// result contains a `value` and its `unit`.
     #[getter]
     fn derived(&self) -> String {
         self.0.derived().to_string()
     }
 
-    /// Returns the first `most` rate steps of a link, as pairs of a time in seconds and a rate. Raises KeyError if no
-    /// link has this name.
+    /// Returns the first `most` rate steps of a link. Each step is a pair that consists of a time in seconds and a
+    /// rate. Raises KeyError if no link has this name.
     fn rate_steps(&self, link: &str, most: usize) -> PyResult<Vec<(f64, String)>> {
         let plan: &dyn Any = self.0.as_ref();
         let steps = plan.downcast_ref::<aqm_sim::Plan>().and_then(|plan| plan.rate_steps(link));
@@ -91,14 +91,14 @@ impl Plan {
         Ok(steps.take(most).map(|(at, rate)| (at.seconds(), rate.to_string())).collect())
     }
 
-    /// Returns the digest of the plan, which identifies the result of a run. To compute the digest, files that a run
-    /// opens itself are read.
+    /// Returns the digest of the plan, which identifies the result of a run. To compute the digest, this function also
+    /// reads the files that a run opens itself.
     fn digest(&self, py: Python<'_>) -> PyResult<String> {
         py.detach(|| self.0.digest()).map_err(|failure| of_failure(py, &failure))
     }
 
-    /// Runs the plan. If `seed` is set, `seed` replaces the seed of the plan. During the run, other Python threads
-    /// continue and may use `watch`.
+    /// Runs the plan. If `seed` is set, it replaces the seed of the plan. During the run, other Python threads continue
+    /// to run and may use `watch`.
     #[pyo3(signature = (watch, seed = None))]
     fn run(&self, py: Python<'_>, watch: &Watch, seed: Option<&Bound<'_, PyAny>>) -> PyResult<Output> {
         let run = match seed {
@@ -116,7 +116,7 @@ impl Plan {
         run.map(Output).map_err(|failure| of_failure(py, &failure))
     }
 
-    /// Writes the generated trace of a scenario to a file, and returns counts of the trace as JSON.
+    /// Writes the generated trace of a scenario to a file, and returns, as JSON, counts that describe the trace.
     fn write_trace(&self, py: Python<'_>, path: &str, watch: &Watch) -> PyResult<String> {
         let plan: &dyn Any = self.0.as_ref();
         let Some(trace) = plan.downcast_ref::<aqm_trace::Scenario>() else {
@@ -141,14 +141,14 @@ impl Watch {
         Self::default()
     }
 
-    /// Returns the progress and the total, in nanoseconds of simulated time or in bytes of a file. The total is zero
-    /// while the total is unknown.
+    /// Returns the progress and the total, both in nanoseconds of simulated time or in bytes of a file. As long as the
+    /// total is unknown, it is zero.
     fn progress(&self) -> (u64, u64) {
         self.0.progress()
     }
 
     /// Returns the unit of the progress: `ns` for simulated time, `B` for bytes of a file, or `s` for real time, which
-    /// is counted in nanoseconds.
+    /// is also counted in nanoseconds.
     #[getter]
     fn unit(&self) -> &'static str {
         match self.0.unit() {
@@ -158,8 +158,8 @@ impl Watch {
         }
     }
 
-    /// Pauses the run when the time of the run has reached this number of seconds, or up to `record.queue_every` later.
-    /// The run continues when a later time is set.
+    /// Pauses the run when its time reaches `until_s` seconds, or up to `record.queue_every` later. The run continues
+    /// when a later time is set.
     fn hold(&self, until_s: f64) {
         self.0.limit((until_s * 1e9) as u64);
     }
@@ -167,7 +167,7 @@ impl Watch {
     /// Returns the state of the queues as JSON (`aqm_net::watch::View`) and requests a new state from the run. Returns
     /// None if the run has not supplied a state since the last call.
     fn view(&self) -> Option<String> {
-        // A view consists of numbers and words, so serialisation cannot fail.
+        // A view consists of numbers and words, so its serialisation cannot fail.
         self.0.view().and_then(|view| serde_json::to_string(&view).ok())
     }
 
@@ -183,27 +183,27 @@ pub(crate) struct Output(pub(crate) Run);
 
 #[pymethods]
 impl Output {
-    /// Returns the scenario with all defaults, the scenario's digest, and version numbers, as JSON.
+    /// Returns, as JSON, the scenario with all defaults filled in, the scenario's digest, and version numbers.
     #[getter]
     fn manifest(&self) -> String {
         self.0.manifest.to_string()
     }
 
-    /// Returns the number of events that the run processed. At flow level, the events are arrivals and departures of
-    /// flows; for a trace, the events are arrivals of packets.
+    /// Returns the number of events that the run processed. At flow level, events are arrivals and departures of flows;
+    /// for a trace, events are arrivals of packets.
     #[getter]
     fn events(&self) -> u64 {
         self.0.events
     }
 
-    /// Returns the number of packets that the first managed link, or the link of a trace, sent during the whole run;
-    /// None at flow level.
+    /// Returns the number of packets that the first managed link (for a trace, the link of the trace) sent during the
+    /// whole run; None at flow level.
     #[getter]
     fn forwarded(&self) -> Option<u64> {
         self.0.forwarded
     }
 
-    /// Computes and returns a digest of all values of all tables.
+    /// Computes and returns a digest of all values in all tables.
     fn digest(&self, py: Python<'_>) -> String {
         py.detach(|| self.0.digest())
     }

@@ -59,7 +59,7 @@ fn array(column: &Column) -> Result<ArrayRef, ArrowError> {
     })
 }
 
-/// Returns a bit for each value that states whether the value is present.
+/// Returns one bit per value, which states whether the value is present.
 fn nulls<T: Copy + Default>(values: &Maybe<T>) -> Option<NullBuffer> {
     let known = Buffer::from_vec(values.known().to_vec());
     Some(NullBuffer::new(BooleanBuffer::new(known, 0, values.values().len())))

@@ -5,16 +5,16 @@
 //! Management", ACM SIGCOMM 2001. The router has a virtual queue whose capacity `C~` is at most the capacity `C` of the
 //! link. The router computes the backlog of this virtual queue, and marks (or drops) a packet that would overflow the
 //! virtual buffer `B`. The capacity follows `dC~/dt = alpha (gamma C - lambda)`, where `lambda` is the arrival rate:
-//! marking becomes more aggressive while `lambda` is above `gamma C`, and less aggressive while `lambda` is below it.
-//! In equilibrium, `lambda = gamma C`. The paper's pseudocode is a token bucket that is updated once per arrival. When
-//! a packet of `b` bytes arrives at the time `t`, and the previous packet arrived at the time `s`, the update is:
+//! marking becomes more aggressive while `lambda` is above `gamma C`, and less aggressive while `lambda` is below
+//! `gamma C`. In equilibrium, `lambda = gamma C`. The paper's pseudocode is a token bucket that is updated once per
+//! arrival. If a packet of `b` bytes arrives at time `t`, and the previous packet arrived at time `s`, the update is:
 //!
 //! - `VQ = max(VQ - C~ (t - s), 0)`;
 //! - if `VQ + b > B`, mark the packet; else `VQ = VQ + b`;
 //! - `C~ = max(min(C~ + alpha gamma C (t - s), C) - alpha b, 0)`; `s = t`.
 //!
-//! The documentation of [`Config`], which is printed in the reference, lists aqmlab's choices where the paper is
-//! silent.
+//! The documentation of [`Config`], which is part of the reference, lists the choices that aqmlab makes where the paper
+//! is silent.
 
 use aqm_net::{Backlog, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, Size, parameters};
 use serde_json::{Value, json};
@@ -27,41 +27,42 @@ parameters! {
     /// AVQ: marks packets that would overflow a virtual queue, whose capacity adapts until the link reaches its target
     /// utilisation.
     ///
-    /// Where the paper is silent, aqmlab follows `vq.cc` of ns-2, except in these points:
+    /// Where the paper is silent, aqmlab follows ns-2's `vq.cc`. The details and exceptions are:
     ///
-    /// - The initial virtual capacity is `initial_capacity` times the link rate (`ecnlim_`). The capacity adapts from
-    ///   the start of the run; in ns-2, it adapts from the first packet on.
-    /// - By default, the virtual buffer has the size of the real buffer (`buflim_` of 1) in bytes. If `limit` is in
+    /// - The initial virtual capacity is `initial_capacity` times the link rate (`ecnlim_`). In aqmlab, the capacity
+    ///   adapts from the start of the run, whereas in ns-2, the capacity does not adapt until the first packet arrives.
+    /// - By default, the virtual buffer is as large as the real buffer (`buflim_` of 1), in bytes. If `limit` is in
     ///   packets, each packet counts as `mean_packet`.
     /// - A packet that is dropped because of the virtual queue does not count as an arrival and does not change the
-    ///   virtual capacity. The next packet that counts as an arrival accounts for all of the time since the previous
-    ///   one that did. As in ns-2, the capacity therefore adapts to the rate of admitted packets.
-    /// - A packet that is marked or dropped because of the virtual queue does not join the virtual queue. A packet
-    ///   dropped because the real queue is full has joined the virtual queue, because the virtual queue is checked
-    ///   first. With the default virtual buffer, the real queue can only overflow first if packet sizes differ from
-    ///   `mean_packet`.
+    ///   virtual capacity. When the next packet that counts arrives, the capacity is updated for the whole time since
+    ///   the arrival of the previous packet that counted. As in ns-2, the capacity therefore adapts to the rate of
+    ///   admitted packets.
+    /// - A packet that is marked or dropped because of the virtual queue does not join the virtual queue. A packet that
+    ///   is dropped because the real queue is full has already joined the virtual queue, because the virtual queue is
+    ///   checked first. With the default virtual buffer, the real queue can overflow before the virtual queue only if
+    ///   packet sizes differ from `mean_packet`.
     /// - ns-2 adds the increase and the decrease before it limits the virtual capacity to the link rate. The paper and
     ///   aqmlab limit the capacity after the increase and before the decrease.
     pub struct Config {
-        /// Maximum backlog in packets or bytes, without the packet in transmission.
+        /// Maximum backlog in packets or bytes, not counting the packet in transmission.
         pub limit: Length = Length::Packets(100), "Kunniyur & Srikant 2001";
         /// Target utilisation: ratio of the arrival rate to the link rate.
         pub gamma: f64 = 0.98, "Kunniyur & Srikant 2001";
-        /// Adaptation speed of the virtual capacity. The capacity changes each second by `alpha` times the link rate
-        /// times the deviation of the utilisation from `gamma`.
+        /// Speed at which the virtual capacity adapts: in each second, the capacity changes by `alpha` times the link
+        /// rate times the difference between the utilisation and `gamma`.
         pub alpha: f64 = 0.15, "Kunniyur & Srikant 2001";
-        /// Buffer size of the virtual queue. If the value is in packets, the virtual queue counts packets, regardless
-        /// of their sizes. Default: the size of the real buffer in bytes.
+        /// Buffer size of the virtual queue. If the value is in packets, the virtual queue counts packets regardless of
+        /// size. Default: the size of the real buffer in bytes.
         pub virtual_limit: Option<Length> = None, "ns-2: `buflim_`";
-        /// Ratio of the initial virtual capacity to the link rate, with `start = "fresh"`. Default: 0.8.
+        /// With `start = "fresh"`: ratio of the initial virtual capacity to the link rate. Default: 0.8.
         pub initial_capacity: Option<f64> = None, "ns-2: `ecnlim_`";
-        /// Typical packet size, which converts a `limit` in packets to a virtual buffer in bytes. If `virtual_limit` is
-        /// in packets, the size converts the link rate to packets per second.
+        /// Typical packet size, used to convert a `limit` in packets to a virtual buffer in bytes. If `virtual_limit`
+        /// is in packets, the typical size is used to convert the link rate to packets per second.
         pub mean_packet: Size = Size::from_bytes(1000), "ns-2";
         /// Treatment of an ECN-capable packet that would overflow the virtual queue. Other packets are always dropped.
         pub ecn: EcnRule = EcnRule::Off, "ns-2: `markpkts_`; in the paper, packets are marked";
         /// State of the queue at the start of the run. `settled`: the virtual capacity is the link rate, as after a
-        /// long idle time. `fresh`: the virtual capacity is `initial_capacity` times the link rate.
+        /// long idle period. `fresh`: the virtual capacity is `initial_capacity` times the link rate.
         pub start: Start = Start::Settled, "aqmlab's choice";
     }
 }
@@ -166,7 +167,7 @@ impl QueueDiscipline for Avq {
             if self.ecn == EcnRule::Off || !packet.ecn.can_be_marked() {
                 return cx.drop(packet, Reason::Early);
             }
-            // If the real queue has no room for the packet either, only the drop is reported.
+            // If the real queue has no room for the packet either, the drop is reported, but no mark.
             if self.fifo.has_room_for(&packet) {
                 cx.mark(&mut packet, Reason::Early);
             }
@@ -206,7 +207,7 @@ struct VirtualQueue {
     buffer: Length,
     /// Virtual capacity in packets or bytes per second (`C~`).
     capacity: f64,
-    /// Virtual backlog at the time `drained_at` (`VQ`).
+    /// Virtual backlog at time `drained_at` (`VQ`).
     length: f64,
     /// Time of the last arrival.
     drained_at: Instant,
@@ -215,8 +216,8 @@ struct VirtualQueue {
 }
 
 impl VirtualQueue {
-    /// Drains the virtual queue up to `now`. Returns whether the virtual queue has room for a packet of this size, and
-    /// adds the packet if it has.
+    /// Drains the virtual queue up to `now`. If the virtual queue has room for a packet of this size, adds the packet
+    /// and returns `true`.
     #[inline]
     fn admits(&mut self, size: f64, now: Instant) -> bool {
         self.length = (self.length - self.capacity * now.since(self.drained_at).seconds()).max(0.0);
@@ -264,7 +265,7 @@ mod tests {
 
     #[test]
     fn an_arrival_follows_the_papers_token_bucket_calculated_by_hand() {
-        // The link rate is 1.25 MB/s. The virtual queue starts with 1 MB/s and has a buffer of 2500 bytes.
+        // The link rate is 1.25 MB/s. The initial virtual capacity is 1 MB/s, and the virtual buffer is 2500 bytes.
         let mut avq = avq(json!({"virtual_limit": "2500B", "alpha": 0.2, "gamma": 0.9, "ecn": "always"}));
         let mut expected = [0.0, 1e6];
         for (seconds, bytes, is_marked) in
@@ -302,8 +303,8 @@ mod tests {
     }
 
     /// Simulates many responsive sources, whose total rate falls by 1 % after a mark and rises slightly after each
-    /// packet. All packets have 1000 bytes. Returns the ratio of the mean sending rate to the link rate, and the mean
-    /// backlog, both for the time from 50 s to 120 s.
+    /// packet. Each packet is 1000 bytes long. Returns the ratio of the mean sending rate to the link rate, and the
+    /// mean backlog; both means are taken over the time from 50 s to 120 s.
     fn elastic(mut avq: Driver) -> (f64, f64) {
         let (mut rate, mut next, mut free_at) = (500.0, 0.0, 0.0);
         let (mut sent, mut backlog) = (0.0, 0.0);
@@ -341,8 +342,8 @@ mod tests {
 
     #[test]
     fn arrivals_and_capacity_balance_exactly() {
-        // While the virtual capacity is within its limits, it decreases by `alpha` times the bytes that arrived in
-        // excess of `gamma` times the link rate.
+        // While the virtual capacity is within its limits, the virtual capacity decreases by `alpha` times the number
+        // of bytes by which arrivals exceed `gamma` times the link rate.
         let mut avq = avq(json!({"limit": "1000000p", "alpha": 0.15, "ecn": "always"}));
         let (mut seconds, mut bytes) = (0.0, 0.0);
         for k in 0..20_000_u32 {
@@ -364,11 +365,11 @@ mod tests {
         at(&mut avq, 0.01);
         assert!(!avq.offer(packet(1000)));
         let before = capacity(&avq);
-        // The packet is still in the virtual queue 0.0001 s later.
+        // After another 0.0001 s, the packet is still in the virtual queue.
         at(&mut avq, 0.0101);
         assert!(avq.offer(packet(1000)));
         assert_eq!((capacity(&avq), avq.fates.counts.early), (before, 1));
-        // The next arrival that is admitted accounts for the time since the last admitted packet.
+        // When the next packet is admitted, the capacity is updated for the time since the last packet was admitted.
         at(&mut avq, 0.02);
         assert!(!avq.offer(packet(1000)));
         let expected = before + 0.1 * 0.98 * 0.01 - 0.1 / 1250.0;

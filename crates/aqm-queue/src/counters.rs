@@ -2,7 +2,7 @@
 
 use crate::Reason;
 
-/// Counts of the packets that passed through a queue and the transmitter of its link since the queue was created.
+/// Counts of the packets that have passed through a queue and its link's transmitter since the queue was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Packets that arrived, including dropped packets.
@@ -15,13 +15,13 @@ pub struct Counters {
     pub departed_bytes: u64,
     /// Packets dropped.
     pub drops: u64,
-    /// Packets dropped for each reason, indexed by the reason's code.
+    /// Number of packets dropped for each reason, indexed by the code of the reason.
     pub drops_by_reason: [u64; Reason::NAMES.len()],
     /// Bytes dropped.
     pub dropped_bytes: u64,
     /// Packets marked.
     pub marks: u64,
-    /// The integral of the number of queued packets over time, in packets times nanoseconds.
+    /// The time integral of the number of queued packets, in packet-nanoseconds.
     pub packet_nanos: u128,
     /// Packets that arrived at exactly the same time as another arrival or a departure.
     pub tied: u64,

@@ -7,56 +7,59 @@ use serde_json::Value;
 use crate::qdisc::InnerQdisc;
 use crate::{Acknowledgement, Gauge, Label, Reason};
 
-/// The queued packets of a link, and the algorithm that admits, drops, marks and orders them.
+/// The queue of a link: the queued packets, and the algorithm that admits, drops, marks and orders packets.
 ///
 /// [`enqueue`](Self::enqueue) is called for every arrival, and [`dequeue`](Self::dequeue) each time the link becomes
 /// free. The packet in transmission is no longer in the queue. `dequeue` returns `None` only if the queue is empty, or
 /// if the discipline delays all queued packets until [`next_ready`](Self::next_ready). At the end of a busy period,
-/// `dequeue` is called once more, at the time at which the last transmission ends. In this call, `dequeue` returns
-/// `None` and the discipline becomes idle.
+/// `dequeue` is called once more, at the time when the last transmission ends. This call returns `None`, and the
+/// discipline becomes idle.
 ///
-/// Drops and marks are reported to the [`Context`] instead of being returned, because the packet concerned is not
-/// always the argument: RED drops the arriving packet, CoDel drops packets during `dequeue`, and fair queueing drops a
-/// packet of another flow. The times of successive calls never decrease. An algorithm with periodic updates executes
-/// all due updates at the next call.
+/// Drops and marks are reported to the [`Context`] instead of being returned, because the packet that is dropped or
+/// marked is not always the argument of the call: RED drops the arriving packet, CoDel drops packets during `dequeue`,
+/// and fair queueing drops a packet of another flow. The time never decreases from one call to the next. An algorithm
+/// with periodic updates performs all updates that are due at the next call.
 ///
-/// The discipline that `build` returns also serves as a prototype: each run uses a clone of it.
+/// The discipline that `build` returns also serves as a prototype: each run uses a clone of this prototype.
 pub trait QueueDiscipline: Report + DynClone + Send + Sync {
     /// Enqueues `packet`, which arrives at `cx.now`, or reports to `cx` that the packet is dropped.
     fn enqueue(&mut self, packet: Packet, cx: &mut Context<'_>);
 
-    /// Returns the packet to send next, when the link becomes free at `cx.now`. Returns `None` if the queue is empty,
-    /// or if the discipline delays all queued packets until [`next_ready`](Self::next_ready).
+    /// Returns the packet to send next. The link has become free at `cx.now`. Returns `None` if the queue is empty, or
+    /// if the discipline delays all queued packets until [`next_ready`](Self::next_ready).
     fn dequeue(&mut self, cx: &mut Context<'_>) -> Option<Packet>;
 
     /// Returns the backlog, in packets and bytes.
     fn backlog(&self) -> Backlog;
 
-    /// Returns the time at which to call `dequeue` again after a call that returned `None` although packets are queued.
-    /// If a packet arrives earlier, `dequeue` is called then.
+    /// Returns the time at which to call `dequeue` again after a call of `dequeue` returned `None` although packets are
+    /// queued. If a packet arrives before this time, `dequeue` is called when the packet arrives.
     fn next_ready(&self) -> Option<Instant> {
         None
     }
 
-    /// Starts a run. The code that runs a clone calls this method once, before the first packet. With `start =
-    /// "settled"`, timers have been running for a long time, so their phases are drawn from `chance`, a random stream
-    /// with no other use. If this method is not called, timers start at the beginning of the run.
+    /// Starts a run. The code that runs a clone calls this method once, before the first packet. If the parameter
+    /// `start` is `settled`, timers have already been running for a long time when the run begins, so the phases of the
+    /// timers are drawn from `chance`, a random stream with no other use. If this method is not called, timers start
+    /// when the run begins.
     fn on_start(&mut self, _chance: &mut Rng) {}
 
-    /// Announces the header fields that all packets with this label `number` have, before the first of these packets
-    /// arrives.
+    /// Passes to the discipline the header fields that all packets with the label `number` have. This method is called
+    /// before the first packet with this label arrives.
     fn on_label(&mut self, _number: u16, _label: &Label) {}
 }
 
-/// The state that a discipline reports during a run. A discipline overrides the methods for which it has values.
+/// The state that a discipline reports during a run. A discipline overrides only the methods for which it has something
+/// to report.
 pub trait Report {
-    /// Reports the discipline's gauges, each with a unique name. The table `gauges` has a row for each value. If the
-    /// packets of a link are recorded, the value named `average` is also recorded with each packet.
+    /// Reports the discipline's gauges, each with a unique name. The `gauges` table contains a row for each reported
+    /// value. If the packets of a link are recorded, the gauge named `average` is also recorded with each packet.
     fn gauges(&self, _show: &mut dyn FnMut(Gauge)) {}
 
-    /// Returns the statistics that `tc -s -j qdisc show` prints for this discipline only, with the names and units of
-    /// `tc`; null if there are none. The caller adds the statistics that every discipline has (bytes, packets, drops,
-    /// backlog). `overlimits` is also a statistic of every discipline, and is 0 unless this table contains it.
+    /// Returns the statistics that are specific to this discipline in the output of `tc -s -j qdisc show`, with the
+    /// names and units of `tc`, or null if there are no such statistics. The caller adds the statistics that every
+    /// discipline has (bytes, packets, drops, backlog). `overlimits` is also a statistic of every discipline, and is 0
+    /// unless the returned table contains `overlimits`.
     fn tc_statistics(&self, _now: Instant) -> Value {
         Value::Null
     }
@@ -73,7 +76,7 @@ pub trait Report {
 
 dyn_clone::clone_trait_object!(QueueDiscipline);
 
-/// Counters of a service class since the discipline was built.
+/// Counters of a service class, starting when the discipline was built.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassCounters {
     /// Packets that arrived, including dropped packets.
@@ -82,16 +85,16 @@ pub struct ClassCounters {
     pub departures: u64,
     /// Bytes that left.
     pub departed_bytes: u64,
-    /// Departed bytes that were sent with bandwidth borrowed from another class.
+    /// Bytes that were sent with bandwidth borrowed from another class.
     pub borrowed_bytes: u64,
     /// Packets dropped.
     pub drops: u64,
-    /// The integral of the backlog in packets over time, in packets times nanoseconds.
+    /// The time integral of the backlog in packets, in packet-nanoseconds.
     pub packet_nanos: u128,
 }
 
 impl ClassCounters {
-    /// Returns the difference between these counters and the earlier counters `before`.
+    /// Returns the increase of the counters since the earlier counters `before`.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
         Self {
@@ -109,7 +112,7 @@ impl ClassCounters {
 pub struct Context<'a> {
     /// The current simulation time.
     pub now: Instant,
-    /// The random stream that only this queue uses.
+    /// The random stream that is used only by this queue.
     pub rng: &'a mut Rng,
     /// The receiver of reports on drops and marks.
     pub observer: &'a mut dyn Observer,
@@ -121,8 +124,8 @@ impl Context<'_> {
         self.observer.dropped(&packet, why, self.now);
     }
 
-    /// Marks `packet` with "congestion experienced" (CE). A packet that is already marked stays unchanged and is not
-    /// reported again.
+    /// Marks `packet` with "congestion experienced" (CE). If the packet is already marked, nothing is changed or
+    /// reported.
     pub fn mark(&mut self, packet: &mut Packet, why: Reason) {
         debug_assert!(packet.ecn.can_be_marked(), "only an ECN-capable packet can be marked");
         if packet.ecn != aqm_net::Ecn::Ce {
@@ -138,8 +141,8 @@ pub trait Observer {
     fn dropped(&mut self, packet: &Packet, why: Reason, now: Instant);
     /// Records that `packet` was marked at `now`.
     fn marked(&mut self, packet: &Packet, why: Reason, now: Instant);
-    /// Returns the TCP header of `packet` if the packet is a TCP packet with the flag ACK and without the flag SYN. An
-    /// observer that forwards drops and marks to another observer must forward this call, too.
+    /// Returns the TCP header of `packet` if the packet is a TCP packet in which the ACK flag is set and the SYN flag
+    /// is not set. An observer that forwards drops and marks to another observer must also forward this call.
     fn acknowledgement(&self, _packet: &Packet) -> Option<Acknowledgement> {
         None
     }

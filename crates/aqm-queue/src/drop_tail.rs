@@ -1,7 +1,7 @@
 //! Drop Tail: sends packets first in, first out, and drops arriving packets that do not fit into the buffer.
 //!
-//! The limit does not count the packet in transmission. (ns-2's DropTail counts this packet, so that `limit_ 225` of
-//! ns-2 corresponds to `224p`.)
+//! The limit does not include the packet in transmission. (The limit of ns-2's DropTail includes this packet, so
+//! `limit_ 225` in ns-2 corresponds to `224p`.)
 
 use aqm_net::{Backlog, ConfigError, ConfigErrors, Length, Packet, Rate, parameters};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use crate::{Build, Context, Describe, Fifo, QueueDiscipline, Reason, Report, Tes
 parameters! {
     /// Drop Tail: sends packets first in, first out, and drops arriving packets that do not fit into the buffer.
     pub struct Config {
-        /// Maximum backlog, without the packet in transmission.
+        /// Maximum backlog, not counting the packet in transmission.
         pub limit: Length = Length::Packets(225), "SHRED talk, slide 17 (buffer of RED)";
         /// Rule that decides whether an arriving packet is admitted.
         pub admits: Admission = Admission::WhatFits, "Linux since 2.6, ns-3";

@@ -8,11 +8,12 @@ use aqm_net::{Backlog, Length, Packet, choices};
 choices! {
     /// The rule by which a buffer admits packets.
     pub enum Admission {
-        /// A packet is admitted if the backlog including the packet does not exceed the limit. A small packet may
-        /// therefore be admitted when a large packet is not.
+        /// A packet is admitted if the backlog including this packet does not exceed the limit. A small packet may
+        /// therefore be admitted in a situation in which a large packet is not.
         WhatFits = "what-fits",
-        /// A packet is admitted if the backlog without the packet does not exceed the limit, as in `bfifo` and `pfifo`
-        /// of Linux 2.4. The backlog may therefore exceed the limit by one packet; no further packet is then admitted.
+        /// A packet is admitted if the backlog before its arrival does not exceed the limit, as in `bfifo` and `pfifo`
+        /// of Linux 2.4. The backlog may therefore exceed the limit by one packet, in which case no further packet is
+        /// admitted.
         UntilBeyond = "until-beyond",
     }
 }
@@ -28,12 +29,12 @@ pub struct Fifo<S = ()> {
 }
 
 impl<S> Fifo<S> {
-    /// Creates an empty buffer that admits packets that fit into `limit`.
+    /// Creates an empty buffer that admits a packet if the backlog including this packet does not exceed `limit`.
     pub fn new(limit: Length) -> Self {
         Self { waiting: VecDeque::new(), bytes: 0, limit, admission: Admission::WhatFits }
     }
 
-    /// Returns this buffer with another rule of admission.
+    /// Returns this buffer with the admission rule replaced.
     pub(crate) fn with_admission(self, admission: Admission) -> Self {
         Self { admission, ..self }
     }
@@ -50,7 +51,7 @@ impl<S> Fifo<S> {
         }
     }
 
-    /// Appends `packet` with its stamp. The caller must have checked that the buffer has room for the packet.
+    /// Appends `packet` and its stamp. The caller must have checked that the buffer has room for the packet.
     #[inline]
     pub fn push_with(&mut self, packet: Packet, stamp: S) {
         self.bytes += u64::from(packet.bytes);
@@ -65,7 +66,7 @@ impl<S> Fifo<S> {
         Some(oldest)
     }
 
-    /// Returns the oldest packet and its stamp, if there is one.
+    /// Returns the oldest packet and its stamp, or `None` if the buffer is empty.
     pub fn front(&self) -> Option<&(Packet, S)> {
         self.waiting.front()
     }
@@ -82,7 +83,7 @@ impl Fifo {
         self.push_with(packet, ());
     }
 
-    /// Removes the oldest packet, if there is one, and returns it.
+    /// Removes and returns the oldest packet. Returns `None` if the buffer is empty.
     pub fn pop(&mut self) -> Option<Packet> {
         self.pop_with().map(|(packet, ())| packet)
     }

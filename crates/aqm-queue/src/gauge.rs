@@ -2,10 +2,11 @@
 
 use aqm_net::Length;
 
-/// A value that describes the state at the time of the call, for example for a plot.
+/// A value that describes the current state of a queue discipline or an edge, for example for a plot.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gauge {
-    /// The name of the value, such as `average` or `probability`: one word, which is the same in every call.
+    /// The name of the value, such as `average` or `probability`: a single word that does not change from one call to
+    /// the next.
     pub name: &'static str,
     /// The unit of the value, such as `packets`, `bytes`, `segments`, `flows` or `s`; `None` for a number without a
     /// unit, such as a probability.
@@ -25,7 +26,7 @@ impl Gauge {
         Self { name, unit: Some(unit), value }
     }
 
-    /// Creates a gauge for a queue length, in the unit of `like`, which is for example a threshold.
+    /// Creates a gauge for a queue length, in the same unit as `like`, which may be a threshold, for example.
     pub const fn length(name: &'static str, value: f64, like: Length) -> Self {
         Self::new(name, value, if like.in_bytes() { "bytes" } else { "packets" })
     }

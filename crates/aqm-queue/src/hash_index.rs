@@ -1,19 +1,20 @@
-//! A hash table that returns a small number for each key: the index of the key's entry in a slab.
+//! A hash table that maps each key to a small number: the index of the key's entry in a slab.
 //!
 //! The table uses open addressing with linear probing and multiplicative hashing, as in D. E. Knuth, "The Art of
 //! Computer Programming", volume 3, section 6.4, algorithms L and R (deletion without tombstones).
 //!
-//! aqmlab's choice: a slot contains 32 bits of the key's hash next to the entry's number. When a lookup compares a key
-//! with a wrong slot, the hashes therefore agree by chance only about once in four thousand million times. The table
-//! can grow without reading the entries, which store the keys. The hash is fixed, so that runs are reproducible. If an
-//! adversary can choose the keys, the keys must first be hashed with a secret.
+//! aqmlab's choice: a slot contains 32 bits of the key's hash as well as the entry's number. When a lookup compares a
+//! key with the slot of a different key, the hashes therefore agree by chance only about once in four billion
+//! comparisons. In addition, the table can grow without reading the entries, which contain the keys. The hash function
+//! is fixed, so that runs are reproducible. If an adversary can choose the keys, the keys must first be hashed with a
+//! secret.
 
-/// A table of entry numbers, which are found by key. The table has at most 2^30 entries.
+/// A table that maps keys to entry numbers. The table has at most 2^30 entries.
 #[derive(Clone)]
 pub(crate) struct HashIndex {
-    /// The slots. Their number is a power of two, and at most half of them are in use.
+    /// The slots. The number of slots is a power of two, and at most half of the slots are in use.
     slots: Vec<Slot>,
-    /// Number of bits by which a tag is shifted right to get its home slot.
+    /// Number of bits by which a tag must be shifted to the right to obtain the index of its home slot.
     shift: u32,
     len: u32,
 }
@@ -27,7 +28,7 @@ struct Slot {
 
 /// The entry number of an empty slot.
 pub(crate) const NONE: u32 = u32::MAX;
-/// Maximum number of entries: half the slots that 32 bits of hash can distinguish.
+/// Maximum number of entries: half the number of slots that 32 bits of the hash can distinguish.
 pub(crate) const MAX_ENTRIES: u32 = 1 << 30;
 const EMPTY: Slot = Slot { tag: 0, entry: NONE };
 /// Initial number of slots.
@@ -50,7 +51,7 @@ impl HashIndex {
         self.slots.len()
     }
 
-    /// Returns the entry of `key`. The function `has_key` must return whether an entry has this key.
+    /// Returns the entry of `key`. The function `has_key` must return whether the given entry has this key.
     pub fn find(&self, key: u64, has_key: impl Fn(u32) -> bool) -> Option<u32> {
         let tag = tag(key);
         let mut at = self.home(tag);
@@ -104,7 +105,7 @@ impl HashIndex {
         (slot + 1) & (self.slots.len() - 1)
     }
 
-    /// Puts `slot` into the first empty position, starting at its home slot.
+    /// Stores `slot` in the first empty position, starting at the home slot of its tag.
     fn path(&mut self, slot: Slot) {
         let mut at = self.home(slot.tag);
         while self.slots[at].entry != NONE {
@@ -124,8 +125,8 @@ impl HashIndex {
     }
 }
 
-/// Returns the upper half of the key times (2^64 / golden ratio), modulo 2^64. This multiplication scatters
-/// neighbouring keys.
+/// Returns the upper half of the key times (2^64 / golden ratio), modulo 2^64. This multiplication spreads neighbouring
+/// keys over the table.
 const fn tag(key: u64) -> u32 {
     (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
 }
@@ -141,7 +142,7 @@ pub(crate) mod tests {
     /// Returns a key whose hash has the upper half `high` and the lower half `low`. Keys with the same `high` have the
     /// same tag.
     pub(crate) fn key_with_tag(high: u32, low: u32) -> u64 {
-        // Each Newton step doubles the number of correct bits of the inverse modulo 2^64.
+        // Each step of Newton's method doubles the number of correct bits of the inverse modulo 2^64.
         let factor = 0x9e37_79b9_7f4a_7c15_u64;
         let inverse = (0..6).fold(factor, |x, _| x.wrapping_mul(2_u64.wrapping_sub(factor.wrapping_mul(x))));
         (u64::from(high) << 32 | u64::from(low)).wrapping_mul(inverse)

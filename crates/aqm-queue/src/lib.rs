@@ -1,7 +1,7 @@
-//! Queue disciplines. The crate does not depend on TCP, on a simulator or on a clock: the time, the random numbers and
-//! the observer of drops and marks are arguments of every call.
+//! Queue disciplines. This crate does not depend on TCP, on a simulator or on a clock: every call receives the time,
+//! the random numbers and the observer of drops and marks as arguments.
 //!
-//! Each discipline has a file with its `Config`, and a line in `registry.rs`.
+//! For each discipline, there is a file with its `Config`, and an entry in `registry.rs`.
 
 mod acknowledgement;
 mod avq;

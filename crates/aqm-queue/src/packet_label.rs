@@ -1,8 +1,8 @@
 //! The header fields of a packet, apart from its size, that a classifier may read.
 //!
-//! A [`Packet`](aqm_net::Packet) contains only the number of its label. The code that creates packets assigns the
-//! numbers, starting at 0, and announces the header fields of each number to the disciplines. A classifier therefore
-//! compares header fields only once per label.
+//! A [`Packet`](aqm_net::Packet) contains only the number of its label. The code that creates packets assigns label
+//! numbers, starting at 0, and passes the header fields of each label to the disciplines. A classifier therefore needs
+//! to compare header fields only once per label.
 
 use aqm_net::choices;
 
@@ -16,7 +16,7 @@ choices! {
     }
 }
 
-/// The header fields that all packets with one label have.
+/// The header fields that are common to all packets with the same label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
     /// The workload to which the packets belong, in either direction; empty if unknown.

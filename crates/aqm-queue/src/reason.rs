@@ -5,9 +5,9 @@
 pub enum Reason {
     /// The queue was full (`drop_overlimit` in the kernel).
     Overflow,
-    /// The packet was chosen, at random or evenly, before the queue was full.
+    /// The packet was selected, at random or at even intervals, before the queue was full.
     Early,
-    /// The algorithm dropped or marked every packet, for example RED above `max_th`.
+    /// The algorithm was dropping or marking every packet, for example because RED's average was above `max_th`.
     Forced,
     /// The packet's sojourn time was too long according to CoDel or a variant of CoDel.
     Sojourn,
@@ -21,9 +21,9 @@ pub enum Reason {
     Horizon,
     /// The packet belongs to the same flow as a packet drawn at random from the queue (`matched` in the kernel).
     Matched,
-    /// The packet's flow did not respond to congestion (BLUE's probability of the flow, or `penaltydrop` of SFB).
+    /// The packet's flow did not respond to congestion (BLUE's drop probability for the flow, or `penaltydrop` of SFB).
     Unresponsive,
-    /// A later acknowledgement makes the packet redundant (`ack_drops` in the kernel).
+    /// A later acknowledgement made the packet redundant (`ack_drops` in the kernel).
     AckFilter,
     /// The packet exceeded the rate of a policer.
     Policed,

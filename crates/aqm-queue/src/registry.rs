@@ -1,4 +1,4 @@
-//! The registry of queue disciplines: contains the name and the module of each discipline.
+//! The registry of queue disciplines: the name and the module of each discipline.
 
 use aqm_net::registry::Entry;
 use aqm_net::{ConfigErrors, Rate, registry};
@@ -62,11 +62,11 @@ registry! {
 }
 
 impl Config {
-    /// Returns every discipline with its default parameters, and with each set of parameters that is difficult for its
-    /// algorithm ([`TestCases::corners`]).
+    /// Returns every discipline with its default parameters, and also with each set of parameters that is difficult for
+    /// the algorithm of the discipline ([`TestCases::corners`]).
     ///
     /// # Panics
-    /// Panics if an entry of `corners` is not a valid table of parameters of its discipline.
+    /// Panics if an entry of `corners` is not a valid table of parameters for its discipline.
     pub fn corners() -> Vec<Self> {
         let mut all = Self::every();
         for config in Self::every() {
@@ -79,7 +79,8 @@ impl Config {
     }
 }
 
-/// Returns every discipline as the documentation shows it, with the kind that `tc` uses if Linux has the discipline.
+/// Returns the documentation entry of every discipline. If Linux has the discipline, the entry contains the kind that
+/// `tc` uses.
 pub fn catalog() -> Vec<Entry> {
     let tc = |config: &Config| {
         let options = config.tc_options(Rate::from_bps(10_000_000))?;
@@ -89,12 +90,13 @@ pub fn catalog() -> Vec<Entry> {
     entries.map(|(entry, config)| Entry { tc: tc(&config), ..entry }).collect()
 }
 
-/// Returns the drop function of the queue discipline that the table `queue` describes, for plots. The result contains,
-/// for each of `averages`, the drop probability of a packet of this `class` whose window is `relative_window` times the
-/// average window, or `None` if the discipline has no drop function (see [`Describe::drop_curve`]).
+/// Returns the drop function of the queue discipline that the `queue` table describes, so that the function can be
+/// plotted. For each value of `averages`, the result contains the drop probability of a packet of this `class` whose
+/// sender's window is `relative_window` times the average window, or `None` if the discipline has no drop function (see
+/// [`Describe::drop_curve`]).
 ///
 /// # Errors
-/// Returns an error if the table does not describe a queue discipline, or if the parameters are invalid.
+/// Returns an error if the `queue` table does not describe a queue discipline, or if the parameters are invalid.
 pub fn drop_curve(
     queue: Value,
     averages: &[f64],

@@ -1,4 +1,4 @@
-//! My queue: drops packets that do not fit, and packets that have waited longer than a limit.
+//! My queue: drops packets that do not fit into the buffer, and packets that have waited longer than a limit.
 //!
 //! Source: the paper, RFC or program that defines the discipline, with its year.
 
@@ -7,13 +7,13 @@ use aqm_net::{Backlog, ConfigErrors, ErrorCollector, Instant, Length, Packet, Ra
 use crate::{Build, Context, Describe, Fifo, Gauge, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
-    /// My queue: drops packets that have waited longer than a limit when they leave the queue.
+    /// My queue: drops packets that, when they leave the queue, have waited longer than a limit.
     ///
     /// aqmlab's choices where the source is silent:
     ///
     /// - A packet's waiting time is checked only when the link is ready for the packet, not while the packet waits.
     pub struct Config {
-        /// Maximum backlog, without the packet in transmission.
+        /// Maximum backlog, not counting the packet in transmission.
         pub limit: Length = Length::Packets(1000), "aqmlab's choice: as `codel`";
         /// Maximum time that a packet may wait in the queue.
         pub max_delay: Span = Span::from_millis(100), "aqmlab's choice: about the longest round-trip time";
@@ -38,7 +38,7 @@ impl Describe for Config {}
 
 impl TestCases for Config {}
 
-/// A queue with its state. Each run uses a clone of the queue that `build` returned.
+/// A queue and its state. Each run uses a clone of the queue that `build` returned.
 #[derive(Clone)]
 struct MyQueue {
     max_delay: Span,

@@ -1,7 +1,7 @@
 //! The packet level, which parses a scenario, simulates the scenario packet by packet, and returns tables.
 //!
-//! Only this crate depends on queues, TCP and traffic together. The crate reads no clock, opens no file and starts no
-//! thread. Running a [`Plan`] cannot fail.
+//! This is the only crate that depends on the crates for queues, TCP and traffic at the same time. The crate does not
+//! read a clock, open a file or start a thread. Running a [`Plan`] cannot fail.
 
 pub mod emulation;
 mod engine;
@@ -25,8 +25,8 @@ use crate::scenario::Scenario;
 
 pub use scenario::plan::{Plan, PlannedWorkload};
 
-/// Version of the results. The version increases whenever the same scenario and seed yield different numbers than
-/// before; CHANGELOG contains the reasons.
+/// Version of the results. The version is increased whenever the same scenario and seed give different numbers than
+/// before; CHANGELOG states the reasons.
 pub const RESULTS_VERSION: u32 = 8;
 
 /// The packet-level model, which simulates queues, TCP and workloads packet by packet.
@@ -78,7 +78,7 @@ pub fn tcp_transport(text: &str) -> Result<Value, ConfigError> {
 /// table in `[traffic]`.
 ///
 /// # Errors
-/// Returns every invalid field with the allowed values.
+/// Returns an error for each invalid field, with the allowed values.
 pub fn describe_workload(table: Value) -> Result<Description, ConfigErrors> {
     scenario::traffic::describe(table)
 }

@@ -28,11 +28,11 @@ enum Event {
     Timer(Timer),
 }
 
-/// Rank of transmitter events, which is lowest because a transmitter takes its next packet before packets arrive at the
-/// same instant.
+/// Rank of transmitter events. This is the lowest rank, because a transmitter takes its next packet before packets
+/// arrive at the same instant.
 const TRANSMITTERS_FIRST: u32 = 0;
 const OTHERS: u32 = 1;
-/// Number of different ranks that a transmitter's events at the same instant can have.
+/// Number of distinct ranks that a transmitter's events at the same instant can have.
 const ORDERS: u32 = 4;
 
 enum Buffer {
@@ -92,7 +92,7 @@ impl ReferenceNetwork {
         self.events.push(Some(event));
     }
 
-    /// Calls a managed link and schedules the resulting events.
+    /// Calls a method of a managed link, and schedules the resulting events.
     fn at_managed(&mut self, number: u32, act: impl FnOnce(&mut Managed, &mut Agenda)) {
         let mut agenda = Agenda::new();
         if let Buffer::Managed(managed) = &mut self.links[number as usize].buffer {

@@ -1,4 +1,5 @@
-//! A run of a plan. A run clones the objects of the plan, executes the clones, and returns tables and the manifest.
+//! A run of a plan. A run clones the objects of the plan, simulates with these clones, and returns the tables and the
+//! manifest.
 
 use aqm_net::level::{self, Failure, Level, Run};
 use aqm_net::watch::{Unit, Watch};
@@ -47,8 +48,8 @@ impl Plan {
         Err(ConfigError::at(format!("traffic.{}.kind", one.name), problem))
     }
 
-    /// Returns the manifest of a run. `facts` contains the names and values that the workloads report about their
-    /// loads, by position of the workload.
+    /// Returns the manifest of a run. `facts` contains the names and values of the quantities that the workloads report
+    /// about their loads, by position of the workload.
     pub fn manifest(&self, facts: &[Vec<(&'static str, f64)>]) -> Value {
         let mut manifest = level::manifest(self, self.digest(), self.facts(facts), self.scenario.warnings());
         manifest["edges_added"] = self.scenario.edges_added.into();
@@ -71,7 +72,8 @@ impl Plan {
         Value::Object(of_links)
     }
 
-    /// Returns the names and values that the workloads report about their loads, in the format of the manifest.
+    /// Returns the names and values of the quantities that the workloads report about their loads, in the format of the
+    /// manifest.
     fn facts(&self, facts: &[Vec<(&'static str, f64)>]) -> Value {
         let traffic = self.scenario.traffic.iter().zip(facts);
         let facts = traffic.map(|(one, facts)| {

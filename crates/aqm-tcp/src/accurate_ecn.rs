@@ -1,10 +1,11 @@
-//! Accurate ECN feedback (AccECN): the codes of the handshake, and the counters of both ends.
+//! Accurate ECN feedback (AccECN): the codes in the handshake, and the counters at both endpoints.
 //!
-//! B. Briscoe, M. Kühlewind, R. Scheffenegger, "More Accurate Explicit Congestion Notification (AccECN) Feedback in TCP",
-//! RFC 9768, 2026, sections 3.1 and 3.2, appendix A.2; Linux: `include/net/tcp_ecn.h` (`__tcp_accecn_process`).
+//! B. Briscoe, M. Kühlewind, R. Scheffenegger, "More Accurate Explicit Congestion Notification (AccECN) Feedback in
+//! TCP", RFC 9768, 2026, sections 3.1 and 3.2, appendix A.2; Linux: `include/net/tcp_ecn.h` (`__tcp_accecn_process`).
 //!
-//! aqmlab's choices: the option carries only the counter of marked bytes, because the other two serve to detect
-//! middleboxes that clear or change ECN bits, of which aqmlab has none. The option uses the room of the third SACK block.
+//! aqmlab's choices: the AccECN option carries only the counter of marked bytes, because the option's two other
+//! counters serve to detect middleboxes that clear or change ECN bits, and aqmlab does not model such middleboxes. The
+//! option takes the place of the third SACK block.
 
 use aqm_net::Ecn;
 
@@ -14,12 +15,13 @@ use crate::segment::{Flags, Segment};
 pub(crate) const ACE: Flags = Flags::AE.union(Flags::CWR).union(Flags::ECE);
 /// Initial value of the packet counter (section 3.2.1).
 const INITIAL_PACKETS: u64 = 5;
-/// Minimum number of new marks after which a receiver with unacknowledged data acknowledges (section 3.2.2.5.1).
+/// Minimum number of new marks that causes a receiver with unacknowledged data to send an acknowledgement (section
+/// 3.2.2.5.1).
 const MARKS_PER_ACK: u64 = 2;
-/// Bits of the option's counter.
+/// Width of the option's counter, in bits.
 const OPTION_BITS: u32 = 24;
 
-/// Returns the flags with the three bits of `value` (`AE` is the highest).
+/// Returns the flags that encode the three bits of `value` (`AE` is the most significant bit).
 pub(crate) fn flags_of(value: u8) -> Flags {
     [(4, Flags::AE), (2, Flags::CWR), (1, Flags::ECE)]
         .into_iter()
@@ -27,13 +29,13 @@ pub(crate) fn flags_of(value: u8) -> Flags {
         .fold(Flags::default(), |flags, (_, flag)| flags.union(flag))
 }
 
-/// Returns the three bits of the ACE field.
+/// Returns the value of the three-bit ACE field.
 pub(crate) fn value_of(flags: Flags) -> u8 {
     u8::from(flags.has(Flags::AE)) * 4 + u8::from(flags.has(Flags::CWR)) * 2 + u8::from(flags.has(Flags::ECE))
 }
 
-/// Returns the code with which a SYN/ACK, or the acknowledgement of the SYN/ACK, reports the ECN bits of the packet that
-/// it answers (table 2 and section 3.2.2.1).
+/// Returns the code that a SYN/ACK, or the acknowledgement of a SYN/ACK, uses to report the ECN bits of the packet
+/// being answered (table 2 and section 3.2.2.1).
 pub(crate) fn handshake_code(ecn: Ecn) -> Flags {
     flags_of(match ecn {
         Ecn::NotEct => 0b010,
@@ -43,21 +45,22 @@ pub(crate) fn handshake_code(ecn: Ecn) -> Flags {
     })
 }
 
-/// Whether the flags of a SYN/ACK are a code of AccECN. `0b001` and `0b101` are classic ECN; `0b000` and `0b111` no ECN.
+/// Whether the flags of a SYN/ACK are an AccECN code. The codes `0b001` and `0b101` mean classic ECN; `0b000` and
+/// `0b111` mean no ECN.
 pub(crate) fn accepts(flags: Flags) -> bool {
     matches!(value_of(flags), 0b010 | 0b011 | 0b100 | 0b110)
 }
 
-/// Counters of the receiver of data.
+/// Counters at the data receiver.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReceiverCounters {
-    /// Marked packets (`r.cep`).
+    /// Number of marked packets (`r.cep`).
     packets: u64,
-    /// Payload bytes of marked packets (`r.ceb`).
+    /// Number of payload bytes in marked packets (`r.ceb`).
     bytes: u64,
-    /// ECN bits of the last packet.
+    /// ECN bits of the last packet that contained data.
     last: Ecn,
-    /// Marked packets at the last acknowledgement.
+    /// Value of `packets` when the last acknowledgement was sent.
     acknowledged: u64,
 }
 
@@ -66,8 +69,8 @@ impl ReceiverCounters {
         Self { packets: INITIAL_PACKETS, bytes: 0, last: Ecn::NotEct, acknowledged: INITIAL_PACKETS }
     }
 
-    /// Counts a packet. Returns whether the acknowledgement must not be delayed (section 3.2.2.5.1): the ECN bits
-    /// differ from those of the packet before, or enough marks have arrived.
+    /// Counts a packet. Returns whether the acknowledgement must be sent without delay (section 3.2.2.5.1), either
+    /// because the packet's ECN bits differ from the previous packet's ECN bits, or because enough marks have arrived.
     pub fn on_packet(&mut self, segment: &Segment) -> bool {
         let has_data = segment.len > 0;
         let is_marked = segment.ecn == Ecn::Ce;
@@ -77,19 +80,19 @@ impl ReceiverCounters {
         changes || self.packets - self.acknowledged >= MARKS_PER_ACK
     }
 
-    /// Returns the ACE field and the option of an acknowledgement.
+    /// Returns the ACE field and the value of the option for an acknowledgement.
     pub fn write(&mut self) -> (Flags, u32) {
         self.acknowledged = self.packets;
         (flags_of((self.packets % 8) as u8), (self.bytes % (1 << OPTION_BITS)) as u32)
     }
 }
 
-/// Counters of the sender of data.
+/// Counters at the data sender.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SenderCounters {
-    /// Marked packets known to the sender (`s.cep`).
+    /// Number of marked packets known to the sender (`s.cep`).
     packets: u64,
-    /// Marked payload bytes known to the sender (`s.ceb`).
+    /// Number of marked payload bytes known to the sender (`s.ceb`).
     bytes: u64,
 }
 
@@ -105,8 +108,8 @@ impl SenderCounters {
             || segment.sacks.marked_bytes().is_some_and(|bytes| self.new_bytes(bytes) > 0)
     }
 
-    /// Processes an acknowledgement that newly reports `delivered` bytes in segments of up to `mss` bytes. Returns the
-    /// bytes that the acknowledgement newly reports as marked.
+    /// Processes an acknowledgement that reports the delivery of `delivered` further bytes, in segments of up to `mss`
+    /// bytes. Returns the number of bytes that the acknowledgement newly reports as marked.
     pub fn on_ack(&mut self, segment: &Segment, delivered: u64, mss: u64) -> u64 {
         let option = segment.sacks.marked_bytes().map(|bytes| self.new_bytes(bytes));
         let delta = u64::from(value_of(segment.flags)).wrapping_sub(self.packets) % 8;
@@ -117,22 +120,23 @@ impl SenderCounters {
         bytes
     }
 
-    /// Returns the difference between the option's counter and the sender's.
+    /// Returns the difference between the option's counter and the sender's counter.
     fn new_bytes(&self, option: u32) -> u64 {
         u64::from(option).wrapping_sub(self.bytes) % (1 << OPTION_BITS)
     }
 }
 
-/// Returns the number of newly marked packets, of which the ACE field gives the remainder `delta` modulo 8, while
-/// `arrived` packets are newly reported; `option` is the number of newly marked bytes, if the option reports it. The field
-/// may have wrapped if acknowledgements were lost (appendix A.2; Linux: `__tcp_accecn_process`).
+/// Returns the number of newly marked packets. The ACE field reports this number only modulo 8, as `delta`, and may
+/// have wrapped around if acknowledgements were lost (appendix A.2; Linux: `__tcp_accecn_process`). `arrived` is the
+/// number of packets whose arrival is newly reported, and `option` is the number of newly marked bytes, if the
+/// acknowledgement carries the option.
 fn unwrapped(delta: u64, arrived: u64, option: Option<u64>, mss: u64) -> u64 {
     if arrived <= 7 {
         return delta;
     }
     let most = arrived - (arrived - delta) % 8;
     match option {
-        // The number of whole turns of the field that explains the bytes best.
+        // The number of wrap-arounds of the field that agrees best with the number of newly marked bytes.
         Some(bytes) => {
             let turns = (bytes.div_ceil(mss).saturating_sub(delta) + 4) / 8;
             delta + 8 * turns
@@ -149,8 +153,9 @@ mod tests {
         Segment { ecn, len, ..Segment::default() }
     }
 
-    /// Lets a receiver count `marks` among `total` packets of 1000 bytes, and acknowledges every `ratio` of them, with or
-    /// without the option. Returns the marked packets and bytes that the sender infers.
+    /// Delivers `total` packets of 1000 bytes, some of them marked, to a receiver that acknowledges every `ratio`-th
+    /// packet, with or without the option. Returns the numbers of marked packets and marked bytes that the sender
+    /// infers.
     fn infer(total: u64, is_marked: impl Fn(u64) -> bool, ratio: u64, has_option: bool) -> (u64, u64) {
         let (mut receiver, mut sender) = (ReceiverCounters::new(), SenderCounters::new());
         let mut bytes = 0;

@@ -1,7 +1,7 @@
-//! Short names for pairs of a congestion control and a recovery, for example for the option `--tcp` of `aqmlab
+//! Short names for pairs of a congestion control and a recovery, for example for the `--tcp` option of `aqmlab
 //! compare`.
 //!
-//! The choice of the pairs and their names is aqmlab's, and follows the literature. `Config::build` rejects invalid
+//! The pairs and their names are aqmlab's choice, which follows the literature. `Config::build` rejects invalid
 //! combinations of parameters.
 
 use aqm_net::{ConfigError, Parameter as _, unknown};
@@ -56,16 +56,17 @@ const fn alias(
     Alias { name, about, congestion_control, recovery }
 }
 
-/// Suffix of a name that sets `ecn.mode = "on"`.
+/// Suffix that sets `ecn.mode = "on"` if it is appended to a name.
 const WITH_ECN: &str = "+ecn";
 
 /// Converts `CONTROL/RECOVERY`, an alias, or the kind of a congestion control into a `[tcp]` table. The table sets the
-/// kinds of congestion control and recovery, and can be overlaid on another table. A congestion control without its own
-/// alias is paired with the recovery of its first alias, or with `sack`. With the suffix `+ecn`, and for a congestion
-/// control that requires ECN, the table also sets `ecn.mode = "on"`.
+/// kinds of congestion control and recovery, and can be overlaid on another table. A congestion control whose kind is
+/// not the name of an alias is paired with the recovery of the first alias that uses this congestion control, or with
+/// `sack` if there is no such alias. If `text` has the suffix `+ecn`, or if the congestion control requires ECN, the
+/// table also sets `ecn.mode = "on"`.
 ///
 /// # Errors
-/// Returns an error if a name is unknown. The message contains the valid names.
+/// Returns an error if a name is unknown. The error message lists the valid names.
 pub fn transport(text: &str) -> Result<Value, ConfigError> {
     let (name, has_suffix) = text.strip_suffix(WITH_ECN).map_or((text, false), |name| (name, true));
     let (control, recovery) = match (name.split_once('/'), aliases().iter().find(|alias| alias.name == name))

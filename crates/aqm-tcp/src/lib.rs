@@ -4,8 +4,9 @@
 //! (`on_segment`, `on_timer`) and polls the endpoint for segments to send (`poll_transmit`) and for the time of the
 //! next timer (`poll_timeout`). [`Config`] contains the parameters; [`CheckedConfig`] is a validated `Config`.
 //!
-//! Three concerns are in separate modules, because papers vary them separately: loss detection and retransmission
-//! (`recovery`), the congestion window ([`congestion_control`]), and the retransmission timeout ([`rtt`]).
+//! Separate modules implement three mechanisms that papers vary independently of each other: loss detection and
+//! retransmission (`recovery`), the congestion window ([`congestion_control`]), and the retransmission timeout
+//! ([`rtt`]).
 
 mod accurate_ecn;
 mod aliases;

@@ -1,28 +1,30 @@
 //! Named sets of TCP parameters, with the source of each value, and the parser of `[tcp]` tables.
 //!
-//! The profile `rfc` consists of the defaults of `Config`: TCP Reno without SACK and timestamps, according to the
+//! The profile `rfc` consists of the default values of `Config`: TCP Reno without SACK and timestamps, according to the
 //! current RFCs.
 //!
-//! The profiles `ns-2.*` are `Agent/TCP/Reno` and `Agent/TCPSink` with the defaults of a release of ns-2, according to
-//! the release's `ns-default.tcl`, `CHANGES.html` (the dates), `tcp.cc`, `tcp-reno.cc`, `tcp-newreno.cc`,
+//! The profiles `ns-2.*` model `Agent/TCP/Reno` and `Agent/TCPSink` with the defaults of one ns-2 release each,
+//! according to the release's `ns-default.tcl`, `CHANGES.html` (the dates), `tcp.cc`, `tcp-reno.cc`, `tcp-newreno.cc`,
 //! `tcp-sack1.cc` and `tcp-sink.cc`. The releases are 2.1b8 of 6 June 2001, 2.26 of 26 February 2003, and 2.35 of 4
-//! November 2011. With `recovery.kind = "newreno"` or `"sack"`, these profiles are the agents `Newreno` and `Sack1` of
-//! the release. The profiles `ns-2.*-full` are ns-2's two-way `Agent/TCP/FullTcp` (Reno) or, with `"sack"`,
-//! `FullTcp/Sack`, according to `tcp-full.cc` and `rq.cc` of 2.35. One profile has the defaults of 2.35, and the other
-//! has the defaults of 2.26. According to `tcp-full.cc` 1.113 of 24 July 2002 and ns-2's CVS up to 2.35, Reno without
-//! marks differs only in these defaults. In release 2.26, SACK kept the window constant after a timeout until all data
-//! sent before the timeout was acknowledged, and counted marks differently. M. Weigle of UNC repaired these faults from
-//! May to July 2002, and the repairs were committed to CVS with `tcp-full.cc` of 19 June 2005.
+//! November 2011. With `recovery.kind = "newreno"` or `"sack"`, these profiles model the agents `Newreno` and `Sack1`
+//! of the release. The profiles `ns-2.*-full` model ns-2's two-way agent `Agent/TCP/FullTcp` (Reno) or, with `"sack"`,
+//! `FullTcp/Sack`, according to `tcp-full.cc` and `rq.cc` of 2.35. One of these profiles uses the defaults of 2.35, and
+//! the other uses the defaults of 2.26. According to `tcp-full.cc` 1.113 of 24 July 2002 and ns-2's CVS up to 2.35,
+//! these defaults are the only difference between the two releases for Reno without ECN marks. In release 2.26,
+//! `FullTcp/Sack` kept the window constant after a timeout until all data that was sent before the timeout was
+//! acknowledged, and counted marks differently. M. Weigle of UNC fixed these faults from May to July 2002, and the
+//! fixes were committed to CVS with `tcp-full.cc` of 19 June 2005.
 //!
-//! The profiles `linux-*` are Linux kernels. They are 2.4.17 of 2001, according to its `tcp.h`, the `tcp_input.c` of
-//! the 2.4 series and P. Sarolahti, A. Kuznetsov, "Congestion Control in Linux TCP", 2002, and 6.1 of 2022, according
-//! to its `tcp.h`, `tcp_input.c`, `tcp_output.c`, `tcp_timer.c`, `tcp_recovery.c`, `tcp_cubic.c` and `ip-sysctl.rst`.
+//! The profiles `linux-*` model two Linux kernels: version 2.4.17 of 2001, according to its `tcp.h`, the `tcp_input.c`
+//! of the 2.4 series and P. Sarolahti, A. Kuznetsov, "Congestion Control in Linux TCP", 2002; and version 6.1 of 2022,
+//! according to its `tcp.h`, `tcp_input.c`, `tcp_output.c`, `tcp_timer.c`, `tcp_recovery.c`, `tcp_cubic.c` and
+//! `ip-sysctl.rst`.
 //!
-//! This file is long because it contains a single list, whose entries must be compared with each other.
+//! This file is long because it contains a single list whose entries must be easy to compare with each other.
 //!
-//! aqmlab's choices where the sources are silent: all connections share one `rto.tick_phase`, which ns-2 draws for each
-//! connection; the round-trip time of the handshake is always a sample, although Linux 2.4 discards this sample without
-//! timestamps.
+//! aqmlab's choices where the sources are silent: all connections share one `rto.tick_phase`, whereas ns-2 draws a
+//! random phase for each connection; the round-trip time of the handshake is always used as a sample, although Linux
+//! 2.4 discards this sample if timestamps are off.
 
 use aqm_net::{ConfigError, ConfigErrors, Parameter as _, Size, Span, unknown};
 use serde_json::Value;
@@ -47,17 +49,17 @@ use crate::congestion_control::{
 /// A named set of parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
-    /// Name in scenarios.
+    /// Name by which scenarios select the profile.
     pub name: &'static str,
     /// Description in one or two sentences.
     pub about: &'static str,
     /// Parameters.
     pub config: Config,
     /// Parameters that differ from `rfc`, as paths within `[tcp]`, with the source of each value. The path
-    /// `congestion_control.kind` means that the profile uses another congestion control than `rfc`, with the default
-    /// parameters of this congestion control. A parameter that differs from these defaults has its own path.
+    /// `congestion_control.kind` means that the profile's congestion control differs from the congestion control of
+    /// `rfc` and uses its own default parameters. Each parameter that differs from these defaults has its own path.
     pub sources: Vec<(&'static str, &'static str)>,
-    /// Other congestion controls that this profile supports with parameters that differ from their defaults.
+    /// Other congestion controls for which this profile sets parameters that differ from their default values.
     pub controls: Vec<Control>,
 }
 
@@ -67,7 +69,8 @@ impl Profile {
     }
 }
 
-/// Sets parameters of a profile and records the sources of their values. `congestion_control.x` is a parameter of Reno.
+/// Sets parameters of a profile and records the sources of the parameter values. `congestion_control.x` denotes a
+/// parameter of Reno.
 macro_rules! set {
     (@ $profile:ident, congestion_control, $value:expr, $source:literal) => {
         $profile.config.congestion_control = $value;
@@ -103,7 +106,7 @@ pub fn profiles() -> Vec<Profile> {
     vec![rfc, ns_2001(), ns_2003(), ns_2003_full(), ns_2_35(), ns_2_35_full(), linux_2_4(), linux_6()]
 }
 
-/// Returns the values that all ns-2 profiles share.
+/// Returns a profile with the values that all ns-2 profiles share.
 fn ns_2(name: &'static str, about: &'static str) -> Profile {
     let mut ns = Profile::new(name, about);
     set! { ns:
@@ -126,7 +129,7 @@ fn ns_2(name: &'static str, about: &'static str) -> Profile {
     ns
 }
 
-/// Returns the values that the ns-2 profiles with one-way agents share.
+/// Returns a profile with the values that all ns-2 profiles with one-way agents share.
 fn one_way_ns_2(name: &'static str, about: &'static str) -> Profile {
     let mut ns = ns_2(name, about);
     set! { ns:
@@ -143,7 +146,7 @@ fn one_way_ns_2(name: &'static str, about: &'static str) -> Profile {
     ns
 }
 
-/// Returns the values that the ns-2 profiles with one-way agents before 2004 share.
+/// Returns a profile with the values that all ns-2 profiles with one-way agents from before 2004 share.
 fn early_ns_2(name: &'static str, about: &'static str) -> Profile {
     let mut ns = earlier(one_way_ns_2(name, about));
     set! { ns:
@@ -154,7 +157,7 @@ fn early_ns_2(name: &'static str, about: &'static str) -> Profile {
     ns
 }
 
-/// Adds the values that all ns-2 agents before 2004 share.
+/// Adds the values that all ns-2 agents from before 2004 share.
 fn earlier(mut ns: Profile) -> Profile {
     set! { ns:
         rto.initial = Span::from_millis(6000), "rtxcur_init_ 6.0, until 21 January 2006";
@@ -209,7 +212,7 @@ fn ns_2_35_full() -> Profile {
     later(full_ns_2("ns-2.35-full", "ns-2.35's two-way Agent/TCP/FullTcp with its defaults."))
 }
 
-/// Returns the values that the ns-2 profiles with two-way agents share.
+/// Returns a profile with the values that all ns-2 profiles with two-way agents share.
 fn full_ns_2(name: &'static str, about: &'static str) -> Profile {
     let mut ns = ns_2(name, about);
     set! { ns:
@@ -233,7 +236,7 @@ fn full_ns_2(name: &'static str, about: &'static str) -> Profile {
     ns
 }
 
-/// Adds the values that all agents of ns-2.35 share.
+/// Adds the values that all ns-2.35 agents share.
 fn later(mut ns: Profile) -> Profile {
     set! { ns:
         recovery.exit_window = ExitWindow::Deflated, "exit_recovery_fix_ 0";
@@ -323,7 +326,8 @@ fn linux_6() -> Profile {
     linux
 }
 
-/// Returns the CUBIC of Linux (`tcp_cubic.c`: `cubictcp_recalc_ssthresh`, `hystart_update`, `bictcp_update`).
+/// Returns the parameters of Linux's CUBIC (`tcp_cubic.c`: `cubictcp_recalc_ssthresh`, `hystart_update`,
+/// `bictcp_update`).
 fn linux_cubic() -> CubicConfig {
     CubicConfig {
         window: linux_window(),
@@ -333,17 +337,17 @@ fn linux_cubic() -> CubicConfig {
     }
 }
 
-/// Returns Linux' rounding of a reduced window.
+/// Returns the window parameters with which a reduced window is rounded as in Linux.
 fn linux_window() -> WindowRules {
     WindowRules { ssthresh_rounding: SsthreshRounding::Segments, ..WindowRules::default() }
 }
 
-/// Returns the Reno of Linux (`tcp_cong.c`: `tcp_cong_avoid_ai`, `tcp_reno_ssthresh`).
+/// Returns the parameters of Linux's Reno (`tcp_cong.c`: `tcp_cong_avoid_ai`, `tcp_reno_ssthresh`).
 fn linux_reno() -> Control {
     Control::reno(RenoConfig { growth: Growth::Segments, window: linux_window(), ..RenoConfig::default() })
 }
 
-/// Returns the DCTCP of Linux (`tcp_dctcp.c`: `dctcp_update_alpha`, `dctcp_ssthresh`).
+/// Returns the parameters of Linux's DCTCP (`tcp_dctcp.c`: `dctcp_update_alpha`, `dctcp_ssthresh`).
 fn linux_dctcp() -> Control {
     Control::dctcp(DctcpConfig {
         share_arithmetic: ShareArithmetic::Parts,
@@ -353,7 +357,7 @@ fn linux_dctcp() -> Control {
     })
 }
 
-/// Returns the HighSpeed TCP of ns-2.35 (`tcp.cc`: `windowOption_ 8`).
+/// Returns the parameters of ns-2.35's HighSpeed TCP (`tcp.cc`: `windowOption_ 8`).
 fn ns_2_high_speed() -> Control {
     let window = WindowRules {
         ssthresh_rounding: SsthreshRounding::Down,
@@ -371,8 +375,8 @@ fn ns_2_high_speed() -> Control {
     })
 }
 
-/// Parses a `[tcp]` table. The table contains a `profile`, by default `rfc`, and the parameters that differ from the
-/// profile.
+/// Parses a `[tcp]` table. The table contains a `profile` (by default `rfc`) and the parameters whose values differ
+/// from the profile.
 ///
 /// # Errors
 /// Returns an error if the profile or a parameter is unknown or malformed.
@@ -391,7 +395,7 @@ pub fn read(value: Value) -> Result<Config, ConfigErrors> {
         return Err(ConfigError::at("profile", problem).into());
     };
     let mut base = profile.config;
-    // A congestion control without further parameters gets the parameter values of the profile.
+    // If the table specifies only the kind of the congestion control, the parameter values are taken from the profile.
     let kind = table.get("congestion_control").and_then(|control| control.get("kind"));
     if let Some(control) =
         profile.controls.into_iter().find(|control| kind.is_some_and(|kind| kind == control.kind()))
@@ -403,8 +407,8 @@ pub fn read(value: Value) -> Result<Config, ConfigErrors> {
     Config::read(full)
 }
 
-/// Overlays a `[tcp]` table on another `[tcp]` table before they are parsed. A table with its own `profile` replaces
-/// the base.
+/// Overlays a `[tcp]` table on another `[tcp]` table before they are parsed. If `over` specifies a `profile`, `over`
+/// replaces `base` entirely.
 pub fn overlay(base: &Value, over: Value) -> Value {
     if over.get("profile").is_some() || !over.is_object() {
         return over;
@@ -414,8 +418,8 @@ pub fn overlay(base: &Value, over: Value) -> Value {
     both
 }
 
-/// Returns the kind of the congestion control of a `[tcp]` table. The table may specify the kind only through a
-/// profile.
+/// Returns the kind of the congestion control of a `[tcp]` table. If the table does not specify the kind, the kind is
+/// determined by the table's profile.
 fn kind_of(table: &Value) -> String {
     if let Some(Value::String(kind)) = table.pointer("/congestion_control/kind") {
         return kind.clone();
@@ -425,8 +429,9 @@ fn kind_of(table: &Value) -> String {
     profile.map_or_else(String::new, |profile| profile.config.congestion_control.kind().to_owned())
 }
 
-/// Overlays `over` on `base`, table by table. `kind` is the kind of the congestion control of `base`. A congestion
-/// control of another kind inherits no parameters from the congestion control that it replaces.
+/// Overlays `over` on `base`, table by table. `kind` is the kind of the congestion control of `base`. If `over`
+/// specifies a different kind, the congestion control in `over` inherits no parameters from the congestion control in
+/// `base`.
 fn merge(base: &mut Value, over: Value, kind: &str) {
     let named = over.pointer("/congestion_control/kind");
     if let (Some(named), Some(table)) = (named, base.as_object_mut())
@@ -437,7 +442,7 @@ fn merge(base: &mut Value, over: Value, kind: &str) {
     fill(base, over);
 }
 
-/// Sets all values of `over` in `base`.
+/// Copies all values of `over` into `base`.
 fn fill(base: &mut Value, over: Value) {
     match (base, over) {
         (Value::Object(base), Value::Object(over)) => {

@@ -5,19 +5,19 @@
 //! 2014 (timestamps).
 //!
 //! aqmlab's choice where the sources are silent: a segment carries at most three SACK blocks, because a segment with
-//! timestamps has no room for more.
+//! timestamps has no room for more SACK blocks.
 
 use aqm_net::{Ecn, Instant};
 
-/// A TCP segment without its payload. Sequence numbers have 64 bits and start at zero, so they never wrap. A SYN
-/// occupies no sequence number. A FIN occupies one sequence number, after the data.
+/// A TCP segment without its payload. Sequence numbers are 64 bits wide and start at zero, so they never wrap around. A
+/// SYN occupies no sequence number. A FIN occupies one sequence number, which follows the data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Segment {
     /// Sequence number of the first payload byte, or of the sender's next byte if the segment has no payload.
     pub seq: u64,
     /// Next byte that the segment's sender expects from the other endpoint.
     pub ack: u64,
-    /// Ranges of data that was received beyond `ack`.
+    /// Ranges of data that has been received beyond `ack`.
     pub sacks: Sacks,
     /// Number of payload bytes; 0 for a pure control segment.
     pub len: u32,
@@ -25,7 +25,7 @@ pub struct Segment {
     pub wire: u16,
     /// Control flags.
     pub flags: Flags,
-    /// ECN bits of the packet, as they were sent or received.
+    /// ECN bits of the packet when the packet is sent or received.
     pub ecn: Ecn,
     /// Departure time according to the sender's clock (TSval, RFC 7323), or the start of the run if there is no
     /// timestamp.
@@ -47,11 +47,11 @@ impl Segment {
 pub struct Flags(u8);
 
 impl Flags {
-    /// Opens a connection.
+    /// The segment opens a connection.
     pub const SYN: Self = Self(1);
-    /// The field `ack` of the segment is valid.
+    /// The `ack` field of the segment is valid.
     pub const ACK: Self = Self(2);
-    /// No data follows the payload.
+    /// The sender sends no data after this payload.
     pub const FIN: Self = Self(4);
     /// The payload has been sent before.
     pub const RETRANSMISSION: Self = Self(8);
@@ -59,10 +59,10 @@ impl Flags {
     pub const ECE: Self = Self(16);
     /// The sender has reduced its window. On a SYN, the flag means that the endpoint supports ECN.
     pub const CWR: Self = Self(32);
-    /// The sending application requires that the data up to this segment is delivered immediately (PSH).
+    /// The sending application requires that all data up to and including this segment be delivered immediately (PSH).
     pub const PUSH: Self = Self(64);
-    /// Accurate ECN: the highest bit of the counter of marked packets (AE, RFC 9768). On a SYN: the endpoint supports
-    /// accurate ECN feedback.
+    /// The most significant bit of Accurate ECN's counter of marked packets (AE, RFC 9768). On a SYN, the flag means
+    /// that the endpoint supports accurate ECN feedback.
     pub const AE: Self = Self(128);
 
     /// Returns the union of this set and `other`.
@@ -83,17 +83,19 @@ impl Flags {
     }
 }
 
-/// Up to three ranges of data received beyond the acknowledgement, stored relative to it. The first range may be below
-/// the acknowledgement or within the second range; it then reports data that arrived twice (D-SACK). In place of the
-/// third range, a segment may carry the AccECN option.
+/// Up to three ranges of data received beyond the acknowledgement number, stored as distances from this number. If the
+/// first range is below the acknowledgement number or within the second range, the first range reports data that
+/// arrived twice (D-SACK). In place of the third range, a segment may carry the AccECN option.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sacks([Block; 3]);
 
-/// Bit of the upper half of the third block that identifies the AccECN option; the block's length is then 0.
+/// Bit in the upper half of the third block. If the bit is set and the block's length is 0, the block contains the
+/// AccECN option.
 const OPTION: u32 = 1 << 31;
 
-/// A range in one word, because every segment carries three: the distance from the acknowledgement in the upper 32
-/// bits, the length in the lower 32 bits. A length of 0 means that the block is empty.
+/// A range in a single 64-bit word, which keeps segments small because every segment contains three ranges. The upper
+/// 32 bits contain the distance from the acknowledgement number, and the lower 32 bits contain the length. A length of
+/// 0 means that the block is empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Block(u64);
 
@@ -113,7 +115,7 @@ impl Block {
 
 impl Sacks {
     /// Adds the range `[from, to)` to a segment that acknowledges `ack`. The range is omitted if all blocks are in use,
-    /// or if the range does not fit into the fields of a block.
+    /// or if the values do not fit into the fields of a block.
     pub fn push(&mut self, ack: u64, from: u64, to: u64) {
         let offset = i32::try_from(from as i64 - ack as i64);
         let length = u32::try_from(to.saturating_sub(from));
@@ -131,14 +133,14 @@ impl Sacks {
         })
     }
 
-    /// Adds the AccECN option with the counter of marked bytes, of 24 bits, if the third block is free.
+    /// Adds the AccECN option with the 24-bit counter of marked bytes, if the third block is unused.
     pub fn set_marked_bytes(&mut self, bytes: u32) {
         if self.0[2].length() == 0 {
             self.0[2] = Block(u64::from(bytes | OPTION) << 32);
         }
     }
 
-    /// Returns the counter of marked bytes of the AccECN option, if there is one.
+    /// Returns the counter of marked bytes from the AccECN option; `None` if the segment has no AccECN option.
     #[inline]
     pub fn marked_bytes(&self) -> Option<u32> {
         let upper = (self.0[2].0 >> 32) as u32;

@@ -9,15 +9,16 @@ use crate::config::rto::Rto;
 use crate::recovery::TimerContext;
 use crate::rtt::Estimator;
 
-/// The timer, its estimator, and the segment whose round trip is being measured.
+/// The retransmission timer, its estimator, and the segment whose round-trip time is being measured.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Timer {
     pub estimator: Estimator,
-    /// Acknowledgement number that completes the measured round trip; `NOT_TIMED` if no round trip is being measured.
+    /// Acknowledgement number that completes the current round-trip measurement; `NOT_TIMED` if no round-trip time is
+    /// being measured.
     timed: u64,
     timed_since: Instant,
-    /// Number of timeouts since the last progress.
+    /// Number of timeouts since the sender last made progress.
     pub retries: u32,
     /// Expiry time; `NEVER` if the timer is not running.
     pub at: Instant,
@@ -37,13 +38,13 @@ impl Timer {
         }
     }
 
-    /// Returns the current time and the state of the path, for the recovery.
+    /// Returns the current time and the round-trip estimate, for the recovery.
     #[inline]
     pub fn context<'a>(&'a self, now: Instant, config: &'a Rto) -> TimerContext<'a> {
         TimerContext { now, estimator: &self.estimator, config }
     }
 
-    /// Restarts the timer.
+    /// Restarts the retransmission timer.
     #[inline]
     pub fn restart(&mut self, now: Instant, config: &Rto) {
         self.at = config.expiry(now, self.estimator.rto(config));
@@ -57,14 +58,14 @@ impl Timer {
         }
     }
 
-    /// Stops the timer, and ends the measurement of a round trip.
+    /// Stops the timer, and cancels any round-trip measurement.
     pub fn stop(&mut self) {
         self.at = Instant::NEVER;
         self.timed = NOT_TIMED;
     }
 
-    /// Starts to measure the round trip of a segment that `ack` will acknowledge, unless another round trip is being
-    /// measured.
+    /// Starts to measure the round-trip time of a segment that `ack` will acknowledge, unless another measurement is in
+    /// progress.
     #[inline]
     pub fn time(&mut self, ack: u64, now: Instant) {
         if self.timed == NOT_TIMED {
@@ -73,13 +74,13 @@ impl Timer {
         }
     }
 
-    /// Ends the measurement of a round trip, because a retransmission may be acknowledged instead of the measured
-    /// segment (Karn).
+    /// Cancels any round-trip measurement, because the acknowledgement may be for a retransmission instead of the
+    /// measured segment (Karn's algorithm).
     pub fn forget(&mut self) {
         self.timed = NOT_TIMED;
     }
 
-    /// Ends the measurement of a round trip if the measured segment is within the retransmitted range `[from, to)`.
+    /// Cancels the round-trip measurement if the measured segment is within the retransmitted range `[from, to)`.
     #[inline]
     pub fn forget_within(&mut self, from: u64, to: u64) {
         if from < self.timed && self.timed <= to {
@@ -87,12 +88,12 @@ impl Timer {
         }
     }
 
-    /// Returns the departure time of the measured segment if `ack` acknowledges it.
+    /// Returns the departure time of the measured segment, if `ack` acknowledges this segment.
     pub fn timed_by(&self, ack: u64) -> Option<Instant> {
         (ack >= self.timed && self.timed != NOT_TIMED).then_some(self.timed_since)
     }
 
-    /// Takes a round-trip sample if `ack` acknowledges the measured segment. Returns whether a sample was taken.
+    /// Takes a round-trip sample, if `ack` acknowledges the measured segment. Returns whether a sample was taken.
     #[inline]
     pub fn on_ack(&mut self, ack: u64, now: Instant, config: &Rto) -> bool {
         if ack < self.timed || self.timed == NOT_TIMED {
@@ -103,7 +104,7 @@ impl Timer {
         true
     }
 
-    /// Increases the back-off and restarts the timer after it has expired (RFC 6298, 5.5 and 5.6).
+    /// Increases the back-off and restarts the timer after the timer has expired (RFC 6298, 5.5 and 5.6).
     pub fn back_off(&mut self, now: Instant, config: &Rto) {
         self.retries += 1;
         self.timed = NOT_TIMED;
@@ -116,7 +117,7 @@ impl Timer {
         now >= self.at
     }
 
-    /// Returns the retransmission timeout, including the back-off.
+    /// Returns the retransmission timeout, including the exponential back-off.
     pub fn rto(&self, config: &Rto) -> Span {
         self.estimator.rto(config)
     }

@@ -1,5 +1,5 @@
-//! Helpers for tests: access to columns of a run by name, parallel runs with different seeds, comparisons of means with
-//! theory, and readers of packet files. Only tests depend on this crate, so the functions of this crate panic on
+//! Helpers for tests: access to the columns of a run's tables by name, parallel runs with different seeds, comparisons
+//! of means with theory, and readers of packet files. Only tests depend on this crate, so its functions panic on
 //! errors.
 
 pub mod pcapng;
@@ -10,7 +10,7 @@ use serde_json::Value;
 /// Returns the table with this name.
 ///
 /// # Panics
-/// If the run has no such table.
+/// Panics if the run has no table with this name.
 pub fn table<'a>(run: &'a impl AsRef<[Table]>, name: &str) -> &'a Table {
     run.as_ref().iter().find(|table| table.name == name).unwrap_or_else(|| panic!("no table {name}"))
 }
@@ -18,7 +18,7 @@ pub fn table<'a>(run: &'a impl AsRef<[Table]>, name: &str) -> &'a Table {
 /// Returns a column of any type, named `table.column`.
 ///
 /// # Panics
-/// If the run has no such column.
+/// Panics if the run has no column with this name.
 pub fn column<'a>(run: &'a impl AsRef<[Table]>, path: &str) -> &'a Column {
     let (name, column) = path.split_once('.').expect("the name of a column is table.column");
     let found = table(run, name).columns.iter().find(|(known, _)| *known == column);
@@ -31,7 +31,7 @@ macro_rules! reader {
         $(#[doc = $about])+
         ///
         /// # Panics
-        /// If the run has no such column, or the column has another type.
+        /// Panics if the run has no column with this name, or if the column has a different type.
         pub fn $name<'a>(run: &'a impl AsRef<[Table]>, path: &str) -> &'a [$value] {
             match column(run, path) {
                 Column::$kind(values) => values,
@@ -54,10 +54,10 @@ reader!(
     truth, Truth, bool
 );
 
-/// Returns a column of integers with missing values.
+/// Returns a column of integers, some of which may be missing.
 ///
 /// # Panics
-/// If the run has no such column, or the column has another type.
+/// Panics if the run has no column with this name, or if the column has a different type.
 pub fn maybe_whole(run: &impl AsRef<[Table]>, path: &str) -> Vec<Option<u64>> {
     match column(run, path) {
         Column::MaybeWhole(values) => values.iter().collect(),
@@ -65,10 +65,10 @@ pub fn maybe_whole(run: &impl AsRef<[Table]>, path: &str) -> Vec<Option<u64>> {
     }
 }
 
-/// Returns a column of real numbers with missing values.
+/// Returns a column of real numbers, some of which may be missing.
 ///
 /// # Panics
-/// If the run has no such column, or the column has another type.
+/// Panics if the run has no column with this name, or if the column has a different type.
 pub fn maybe_real(run: &impl AsRef<[Table]>, path: &str) -> Vec<Option<f64>> {
     match column(run, path) {
         Column::MaybeReal(values) => values.iter().collect(),
@@ -76,10 +76,10 @@ pub fn maybe_real(run: &impl AsRef<[Table]>, path: &str) -> Vec<Option<f64>> {
     }
 }
 
-/// Returns the samples of the gauge `name` at all queues and edges, in order.
+/// Returns the samples of the gauge `name` for all queues and edges, in the order of the table.
 ///
 /// # Panics
-/// If the run has no table of gauges.
+/// Panics if the run has no table of gauges.
 pub fn gauge(run: &impl AsRef<[Table]>, name: &str) -> Vec<f64> {
     let Column::Word { codes, words } = column(run, "gauges.name") else {
         panic!("gauge names must consist of letters, digits and underscores")
@@ -92,7 +92,7 @@ pub fn gauge(run: &impl AsRef<[Table]>, name: &str) -> Vec<f64> {
 /// Returns a column of words.
 ///
 /// # Panics
-/// If the run has no such column, or the column has another type.
+/// Panics if the run has no column with this name, or if the column has a different type.
 pub fn words(run: &impl AsRef<[Table]>, path: &str) -> Vec<String> {
     match column(run, path) {
         Column::Word { codes, words } => codes.iter().map(|&code| words[code as usize].clone()).collect(),
@@ -100,10 +100,10 @@ pub fn words(run: &impl AsRef<[Table]>, path: &str) -> Vec<String> {
     }
 }
 
-/// Returns a column of words with missing values.
+/// Returns a column of words, some of which may be missing.
 ///
 /// # Panics
-/// If the run has no such column, or the column has another type.
+/// Panics if the run has no column with this name, or if the column has a different type.
 pub fn maybe_words(run: &impl AsRef<[Table]>, path: &str) -> Vec<Option<String>> {
     match column(run, path) {
         Column::MaybeWord { codes, words } => {
@@ -114,10 +114,10 @@ pub fn maybe_words(run: &impl AsRef<[Table]>, path: &str) -> Vec<Option<String>>
 }
 
 /// Calls `one` with the scenario `value` and each of the seeds 1 to `count`, in two threads. Returns the results in the
-/// order of seeds.
+/// order of the seeds.
 ///
 /// # Panics
-/// If `one` panics.
+/// Panics if `one` panics.
 #[expect(clippy::disallowed_methods, reason = "replications are independent runs")]
 pub fn replicate<T: Send>(value: &Value, count: u64, one: impl Fn(Value) -> T + Sync) -> Vec<T> {
     let seeded = |seed: u64| {
@@ -144,7 +144,7 @@ pub fn mean_and_error(values: &[f64]) -> (f64, f64) {
 /// tolerance `cap`.
 ///
 /// # Panics
-/// If the mean is outside one of the two limits.
+/// Panics if the difference exceeds one of the two limits.
 #[track_caller]
 pub fn assert_met(what: &str, values: &[f64], theory: f64, cap: f64) {
     let (mean, error) = mean_and_error(values);

@@ -14,9 +14,9 @@ use pcap_parser::pcapng::{Block as FileBlock, OptionCode};
 use pcap_parser::traits::{PcapNGPacketBlock as _, PcapReaderIterator as _};
 use pcap_parser::{Linktype, PcapBlockOwned, PcapError, PcapNGReader};
 
-/// A scenario with every kind of packet: two TCP flows, three TCP flows with ECN and short transfers, and datagrams, which
-/// share a RED queue that drops and marks packets. The scenario records the packets at the link `bottleneck` and the
-/// histories of the workload `bulk`.
+/// A scenario that contains every kind of packet. Two TCP flows, three TCP flows with ECN and short transfers, and a
+/// datagram flow share a RED queue, which drops and marks packets. The scenario records the packets at the link
+/// `bottleneck` and the packet histories of the workload `bulk`.
 pub const SCENARIO: &str = r#"
 duration = "12s"
 seed = 3
@@ -51,19 +51,19 @@ sizes = { kind = "constant", value = "40kB" }
 pub struct Block {
     /// Index of the interface.
     pub interface: u32,
-    /// Time since 1970 in nanoseconds.
+    /// Time since the beginning of 1970, in nanoseconds.
     pub nanos: u64,
     /// The captured bytes.
     pub bytes: Vec<u8>,
     /// Length of the packet.
     pub length: u32,
-    /// Number of packets between the previous packet in the file and this packet that are missing in the file.
+    /// Number of packets that are missing from the file between the previous packet and this packet.
     pub lost_before: u64,
     /// Comment on the packet, if any.
     pub comment: Option<String>,
 }
 
-/// A path for a temporary file. If the file exists at the end of a test, the file is removed.
+/// A path for a temporary file. If the file still exists at the end of a test, it is removed.
 pub struct TemporaryPath(PathBuf);
 
 impl Deref for TemporaryPath {
@@ -88,7 +88,8 @@ pub fn temporary(name: &str) -> TemporaryPath {
 /// Returns the names of the interfaces and the packets of a file.
 ///
 /// # Panics
-/// If the file cannot be read, or is not a pcapng file of IPv4 packets with timestamps in nanoseconds.
+/// Panics if the file cannot be read, or is not a pcapng file that contains IPv4 packets with timestamps in
+/// nanoseconds.
 pub fn read(path: &Path) -> (Vec<String>, Vec<Block>) {
     let mut reader = PcapNGReader::new(1 << 20, std::fs::File::open(path).unwrap()).unwrap();
     let (mut names, mut packets) = (Vec::new(), Vec::new());
@@ -129,10 +130,10 @@ pub fn read(path: &Path) -> (Vec<String>, Vec<Block>) {
     }
 }
 
-/// Returns tcpdump's output for a file, one line for each packet; `None` if tcpdump is not installed.
+/// Returns tcpdump's output for a file, with one line for each packet; `None` if tcpdump is not installed.
 ///
 /// # Panics
-/// If tcpdump rejects the file.
+/// Panics if tcpdump rejects the file.
 pub fn tcpdump(path: &Path) -> Option<Vec<String>> {
     let Ok(output) = Command::new("tcpdump").args(["-n", "-r"]).arg(path).output() else {
         eprintln!("skipped: tcpdump is not installed");
@@ -142,11 +143,11 @@ pub fn tcpdump(path: &Path) -> Option<Vec<String>> {
     Some(String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect())
 }
 
-/// Returns tshark's output for the packets of a file that match `filter`, one line of `fields` for each packet; `None`
-/// if tshark is not installed.
+/// Returns tshark's output for the packets in a file that match `filter`. Each line of the output contains the `fields`
+/// of one packet. Returns `None` if tshark is not installed.
 ///
 /// # Panics
-/// If tshark rejects the file.
+/// Panics if tshark rejects the file.
 pub fn tshark(path: &Path, filter: &str, fields: &[&str]) -> Option<Vec<String>> {
     let mut command = Command::new("tshark");
     command.args(["-n", "-T", "fields", "-Y", filter, "-r"]).arg(path);

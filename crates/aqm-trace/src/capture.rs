@@ -1,15 +1,16 @@
-//! A capture as a trace. The formats are pcap and pcapng, and captures may have any size. A capture is read to its end
-//! or to the first damaged block.
+//! A capture that is used as a trace. The supported formats are pcap and pcapng, and captures may have any size. A
+//! capture is read until its end or until the first damaged block.
 //!
 //! Sources: pcap: Harris & Richardson, draft-ietf-opsawg-pcap; pcapng: Tuexen et al., draft-ietf-opsawg-pcapng. The
 //! crate pcap-parser splits a file into blocks and parses the blocks.
 //!
 //! aqmlab's choices, where the sources are silent:
 //! - The length of a packet is its original length, not its captured length, and includes the link header. Packets
-//!   longer than 65535 B, which hosts with segmentation offload record, count as 65535 B.
-//! - Timestamps may decrease slightly if a capture contains packets of two interfaces. A packet that is up to a second
-//!   earlier than the previous packet gets the time of the previous packet. A larger decrease is treated as damage and
-//!   ends the trace.
+//!   longer than 65535 B, which may be recorded by hosts that use segmentation offload, are treated as packets of 65535
+//!   B.
+//! - Timestamps may decrease slightly if a capture contains packets from two interfaces. A packet that is earlier than
+//!   the previous packet by at most one second is assigned the time of the previous packet. A larger decrease is
+//!   treated as damage and ends the trace.
 //! - Packets without a timestamp (pcapng's simple packet block) are skipped. pcapng's obsolete packet block is read in
 //!   the same way as the current packet block.
 //! - Time zero is the time of the first packet.
@@ -25,24 +26,25 @@ use crate::input::Input;
 use crate::packets::{Arrival, Packets, TraceSummary};
 use aqm_net::level::Failure;
 
-/// Initial size of the read buffer. The buffer grows if a block is longer.
+/// Initial size of the read buffer. The buffer grows if a block does not fit.
 const BUFFER_BYTES: usize = 1 << 20;
 /// Maximum length of a block. Valid blocks are shorter, because libpcap truncates packets at 256 KiB.
 const MAX_BLOCK: usize = 1 << 24;
-/// Maximum length of a frame on a link: a jumbo frame of 9216 B with an Ethernet header and a tag. A longer frame was
-/// recorded in a host, before the network adapter split the frame or after the adapter merged several frames.
+/// Maximum length of a frame on a link: a jumbo frame of 9216 B with an Ethernet header and a tag. A frame that is
+/// longer must have been recorded in a host, either before the network adapter split the frame or after the adapter
+/// merged several frames.
 const MAX_FRAME: u32 = 9_234;
 /// pcapng's obsolete packet block, which pcap-parser does not parse.
 const OBSOLETE_PACKET: u32 = 2;
-/// Maximum decrease of timestamps that is not treated as damage.
+/// Maximum decrease between two timestamps that is not treated as damage.
 const MAX_CLOCK_DECREASE: Span = Span::from_millis(1000);
 /// Maximum duration of a capture, which is ten years. A later timestamp is treated as damage.
 const MAX_DURATION_NANOS: i128 = 315_360_000 * NANOS;
 const NANOS: i128 = 1_000_000_000;
 
 const PCAPNG: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
-/// The magic numbers of pcap: two for timestamps in microseconds and two for timestamps in nanoseconds, each in both
-/// byte orders, and one for a variant with longer packet headers, which occurs in only one byte order.
+/// The magic numbers of pcap: in both byte orders, one for timestamps in microseconds and one for timestamps in
+/// nanoseconds; and one for a variant with longer packet headers, which occurs in only one byte order.
 const PCAP: [[u8; 4]; 5] = [
     [0xd4, 0xc3, 0xb2, 0xa1],
     [0xa1, 0xb2, 0xc3, 0xd4],
@@ -57,7 +59,7 @@ pub(crate) struct Capture<'a> {
     reader: Box<dyn PcapReaderIterator + 'a>,
     format: FormatState,
     times: Option<TimeRange>,
-    /// Whether the reader has ended, at the end of the file or because of an error.
+    /// Whether reading has ended, either at the end of the file or because of an error.
     is_finished: bool,
     counts: Counts,
     warnings: Vec<String>,
@@ -81,7 +83,7 @@ struct Interface {
     offset: i64,
 }
 
-/// Timestamps of the first and the last packet, in nanoseconds according to the clock of the capture.
+/// Timestamps of the first and the last packet, in nanoseconds, measured by the clock of the capture.
 struct TimeRange {
     first: i128,
     at: i128,
@@ -104,7 +106,7 @@ struct CapturedPacket {
     nanos: i128,
     bytes: u32,
     flow: Flow,
-    /// Whether the packet was captured incompletely.
+    /// Whether only a part of the packet was captured.
     is_truncated: bool,
 }
 
@@ -119,7 +121,7 @@ enum BlockContent {
     UnsupportedLink(u32),
 }
 
-/// The reason for which the reader cannot continue.
+/// The reason why the reader cannot continue.
 enum ReadStop {
     /// More bytes must be read.
     NeedsBytes,
@@ -173,7 +175,7 @@ impl<'a> Capture<'a> {
         ));
     }
 
-    /// Handles the reason for which the reader stopped: reads more bytes or enlarges the buffer if possible, and
+    /// Handles the reason why the reader cannot continue: reads more bytes or enlarges the buffer if possible, and
     /// otherwise stops the reader.
     fn resolve(&mut self, stop: ReadStop) {
         match stop {
@@ -191,7 +193,7 @@ impl<'a> Capture<'a> {
             let error = self.input.error().unwrap_or_default();
             return self.end(&format!("reading failed: {error}"));
         }
-        // If no bytes were read before the end of the file, the buffer is full and must grow.
+        // If no bytes were read although the file has not ended, the buffer is full and must grow.
         if self.reader.data().len() == before && !self.reader.reader_exhausted() {
             self.grow();
         }
@@ -349,7 +351,7 @@ impl FormatState {
         match block {
             PcapBlockOwned::LegacyHeader(header) => {
                 self.counts_nanoseconds = header.is_nanosecond_precision();
-                // The upper half of the number contains flags for frame check sequences.
+                // The upper half of the number contains flags that concern frame check sequences.
                 let number = header.network.0 as u32 & 0xffff;
                 let units = if self.counts_nanoseconds { 1_000_000_000 } else { 1_000_000 };
                 self.interfaces = vec![Interface { link: Link::of(number).ok_or(number), units, offset: 0 }];
@@ -416,8 +418,9 @@ impl FormatState {
         }
     }
 
-    /// Parses an obsolete packet block. The block consists of one word with the interface and a drop counter, two words
-    /// with the timestamp, the captured length, the original length, and the frame.
+    /// Parses an obsolete packet block. The block contains the following fields in this order: one word for the
+    /// interface and a drop counter, two words for the timestamp, the captured length, the original length, and the
+    /// frame.
     fn read_obsolete_packet(&self, block: &[u8]) -> BlockContent {
         let word = |at: usize| {
             let four: [u8; 4] = block.get(at..at + 4)?.try_into().ok()?;
@@ -448,8 +451,8 @@ impl Interface {
     }
 }
 
-/// Returns the number of time units per second according to pcapng's option for the timestamp resolution. The number is
-/// a power of two if the first bit is set, and otherwise a power of ten.
+/// Returns the number of time units per second, as specified by pcapng's option for the timestamp resolution. The
+/// number is a power of two if the first bit is set, and otherwise a power of ten.
 fn units(resolution: u8) -> Option<u64> {
     match resolution & 0x7f {
         power if resolution & 0x80 != 0 => 1_u64.checked_shl(power.into()),

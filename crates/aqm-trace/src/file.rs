@@ -1,5 +1,5 @@
-//! A file as a source of packets. The file contains a capture or a list of flows and may be compressed with gzip. The
-//! first bytes of the file determine its type.
+//! A file that is used as a source of packets. The file contains a capture or a list of flows and may be compressed
+//! with gzip. The type of the file is detected from its first bytes.
 
 use aqm_net::digest::Digest;
 use aqm_net::{ConfigError, Rate, Size, parameters};
@@ -18,10 +18,10 @@ parameters! {
     pub struct Config {
         /// Path of the file.
         pub path: String = String::new(), "no default: required";
-        /// Rate of each flow, used if a list of flows contains no rates.
+        /// Rate of each flow that has no rate in a list of flows.
         pub rate: Rate = Rate::from_bps(10_000_000),
             "aqmlab's choice: the rate of the fastest flows in the Roberts & Augé talk";
-        /// Packet size of each flow in bytes, used if a list of flows contains no packet sizes.
+        /// Packet size, in bytes, of each flow that has no packet size in a list of flows.
         pub packet: Size = Size::from_bytes(1000), "Roberts & Augé talk, packets of the simulations";
     }
 }

@@ -1,10 +1,10 @@
-//! The packets of several flows, in ascending order of time. Each flow sends at a constant rate. All packets of a flow
-//! except the last packet have equal sizes.
+//! The packets of several flows, in ascending order of time. Each flow sends at a constant rate. All packets of a flow,
+//! except for the last packet, have the same size.
 //!
 //! aqmlab's choice, where the sources are silent: if a flow of B bytes with the rate r, in bits per second, and packets
-//! of P bytes starts at time t, the flow sends packet k at t + 8kP/r, until all bytes are sent. The last packet
+//! of P bytes starts at time t, the flow sends packet k at t + 8kP/r, until all bytes have been sent. The last packet
 //! contains the remaining bytes, but at least 40 B. Flows in progress are stored in a heap. Packets with equal times
-//! are in the order of their flows' numbers.
+//! are sorted by the numbers of their flows.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -45,8 +45,8 @@ pub(crate) struct Merge<F> {
     flow_count: u64,
 }
 
-/// A flow in progress. Flows are ordered by the time of their next packet; flows with equal times are ordered by
-/// number.
+/// A flow in progress. Flows are ordered by the times of their next packets; if these times are equal, flows are
+/// ordered by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct ActiveFlow {
     next: Instant,

@@ -6,10 +6,10 @@
 //! aqmlab's choices, where the sources are silent:
 //! - VLAN tags are skipped and do not distinguish flows. Tunnels and MPLS are not decoded.
 //! - Ports are read for TCP, UDP, SCTP, DCCP and UDP-Lite, and are zero for other protocols. The ports of fragments are
-//!   also zero, because only the first fragment of a datagram contains ports. All fragmented datagrams between two
-//!   hosts are therefore one flow.
-//! - All frames that are not IP, and all frames that were captured without their addresses, are one flow. If a packet
-//!   was captured without its ports, its ports are zero.
+//!   also zero, because only the first fragment of a datagram contains ports. Therefore, all fragmented datagrams
+//!   between two hosts are treated as one flow.
+//! - All frames that do not contain IP packets, and all frames that were captured without their addresses, are treated
+//!   as one flow. If a packet was captured without its ports, the ports are treated as zero.
 
 use etherparse::err::{Layer, packet::SliceError};
 use etherparse::{EtherType, IpNumber, LaxNetSlice, LaxSlicedPacket};
@@ -22,7 +22,7 @@ pub(crate) enum Link {
     Ethernet,
     /// IP without a link header.
     Raw,
-    /// A link header of four bytes, which contain the address family.
+    /// A link header of four bytes, which contains the address family.
     Null,
     Ppp,
     /// Cisco framing, or PPP framing with a preceding address byte and control byte.
@@ -70,7 +70,7 @@ impl Link {
     }
 }
 
-/// The result of the identification of a flow.
+/// The result of identifying a frame's flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flow {
     Of(Key),
@@ -84,7 +84,7 @@ pub(crate) enum Flow {
 /// First two bytes of PPP in HDLC-like framing.
 const HDLC_ALL_STATIONS: [u8; 2] = [0xff, 0x03];
 
-/// The flow of all frames without flow information.
+/// The flow to which all frames without flow information are assigned.
 pub(crate) const OTHER: Key = Key::numbered(0);
 
 fn word(frame: &[u8], at: usize) -> Option<u16> {
@@ -209,7 +209,7 @@ mod tests {
         let key = |source, port| key(Link::Raw, &ip(source, port));
         assert_ne!(key(1, 5000), key(2, 5000));
         assert_ne!(key(1, 5000), key(1, 5001));
-        // Twenty bytes of IP and four of TCP identify the flow.
+        // Twenty bytes of the IP header and four bytes of the TCP header identify the flow.
         assert_eq!(Link::Raw.flow(&ip(1, 5000)[..24]), Flow::Of(key(1, 5000)));
         let hosts = Key { rest: 6 << 8 | 4, ..key(1, 5000) };
         assert_eq!(Link::Raw.flow(&ip(1, 5000)[..23]), Flow::Hosts(hosts));
@@ -220,7 +220,7 @@ mod tests {
     fn ports_are_found_behind_the_extension_headers_of_ipv6() {
         let mut packet = vec![0x60, 0, 0, 0, 0, 16, 0, 64];
         packet.extend((0..32).map(|byte| byte as u8));
-        // Hop-by-hop options, padded to 8 bytes, then UDP.
+        // The hop-by-hop options, which are padded to 8 bytes, precede the UDP header.
         packet.extend([17, 0, 1, 4, 0, 0, 0, 0]);
         packet.extend([0x13, 0x88, 0, 53, 0, 8, 0, 0]);
         let key = key(Link::Raw, &packet);

@@ -1,16 +1,17 @@
 //! A generated trace with the published properties of a real trace. The source is the talk by J. Roberts with J. Augé,
-//! "Fair queueing and congestion control", 2005, which describes a trace of an OC-48 link of the Abilene network. The
-//! utilisation of the link is 16 %, flow rates are between 10 kb/s and 10 Mb/s, and about 7000 flows are in progress.
+//! "Fair queueing and congestion control", 2005, which describes a trace of an OC-48 link in the Abilene network. In
+//! this trace, the utilisation of the link is 16 %, flow rates are between 10 kb/s and 10 Mb/s, and about 7000 flows
+//! are in progress.
 //!
 //! aqmlab's choices, where the source is silent:
 //! - Flows arrive as a Poisson process. By default, sizes follow a power law. Sizes are independent of rates.
-//! - Flow rates follow a power law between their bounds. The exponent of the power law follows from the utilisation u,
-//!   the link rate C and the mean number N of flows in progress: by Little's law, N = u C E[1/rate]. With the published
-//!   numbers, the distribution is nearly log-uniform.
+//! - Flow rates follow a power law between their bounds. The exponent of the power law is determined by the utilisation
+//!   u, the link rate C and the mean number N of flows in progress: by Little's law, N = u C E[1/rate]. With the
+//!   published numbers, the distribution is nearly log-uniform.
 //! - A flow sends packets of equal size at a constant rate.
 //! - The trace is stationary from the start: at time zero, the number of flows in progress has a Poisson distribution.
-//!   The sizes and rates of these flows are weighted by the duration of the flows (size-biased sizes), and the share
-//!   that a flow has already sent is uniformly distributed.
+//!   The sizes and rates of these flows are weighted by the durations of the flows (size-biased sizes), and the
+//!   fraction of a flow that has already been sent is uniformly distributed.
 
 use aqm_net::{ConfigError, Instant, Rate, Rng, Size, Span, Streams, parameters};
 use aqm_traffic::distributions::power_law::{self, PowerLaw};
@@ -48,8 +49,8 @@ parameters! {
     }
 }
 
-/// Returns the default distribution of flow sizes, from a few packets to many packets, with a heavy tail as for Web
-/// files.
+/// Returns the default distribution of flow sizes, which range from a few packets to very many packets and have a heavy
+/// tail, like the sizes of Web files.
 fn flow_sizes() -> distributions::Config {
     distributions::Config::power_law(power_law::Config {
         exponent: 1.2,
@@ -97,8 +98,8 @@ impl Config {
         Ok(Distributions { rates, per_second: offered / 8.0 / sizes.mean(), sizes })
     }
 
-    /// Returns the flows in ascending order of start times. For flows in progress at time zero, the result contains
-    /// only the part that remains to be sent.
+    /// Returns the flows in ascending order of start times. For flows that are in progress at time zero, the result
+    /// contains only the part that has not yet been sent.
     pub(crate) fn flows(&self, seed: u64) -> Result<Generated, ConfigError> {
         let distributions = self.distributions()?;
         let streams = Streams::new(seed);
@@ -151,7 +152,7 @@ struct Distributions {
     rates: PowerLaw,
     /// Sizes in bytes.
     sizes: Sizes,
-    /// Number of arriving flows per second.
+    /// Number of flows that arrive per second.
     per_second: f64,
 }
 
@@ -216,7 +217,7 @@ impl Generated {
         let packet = u64::from(flow.packet);
         let sends = |packets: u64| flow.start + pace.time_for(packets * packet) <= self.end;
         let seconds = self.end.since(flow.start).seconds();
-        // The number of packets before the end of the trace, which may be wrong by rounding.
+        // The number of packets before the end of the trace, which may be inaccurate because of rounding.
         let mut packets = (seconds * flow.rate.bytes_per_second() / packet as f64) as u64;
         while sends(packets) {
             packets += 1;

@@ -33,8 +33,8 @@ impl Histogram {
         (self.total > 0).then(|| self.nanos as f64 / self.total as f64 / 1e9)
     }
 
-    /// Returns the quantile of the times in seconds: a share `share` of all times is not longer than the result. The
-    /// result is at most 1 % too large. `None` if the histogram is empty.
+    /// Returns the quantile of the times, in seconds: at least the fraction `share` of all times does not exceed the
+    /// result. The result is at most 1 % too large. Returns `None` if the histogram is empty.
     pub(crate) fn quantile(&self, share: f64) -> Option<f64> {
         let rank = libm::ceil(share * self.total as f64) as u64;
         let mut below = 0;
@@ -52,7 +52,7 @@ fn bin(nanos: u64) -> usize {
     ((octave as usize) << PARTS) + (nanos >> octave) as usize
 }
 
-/// Returns the largest number of a bin.
+/// Returns the largest number that belongs to a bin.
 fn bin_end(bin: usize) -> u64 {
     let octave = (bin >> PARTS).saturating_sub(1) as u32;
     let first = (bin - ((octave as usize) << PARTS)) as u64;

@@ -1,5 +1,5 @@
-//! The bytes of a file, decompressed if necessary. While the file is read, its bytes are counted and included in a
-//! digest.
+//! The bytes of a file, which are decompressed if necessary. While the file is read, its bytes are counted and added to
+//! a digest.
 
 #![expect(
     clippy::disallowed_types,
@@ -38,7 +38,7 @@ pub(crate) struct Input<'a> {
 struct State {
     read: Cell<u64>,
     digest: RefCell<Digest>,
-    /// Last error of the operating system or of the decompression.
+    /// Last error that the operating system or the decompressor reported.
     error: RefCell<Option<String>>,
 }
 
@@ -86,7 +86,7 @@ impl<'a> Input<'a> {
         Box::new(Cursor::new(self.head.clone()).chain(rest))
     }
 
-    /// Returns the error because of which reading ended, if any.
+    /// Returns the error that ended reading, if any.
     pub(crate) fn error(&self) -> Option<String> {
         self.state.error.borrow().clone()
     }
@@ -135,7 +135,7 @@ impl Read for RawFile<'_> {
     }
 }
 
-/// A reader that records the texts of errors, because the layers above do not report these texts.
+/// A reader that records the texts of errors, because the higher layers do not report them.
 struct ErrorRecorder<R> {
     inner: R,
     state: Rc<State>,

@@ -2,8 +2,8 @@
 //! and the results are tables.
 //!
 //! This crate does not depend on the packet level or the flow level. The crate opens files, but uses no sockets,
-//! threads or clocks. A file may contain arbitrary data. A file is read as far as its contents are valid, and a warning
-//! reports the error.
+//! threads or clocks. A file may contain arbitrary data. If a capture is damaged, it is read only up to the damaged
+//! part, and a warning reports the damage.
 
 mod capture;
 mod file;
@@ -38,8 +38,8 @@ use crate::source::Config as SourceConfig;
 pub use scenario::Scenario;
 pub use write::write;
 
-/// Version of the results. The version increases whenever the same scenario and seed yield different numbers than
-/// before; CHANGELOG contains the reasons.
+/// Version of the results. The version is increased whenever the same scenario and seed give different numbers than
+/// before; CHANGELOG states the reasons.
 pub const RESULTS_VERSION: u32 = 2;
 
 /// The trace-level model: packets from a file or a generator are replayed through a queue.

@@ -1,10 +1,10 @@
-//! A list of flows as a trace. A list is a CSV file with one flow on each line.
+//! A list of flows that is used as a trace. A list is a CSV file with one flow on each line.
 //!
 //! aqmlab's choice: the first line contains the names of the columns, in any order. The columns `start_s` (in seconds)
-//! and `bytes` are required. The column `rate` contains texts with a unit or numbers of bits per second, and the column
-//! `packet_bytes` contains numbers. If one of these two columns is missing or a cell is empty, the value of the
-//! scenario applies. Lines must be in ascending order of `start_s`. A list is written by hand or by a program, so the
-//! first invalid line is an error.
+//! and `bytes` are required. The column `rate` contains rates, either with a unit or as plain numbers in bits per
+//! second, and the column `packet_bytes` contains numbers. If the column `rate` or `packet_bytes` is missing, or if a
+//! cell in it is empty, the value from the scenario is used. Lines must be in ascending order of `start_s`. Unlike a
+//! capture, a list is written by hand or by a program, so an invalid line is treated as an error.
 
 use std::io::{BufRead, BufReader, Read};
 
@@ -19,7 +19,7 @@ use aqm_net::level::Failure;
 /// Names of all columns, in the order in which aqmlab writes the columns.
 pub(crate) const COLUMNS: [&str; 4] = ["start_s", "bytes", "rate", "packet_bytes"];
 
-/// Maximum start time in seconds, which is three centuries. A later start time is treated as an error.
+/// Maximum start time in seconds, about three centuries. A later start time is treated as an error.
 const MAX_START: f64 = 1e10;
 /// Maximum size of a flow in bytes; a larger size is treated as an error.
 const MAX_BYTES: u64 = 1_000_000_000_000_000;

@@ -6,7 +6,7 @@ use aqm_net::{ConfigError, Instant};
 use aqm_queue::edge;
 use serde_json::Value;
 
-/// Operations on the `Config` of every source.
+/// Operations that the `Config` of every source implements.
 pub trait Build {
     /// Checks all parameters that can be checked without reading a file.
     ///
@@ -47,7 +47,7 @@ pub trait Packets {
 /// A packet of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// Arrival time according to the clock of the trace.
+    /// Arrival time, measured by the clock of the trace.
     pub at: Instant,
     /// Length of the packet on the link, in bytes.
     pub bytes: u16,
@@ -77,7 +77,8 @@ impl Key {
 impl edge::Key for Key {
     fn hash(self) -> u64 {
         let halves = [self.source, self.destination].map(|word| [(word >> 64) as u64, word as u64]);
-        // The hash uses multiplications and rotations, as FxHash does. It is fast and the same in all runs.
+        // The hash uses multiplications and rotations, as FxHash does. This hash is fast and gives the same values in
+        // all runs.
         halves
             .into_iter()
             .flatten()
@@ -89,7 +90,7 @@ impl edge::Key for Key {
 /// Summary of a trace that has been read.
 #[derive(Clone, Debug, Default)]
 pub struct TraceSummary {
-    /// Messages about errors after which reading could continue or the trace could be used.
+    /// Messages about errors that did not prevent the trace from being used.
     pub warnings: Vec<String>,
     /// Digest of the file; empty if the source reads no file.
     pub contents: String,

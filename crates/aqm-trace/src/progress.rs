@@ -1,9 +1,9 @@
-//! Number of flows in progress. A flow is in progress from its first packet to its last packet. If the time between two
-//! packets exceeds a time-out, the packets belong to different flows.
+//! Counts the flows in progress. A flow is in progress from its first packet until its last packet. If the time between
+//! two packets exceeds a time-out, the packets belong to different flows.
 //!
 //! aqmlab's choice: the last packet of a flow is identified only after the time-out, so the count is exact but lags by
-//! the time-out. A flow that began before the trace is counted only from its first packet in the trace. An interval of
-//! one time-out at the start and at the end of a trace is therefore excluded.
+//! the time-out. A flow that began before the trace is counted only from its first packet in the trace. Therefore, one
+//! time-out at the start of a trace and one time-out at the end of the trace are excluded.
 
 use std::collections::VecDeque;
 
@@ -36,7 +36,7 @@ impl InProgress {
         }
     }
 
-    /// Returns the horizon at `now`: a flow is over if its last packet was before the horizon.
+    /// Returns the horizon at `now`: a flow has ended if its last packet was earlier than the horizon.
     pub(crate) fn horizon(&self, now: Instant) -> Instant {
         now.earlier_by(self.idle)
     }
@@ -66,7 +66,7 @@ impl InProgress {
         self.now = to;
     }
 
-    /// Takes the samples that are due at or before `until`. Samples precede events of the same time.
+    /// Takes the samples that are due at or before `until`. Samples precede events that have the same time.
     fn sample_until(&mut self, until: Instant) {
         while self.samples.next() <= until {
             let at = self.samples.next();
@@ -79,8 +79,8 @@ impl InProgress {
         }
     }
 
-    /// Completes the count at the end of the trace. Returns the count, or `None` if the trace is too short, and the
-    /// samples of the count.
+    /// Completes the count at the end of the trace. Returns the count and its samples; the count is `None` if the trace
+    /// is too short.
     pub(crate) fn finish(mut self, end: Instant) -> (Option<Occupancy>, Vec<ProgressRow>) {
         let horizon = self.horizon(end);
         self.advance(horizon);

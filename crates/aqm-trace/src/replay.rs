@@ -1,9 +1,9 @@
-//! Replay of a trace through a queue. Packets enter the queue at the times of the trace, the link removes packets from
-//! the queue, and all events are counted.
+//! Replay of a trace through a queue. Packets enter the queue at the times recorded in the trace, the link removes
+//! packets from the queue, and all events are counted.
 //!
-//! Keys identify the flows of packets. A key is stored until its flow has sent no packets for `idle_timeout`. The queue
-//! identifies flows by numbers that are not reused. If packets with the same key arrive after the time-out, these
-//! packets belong to a new flow, even if packets of the old flow are still queued.
+//! Keys identify the flows of packets. A key is stored until its flow has sent no packets for `idle_timeout`. In the
+//! queue, flows are identified by numbers that are not reused. If packets with the same key arrive after the time-out,
+//! these packets belong to a new flow, even if packets of the old flow are still queued.
 
 use std::cell::RefCell;
 
@@ -30,7 +30,7 @@ pub(crate) struct RunRecord {
     pub(crate) sent: u64,
 }
 
-/// The outcome for a packet at the port.
+/// The outcome for a packet that arrived at the port: the packet was sent or dropped.
 enum Fate {
     Sent(Departure),
     Dropped(Packet, Instant),
@@ -68,7 +68,7 @@ pub(crate) struct Replay<'a> {
     warm_up: Instant,
     /// Counters of the port at the end of the warm-up.
     warm_up_counters: Option<Counters>,
-    /// Time of the first packet, according to the clock of the trace.
+    /// Time of the first packet, measured by the clock of the trace.
     first: Option<Instant>,
     now: Instant,
 }
@@ -103,7 +103,7 @@ impl<'a> Replay<'a> {
     }
 
     /// Processes a packet of the trace. Packets must be passed in ascending order of time. Returns false if the packet
-    /// is after the end of the replay.
+    /// is later than the end of the replay.
     pub(crate) fn accept(&mut self, arrival: Arrival) -> bool {
         let now = Instant::START + arrival.at.since(*self.first.get_or_insert(arrival.at));
         if self.settings.duration.is_some_and(|most| now > Instant::START + most) {
@@ -142,7 +142,7 @@ impl<'a> Replay<'a> {
         let flow = self.flows.touch(key, now);
         if flow.number == 0 {
             self.flow_count += 1;
-            // After 2^32 flows, numbers are reused. The earlier flow with the same number is over at this time.
+            // After 2^32 flows, numbers are reused. By then, the earlier flow with the same number has ended.
             *flow = FlowState { number: (self.flow_count as u32).max(1), slot: self.queued.open() };
             self.in_progress.start(now);
         }
@@ -151,7 +151,7 @@ impl<'a> Replay<'a> {
         flow
     }
 
-    /// Removes flows whose last packet was before `horizon`.
+    /// Removes flows whose last packet was earlier than `horizon`.
     fn remove_silent(&mut self, horizon: Instant) {
         while self.remove_one(horizon) {}
         self.in_progress.advance(horizon);
@@ -292,8 +292,8 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// Returns the shares of the time during which each number of flows was active or in progress, from zero to the maximum
-/// number.
+/// For each number of flows from zero to the maximum, returns the fractions of the time during which this number of
+/// flows was active and in progress.
 fn distribution(active: &Occupancy, in_progress: Option<&Occupancy>) -> Vec<DistributionRow> {
     let total = |number: &Occupancy| -> f64 { number.seconds.iter().sum() };
     let most = active.maximum().max(in_progress.map_or(0, Occupancy::maximum));
@@ -314,15 +314,15 @@ fn distribution(active: &Occupancy, in_progress: Option<&Occupancy>) -> Vec<Dist
 /// The number of queued packets of each flow.
 #[derive(Default)]
 struct QueuedPackets {
-    /// Counters of queued packets. The highest bit of a counter is set if the flow is over, so that the counter becomes
-    /// free when no packet is queued.
+    /// Counters of queued packets. The highest bit of a counter is set if the flow has ended; the counter can then be
+    /// reused as soon as no packet of the flow is queued.
     counts: Vec<u32>,
     free: Vec<u32>,
     /// Number of flows with a queued packet.
     flows: usize,
 }
 
-/// Bit of a counter that is set if the flow is over.
+/// Bit of a counter that is set if the flow has ended.
 const FLOW_OVER: u32 = 1 << 31;
 
 impl QueuedPackets {

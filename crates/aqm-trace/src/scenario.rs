@@ -1,4 +1,4 @@
-//! The scenario of a replay. The parser makes all checks that do not need a file.
+//! The scenario of a replay. The parser performs all checks that do not require a file.
 //!
 //! The experiment follows J. Roberts with J. Augé, "Fair queueing and congestion control", 2005, and A. Kortebi, L.
 //! Muscariello, S. Oueslati and J. Roberts, "Evaluating the number of active flows in a scheduler realizing fair
@@ -21,10 +21,10 @@ use crate::source::Config as Source;
 parameters! {
     /// A trace that is replayed through a queue.
     ///
-    /// In addition to these parameters, a scenario has the tables `source` and `queue`. The key `kind` of `source` is a
-    /// trace source, and the key `kind` of `queue` is a queue discipline (by default, `drr`). At this level, the
-    /// default `limit` of the queue is 100000p, so that hardly any packets are lost; a trace would not slow down after
-    /// losses.
+    /// In addition to these parameters, a scenario has the tables `source` and `queue`. The key `kind` of `source` is
+    /// the name of a trace source, and the key `kind` of `queue` is the name of a queue discipline (by default, `drr`).
+    /// At this level, the default `limit` of the queue is 100000p, so that hardly any packets are lost, because a trace
+    /// does not slow down after losses.
     pub struct Settings {
         /// Rate of the link.
         pub rate: Rate = OC48, "Roberts & Augé talk: OC-48";
@@ -35,11 +35,11 @@ parameters! {
         pub warm_up: Span = Span::ZERO, "aqmlab's choice: the recorded link was already in operation";
         /// Seed of the random streams of the queue and the source.
         pub seed: u64 = 1, "aqmlab's choice";
-        /// Time without packets after which a flow counts as finished.
+        /// Time without packets after which a flow is considered finished.
         pub idle_timeout: Span = Span::from_millis(2000),
             "aqmlab's choice: longer than the interval between packets of 1500 B at 10 kb/s";
         /// Maximum number of flows in memory. If this number is exceeded, the flow that has been idle for the longest
-        /// time counts as finished.
+        /// time is considered finished.
         pub max_flows: u32 = 4_000_000, "aqmlab's choice: the flows need about half a gigabyte";
         /// Interval at which the queue and the flows in progress are recorded; `0s` records neither.
         pub every: Span = Span::from_millis(100), "aqmlab's choice";
@@ -61,9 +61,9 @@ pub(crate) const KEYS: &[&str] =
 /// The state of a flow that is not finished.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FlowState {
-    /// Number of the flow, unique in a replay; zero for a new flow.
+    /// Number of the flow, which is unique within a replay; zero for a new flow.
     pub(crate) number: u32,
-    /// Index of the counter of the flow's queued packets.
+    /// Index of the counter that counts the flow's queued packets.
     pub(crate) slot: u32,
 }
 
@@ -113,7 +113,7 @@ impl Scenario {
         table.finish(read())
     }
 
-    /// Returns the complete scenario, including all defaults, as a JSON value; parsing the value returns the same
+    /// Returns the complete scenario, including all defaults, as a JSON value; parsing this value yields the same
     /// scenario.
     pub fn to_value(&self) -> Value {
         let mut value = json!(self.settings);

@@ -1,4 +1,4 @@
-//! Registry of the sources of packets.
+//! Registry of packet sources.
 
 use aqm_net::registry;
 
@@ -6,7 +6,7 @@ use crate::packets::Build;
 use crate::{file, generate};
 
 registry! {
-    /// The parameters of a source of packets, which may be of any kind.
+    /// The parameters of a packet source of any kind.
     pub enum Config: Build, "trace-sources" = "trace source" {
         "generated" => generate,
         "file" => file,

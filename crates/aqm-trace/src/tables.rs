@@ -1,7 +1,7 @@
 //! The tables of a replay and their schemas.
 //!
-//! Times are in seconds since the first packet. A flow is *active* while packets of the flow are queued. The packet in
-//! transmission does not count as queued, as in the gauge of the fair schedulers.
+//! Times are in seconds since the first packet. A flow is *active* while packets of the flow are queued. As in the
+//! corresponding gauge of the fair schedulers, the packet being transmitted does not count as queued.
 
 use aqm_net::table;
 use aqm_net::table::{Row, TableDoc};
@@ -32,9 +32,9 @@ table! {
         flows: Whole(u64),
         /// Mean rate of the arriving packets.
         mean_rate_bps: Real(f64),
-        /// Mean rate of the arriving packets as a share of the link's rate.
+        /// Mean rate of the arriving packets, as a fraction of the link rate.
         load: Real(f64),
-        /// Number of bytes sent, as a share of the bytes that the link could have sent.
+        /// Number of bytes sent, as a fraction of the number of bytes that the link could have sent.
         utilisation: Real(f64),
         /// Time average of the number of active flows.
         mean_active: Real(f64),
@@ -48,7 +48,7 @@ table! {
         most_in_progress: MaybeWhole(Option<u64>),
         /// Time average of the number of queued packets.
         mean_backlog_packets: Real(f64),
-        /// Mean time of a packet from its arrival to the end of its transmission; missing if no packet was sent.
+        /// Mean time from a packet's arrival to the end of its transmission; missing if no packet was sent.
         mean_sojourn_s: MaybeReal(Option<f64>),
         /// 99th percentile of the time from a packet's arrival to the end of its transmission; missing if no packet was
         /// sent. The value is at most 1 % too large.
@@ -57,14 +57,14 @@ table! {
 }
 
 table! {
-    /// For each number of flows, the share of the time during which exactly this number of flows was active or in
-    /// progress, after the warm-up.
+    /// For each number of flows, the fraction of the time after the warm-up during which exactly this number of flows
+    /// was active or in progress.
     DistributionRow as "distribution" {
         /// Number of flows.
         flows: Whole(u64),
-        /// Share of the time during which this number of flows was active.
+        /// Fraction of the time during which this number of flows was active.
         active_share: Real(f64),
-        /// Share of the time during which this number of flows was in progress; missing if the trace is too short.
+        /// Fraction of the time during which this number of flows was in progress; missing if the trace is too short.
         in_progress_share: MaybeReal(Option<f64>),
     }
 }
@@ -86,8 +86,8 @@ table! {
 table! {
     /// The number of flows in progress, sampled at intervals of `every`, or at longer intervals in a long trace.
     ///
-    /// An interval of `idle_timeout` at the start and at the end of a trace is excluded, because the number of flows in
-    /// progress is not known there.
+    /// An interval of `idle_timeout` at the start of a trace and another at its end are excluded, because the number of
+    /// flows in progress is not known in these intervals.
     ProgressRow as "in_progress" {
         /// Time of the sample.
         time_s: Real(f64),

@@ -1,10 +1,10 @@
-//! Writer of generated traces. The file name determines whether the packets are written as pcap or the flows are
+//! Writer of generated traces. The file name determines whether the packets are written in pcap format or the flows are
 //! written as CSV, and whether the file is compressed with gzip.
 //!
 //! aqmlab's choices: the capture has the link type raw IP and timestamps in nanoseconds, and contains the first 28
-//! bytes of each packet, which are the IPv4 and UDP headers. The source address and source port of a flow represent the
-//! flow's number. For a flow that outlasts the trace, the list contains only the bytes that are sent before the end of
-//! the trace.
+//! bytes of each packet, which are the IPv4 and UDP headers. The source address and source port of a flow encode the
+//! flow's number. For a flow that continues beyond the end of the trace, the list contains only the bytes that are sent
+//! before the end.
 
 #![expect(clippy::disallowed_types, clippy::disallowed_methods, reason = "a trace may be larger than memory")]
 
@@ -59,8 +59,8 @@ pub fn write(scenario: &Scenario, path: &str, watch: &Watch) -> Result<Value, Fa
         let result =
             if gzip.is_some() { write_gzip(file, write_trace) } else { write_plain(file, write_trace) };
         if result.is_err() {
-            // The incomplete file is removed. If the removal fails, the original error is still the more important
-            // error.
+            // The incomplete file is removed. If the removal fails, the original error is reported, because it is more
+            // important.
             let _ = std::fs::remove_file(path);
         }
         result
@@ -71,7 +71,7 @@ pub fn write(scenario: &Scenario, path: &str, watch: &Watch) -> Result<Value, Fa
     })
 }
 
-/// The error because of which writing ended.
+/// The error that ended writing.
 enum WriteError {
     Trace(Failure),
     Disk(io::Error),

@@ -1,13 +1,14 @@
-//! The ECN bits of datagrams: common to the workloads that send datagrams.
+//! The ECN bits of datagrams, which are parameters of all workloads that send datagrams.
 
 use aqm_net::{Codepoint, ConfigError, Ecn, parameters};
 
 parameters! {
     /// ECN bits of the datagrams of a workload.
     pub struct DatagramEcn {
-        /// Whether the datagrams are ECN-capable, so that routers may mark them. The workload does not respond to marks.
+        /// Whether the datagrams are ECN-capable, in which case routers may mark them. The workload does not respond to
+        /// marks.
         pub ecn: bool = false, "aqmlab's choice";
-        /// Codepoint of ECN-capable datagrams. With `ect1`, the datagrams belong to L4S (RFC 9331).
+        /// Codepoint of ECN-capable datagrams. The value `ect1` identifies the datagrams as L4S traffic (RFC 9331).
         pub codepoint: Codepoint = Codepoint::Ect0, "RFC 3168, section 5";
     }
 }
@@ -16,7 +17,7 @@ impl DatagramEcn {
     /// Returns the ECN bits of a datagram.
     ///
     /// # Errors
-    /// A codepoint without `ecn`.
+    /// Returns an error if `codepoint` is set but `ecn` is false.
     pub(crate) fn bits(&self) -> Result<Ecn, ConfigError> {
         let has_effect = self.ecn || self.codepoint == Codepoint::Ect0;
         ConfigError::unless(has_effect, "codepoint", "has an effect only with `ecn = true`")?;

@@ -1,4 +1,4 @@
-//! Properties of a workload that analysis programs need and that the result tables of a run do not contain.
+//! Properties of a workload that analysis programs need but that are not part of a run's result tables.
 
 use serde::Serialize;
 
@@ -27,11 +27,11 @@ pub struct Description {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Application {
-    /// Voice in both directions. Each flow carries the voice that one endpoint receives.
+    /// Voice in both directions. Each flow carries the voice data that one of the endpoints receives.
     Call {
         /// Voice codec.
         codec: Codec,
-        /// Duration of voice in a datagram, in seconds.
+        /// Duration of the voice data in one datagram, in seconds.
         frame_s: f64,
     },
     /// Video. Each flow belongs to one viewer, and each transfer is a segment.
@@ -50,7 +50,7 @@ pub struct Playback {
     /// Number of segments of the video; `None` if the video is longer than the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub segments: Option<u64>,
-    /// Time at which the viewers stop watching; `None` if they watch until the end of the run.
+    /// Time at which the viewers stop watching; `None` if the viewers watch until the end of the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop_s: Option<f64>,
 }
@@ -75,7 +75,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the kinds of workloads whose default configuration has the property `holds`.
+    /// Returns the kinds of workloads for whose default configuration `holds` returns true.
     fn kinds(holds: impl Fn(&Description) -> bool) -> Vec<&'static str> {
         let all = Config::every();
         all.iter().filter(|one| holds(&one.describe())).map(Config::kind).collect()

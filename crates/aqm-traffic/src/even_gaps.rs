@@ -1,5 +1,5 @@
-//! Equal gaps without accumulated rounding errors. The k-th time is k gaps after the start, rounded to the nearest
-//! nanosecond. The rounding error is carried to the next gap, as in Bresenham's line algorithm (1965).
+//! Equal gaps in which rounding errors do not accumulate. The k-th time is the start plus k gaps, rounded to the
+//! nearest nanosecond. The rounding error is carried to the next gap, as in Bresenham's line algorithm (1965).
 
 use aqm_net::Span;
 
@@ -23,8 +23,8 @@ impl EvenGaps {
         Self { whole, part: (numerator % u128::from(bps)) as u64, of: bps }
     }
 
-    /// Returns the transmission time of a packet with a mean size of `bytes`, which need not be an integer, at a rate
-    /// of `bps`.
+    /// Returns the mean transmission time, at a rate of `bps`, of packets whose mean size is `bytes`, which need not be
+    /// an integer.
     pub(crate) fn of_mean(bytes: f64, bps: u64) -> Self {
         if bytes == libm::trunc(bytes) {
             return Self::new(bytes as u64, bps);
@@ -38,8 +38,7 @@ impl EvenGaps {
         self.whole as f64 + self.part as f64 / self.of as f64
     }
 
-    /// Returns the rounding error before the first gap. This error is one half, so that times are rounded to the
-    /// nearest nanosecond.
+    /// Returns the initial rounding error, which is one half, so that times are rounded to the nearest nanosecond.
     pub(crate) fn initial_error(self) -> RoundingError {
         RoundingError(self.of / 2)
     }

@@ -1,10 +1,10 @@
-//! Pages whose objects a client fetches over a few persistent connections, as browsers do with HTTP/1.1. Each
-//! connection requests the next object of the page when the previous object is complete, and closes when no object
-//! remains to be requested.
+//! Pages whose objects a client fetches over a few persistent connections, as browsers do with HTTP/1.1. A connection
+//! requests the next object of the page when its previous object is complete, and closes when there are no more objects
+//! to request.
 //!
 //! aqmlab's choices: all objects of a page are known when the page begins, and are requested in order. Every page opens
-//! new connections. If TCP gives up a connection, the object in progress on this connection is lost. If more objects of
-//! the page remain to be requested, another connection replaces the failed connection.
+//! new connections. If TCP gives up on a connection, the object in progress on this connection is lost. If the page has
+//! more objects to request, another connection replaces the failed connection.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -28,7 +28,7 @@ pub(crate) fn check_connections(connections: Option<u32>, request: Option<Size>)
     ConfigError::unless(request.is_some(), "request", problem)
 }
 
-/// Pages in progress, and the connections of these pages.
+/// The pages in progress and their connections.
 #[derive(Clone)]
 pub(crate) struct Fetching {
     /// Maximum number of connections per page.
@@ -36,7 +36,7 @@ pub(crate) struct Fetching {
     /// Size of a request in bytes.
     request: u64,
     pages: BTreeMap<u64, Page>,
-    /// The page that each connection belongs to, by the connection's number.
+    /// The page to which each connection belongs, keyed by the connection's number.
     page_of: BTreeMap<u32, u64>,
     /// Number of the next connection.
     next: u32,
@@ -47,7 +47,7 @@ pub(crate) struct Fetching {
 struct Page {
     /// Sizes of the objects that have not been requested yet.
     left: VecDeque<u64>,
-    /// Number of objects that have been requested but are not complete.
+    /// Number of objects that have been requested but are not yet complete.
     under_way: u32,
     objects: u32,
     host: u32,
@@ -70,7 +70,7 @@ impl Fetching {
         }
     }
 
-    /// Processes a complete response on a connection. Returns the page if the page is complete.
+    /// Handles a complete response on a connection. Returns the page if it is now complete.
     pub(crate) fn on_response(&mut self, number: u32, cx: &mut dyn TrafficContext) -> Option<u64> {
         let &id = self.page_of.get(&number)?;
         let page = self.pages.get_mut(&id)?;
@@ -84,7 +84,7 @@ impl Fetching {
         self.leave_object(id)
     }
 
-    /// Processes the failure of a connection. Returns the page if no objects of the page remain.
+    /// Handles the failure of a connection. Returns the page if none of its objects remain.
     pub(crate) fn on_connection_failed(&mut self, number: u32, cx: &mut dyn TrafficContext) -> Option<u64> {
         let id = self.page_of.remove(&number)?;
         let page = self.leave_object(id);
@@ -94,7 +94,7 @@ impl Fetching {
         page
     }
 
-    /// Removes an object in progress from a page. Returns the page if no objects of the page remain.
+    /// Removes an object in progress from a page. Returns the page if none of its objects remain.
     fn leave_object(&mut self, id: u64) -> Option<u64> {
         let page = self.pages.get_mut(&id)?;
         page.under_way -= 1;
@@ -105,7 +105,7 @@ impl Fetching {
         Some(id)
     }
 
-    /// Opens a connection for the next object of a page, if an object remains to be requested.
+    /// Opens a connection for the next object of a page, if there is an object left to request.
     fn connect(&mut self, id: u64, cx: &mut dyn TrafficContext) {
         let Some(page) = self.pages.get_mut(&id) else { return };
         let Some(bytes) = page.left.pop_front() else { return };
@@ -123,8 +123,8 @@ impl Fetching {
         self.finish_if_last(id, number, cx);
     }
 
-    /// Finishes the conversation if it has requested the page's last object, so that the server's last segment carries
-    /// the FIN.
+    /// Finishes the conversation if the page's last object has been requested, so that the server's last segment
+    /// carries the FIN.
     fn finish_if_last(&mut self, id: u64, number: u32, cx: &mut dyn TrafficContext) {
         if self.pages.get(&id).is_some_and(|page| page.left.is_empty()) {
             cx.finish(number);
@@ -140,7 +140,7 @@ mod tests {
     use crate::Workload;
     use crate::testing::{RecordingContext, run_conversing};
 
-    /// A page, with the sizes of its objects in bytes.
+    /// A workload that consists of a single page, with the sizes of the page's objects in bytes.
     #[derive(Clone)]
     struct OnePage {
         fetching: Fetching,
@@ -185,8 +185,8 @@ mod tests {
         assert_eq!(page.over, [(Instant::from_nanos(60_000_000), 7)]);
         let conversation = &recording.conversations[0].1;
         assert_eq!((conversation.page, conversation.page_objects, conversation.host), (Some(7), 5, 3));
-        // The first connection finishes with the request for the last object. The second connection finishes when no
-        // object remains to be requested.
+        // The first connection finishes when it requests the last object. The second connection finishes when there are
+        // no more objects to request.
         let finished: Vec<_> = recording.finished.iter().map(|&(at, number)| (millis(at), number)).collect();
         assert_eq!(finished, [(20, 0), (30, 1), (60, 0)]);
     }

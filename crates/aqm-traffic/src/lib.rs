@@ -46,11 +46,11 @@ pub trait Build {
     /// Returns the path of the invalid field and the allowed values.
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Workload>, ConfigError>;
 
-    /// Returns whether every flow has its own host and access link on each side. Otherwise, all flows of the workload
+    /// Returns whether every flow has its own host and access link on each side. If false, all flows of the workload
     /// share one host on each side.
     fn own_hosts(&self) -> bool;
 
-    /// Returns the maximum number of flows with their own hosts, so that the topology can be built in advance.
+    /// Returns the maximum number of flows that have their own hosts, so that the topology can be built in advance.
     fn hosts(&self) -> u64 {
         1
     }
@@ -86,24 +86,23 @@ pub trait Build {
         None
     }
 
-    /// Returns the reason why the workload cannot run live, that is, over real sockets; `None` if the workload can run
-    /// live.
+    /// Returns the reason why the workload cannot run live (over real sockets); `None` if the workload can run live.
     fn simulated_only(&self) -> Option<&'static str> {
         None
     }
 
-    /// Returns the user programs of the workload; `None` unless the workload runs only live.
+    /// Returns the user programs of the workload; `None` if the workload can be simulated.
     fn programs(&self) -> Option<Programs<'_>> {
         None
     }
 
-    /// Returns the name of the file that the workload reads; `None` if the workload reads no file.
+    /// Returns the name of the file that the workload reads; `None` if the workload does not read a file.
     fn file(&self) -> Option<&str> {
         None
     }
 }
 
-/// User programs that run in a live run.
+/// User programs that are started in a live run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Programs<'a> {
     /// Command and arguments of the program that receives the data; empty if there is no such program.
@@ -114,66 +113,67 @@ pub struct Programs<'a> {
     pub start: Span,
 }
 
-/// The properties of the run that are needed to build a workload.
+/// The properties of a run that are needed to build a workload.
 pub struct BuildContext<'a> {
     /// Name of the workload in the scenario. The names of the workload's random streams are derived from this name.
     pub name: &'a str,
     /// Random streams of the run.
     pub streams: Streams,
-    /// Rate of the bottleneck. A load is a share of this rate.
+    /// Rate of the bottleneck. Loads are fractions of this rate.
     pub rate: Rate,
     /// Duration of the run.
     pub duration: Span,
-    /// Packetisation of transfers.
+    /// How transfers are divided into packets.
     pub packetisation: &'a dyn Packetisation,
     /// Size of the link header, which is included in each packet's size.
     pub link_header: Size,
-    /// Content of the file that the workload names; `None` if the workload names no file.
+    /// Contents of the file that the workload reads; `None` if the workload does not read a file.
     pub file: Option<&'a str>,
 }
 
-/// Properties of a transport protocol that are needed to compute a load: how the protocol divides a transfer into
-/// packets.
+/// The properties of a transport protocol that are needed to compute a load, namely how the protocol divides a transfer
+/// into packets.
 pub trait Packetisation {
-    /// Returns the number of bytes on the wire that the first transmission of a transfer of `bytes` needs in the
-    /// direction of the data, including connection set-up.
+    /// Returns the number of bytes on the wire, in the direction of the data, that a transfer of `bytes` needs without
+    /// retransmissions, including connection set-up.
     fn wire_bytes(&self, bytes: u64) -> u64;
-    /// Returns the number of payload bytes of a full packet.
+    /// Returns the number of payload bytes in a full-sized packet.
     fn payload(&self) -> u64;
 }
 
-/// A traffic source. A new workload also serves as a prototype, because each run uses a clone of the workload.
+/// A traffic source. A newly built workload also serves as a prototype, because each run uses a clone of this workload.
 pub trait Workload: DynClone + Send + Sync {
     /// Starts the run. The workload must request its first wake-up.
     fn start(&mut self, cx: &mut dyn TrafficContext);
 
-    /// Processes a wake-up that the workload has requested.
+    /// Handles a wake-up that the workload has requested.
     fn on_wake(&mut self, cx: &mut dyn TrafficContext);
 
-    /// Processes the arrival of a transfer's last byte.
+    /// Handles the arrival of a transfer's last byte.
     fn on_done(&mut self, _transfer: Transfer, _cx: &mut dyn TrafficContext) {}
 
-    /// Processes the failure of a transfer because TCP has given up the connection.
+    /// Handles the failure of a transfer whose connection TCP has given up on.
     fn on_failed(&mut self, _transfer: Transfer, _cx: &mut dyn TrafficContext) {}
 
-    /// Processes a complete response of a numbered conversation. `on_done` is not called for such responses.
+    /// Handles a complete response in a numbered conversation. `on_done` is not called for these responses.
     fn on_response(&mut self, _number: u32, _cx: &mut dyn TrafficContext) {}
 
-    /// Processes the failure of a numbered conversation because TCP has given up the connection.
+    /// Handles the failure of a numbered conversation whose connection TCP has given up on.
     fn on_connection_failed(&mut self, _number: u32, _cx: &mut dyn TrafficContext) {}
 
-    /// Passes the names and values of facts about the load to `show`: nominal values and realised values.
+    /// Passes the names and values of facts about the load to `show`. The facts include nominal values and realised
+    /// values.
     fn facts(&self, _show: &mut dyn FnMut(&'static str, f64)) {}
 }
 
 dyn_clone::clone_trait_object!(Workload);
 
-/// Actions that a workload can request. The requests are executed in order after the workload's method has returned.
+/// Actions that a workload can request. The actions are executed in order after the workload's method has returned.
 pub trait TrafficContext {
     /// Returns the current time.
     fn now(&self) -> Instant;
 
-    /// Wakes the workload at `at`. Every request causes one wake-up.
+    /// Requests a wake-up of the workload at `at`. Every request causes one wake-up.
     fn wake_at(&mut self, at: Instant);
 
     /// Opens a connection and sends `transfer` over the connection.
@@ -182,19 +182,20 @@ pub trait TrafficContext {
     /// Opens a connection for `conversation`. Each exchange of the conversation is a transfer.
     fn converse(&mut self, conversation: Conversation);
 
-    /// Adds an exchange to the conversation with this number. The request is ignored if the conversation was finished
-    /// by the workload or has ended.
+    /// Adds an exchange to the conversation with this number. The request is ignored if the workload has finished the
+    /// conversation or if the conversation has ended.
     fn request(&mut self, number: u32, exchange: Exchange);
 
     /// Finishes the conversation with this number. The conversation's connection closes after the last requested
     /// exchange.
     fn finish(&mut self, number: u32);
 
-    /// Sends a datagram of `bytes` bytes on the wire over the workload's flow number `flow`; numbers start at zero.
+    /// Sends a datagram, whose length on the wire is `bytes` bytes, over the workload's flow number `flow`; numbers
+    /// start at zero.
     fn datagram(&mut self, flow: u32, bytes: u16, ecn: Ecn);
 
-    /// Sends a datagram in the backward direction, from the receiver of the workload's data, over the backward flow
-    /// number `flow`; numbers start at zero. Two flows with the same number, one in each direction, connect the same
+    /// Sends a datagram in the backward direction (from the receiver of the workload's data) over the backward flow
+    /// number `flow`; numbers start at zero. A forward flow and a backward flow with the same number connect the same
     /// hosts.
     fn datagram_back(&mut self, flow: u32, bytes: u16, ecn: Ecn);
 }
@@ -202,10 +203,10 @@ pub trait TrafficContext {
 /// A data transfer over its own connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transfer {
-    /// Payload bytes; `None` if the transfer never ends.
+    /// Number of payload bytes; `None` if the transfer never ends.
     pub bytes: Option<u64>,
-    /// Size of the request in bytes. The receiver of the data opens the connection and sends the request first. With
-    /// `None`, the sender opens the connection and sends the data immediately.
+    /// Size of the request in bytes. The receiver of the data opens the connection and first sends the request. If the
+    /// size is `None`, the sender opens the connection and sends the data immediately.
     pub request: Option<u32>,
     /// Number of the page to which the transfer belongs, counted from zero within the workload.
     pub page: Option<u64>,
@@ -215,8 +216,8 @@ pub struct Transfer {
     pub host: u32,
 }
 
-/// A sequence of requests and responses over one connection. The client is the receiver of the data. The client opens
-/// the connection, and the server closes the connection with its last response.
+/// A sequence of requests and responses over one connection. The client, which is the receiver of the data, opens the
+/// connection, and the server closes the connection with the last response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conversation {
     /// Number of the conversation, if the workload adds exchanges with [`request`](TrafficContext::request) and then
@@ -225,7 +226,7 @@ pub struct Conversation {
     pub number: Option<u32>,
     /// Number of the page to which all responses belong, counted from zero within the workload.
     pub page: Option<u64>,
-    /// Number of transfers that belong to the page; 1 without a page.
+    /// Number of transfers that belong to the page; 1 if there is no page.
     pub page_objects: u32,
     /// First exchange, which starts when the connection is open.
     pub first: Exchange,
@@ -259,13 +260,13 @@ impl Conversation {
 /// A request and its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exchange {
-    /// Pause of the client after the previous response. The first request is sent without a pause.
+    /// Pause of the client between the previous response and this request. The first request is sent without a pause.
     pub pause: Span,
-    /// Bytes of the request.
+    /// Size of the request, in bytes.
     pub request: u64,
     /// Time between the arrival of the complete request at the server and the start of the response.
     pub think: Span,
-    /// Bytes of the response.
+    /// Size of the response, in bytes.
     pub response: u64,
 }
 

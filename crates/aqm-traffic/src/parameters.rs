@@ -1,5 +1,5 @@
-//! Parameters that several workloads share: hosts, start and stop times, loads, and requests. These parameters are
-//! parsed and checked only in this file.
+//! Parameters that several workloads share: hosts, start and stop times, loads, and requests. This file is the only
+//! place where these parameters are parsed and checked.
 
 use aqm_net::{ConfigError, Instant, Length, Rate, Size, Span, choices};
 
@@ -45,7 +45,7 @@ pub(crate) fn check_flows(flows: u32) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// A part of the run, excluding the part's end.
+/// A period of the run, from its start up to but not including its end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Period {
     pub(crate) start: Instant,
@@ -53,7 +53,7 @@ pub(crate) struct Period {
 }
 
 impl Period {
-    /// Checks the parameters `start` and `stop` against the duration of the run.
+    /// Checks that the parameters `start` and `stop` are consistent with the duration of the run.
     pub(crate) fn new(start: Span, stop: Option<Span>, duration: Span) -> Result<Self, ConfigError> {
         if stop.is_some_and(|stop| stop <= start) {
             return Err(ConfigError::at("stop", format!("must be later than `start`, which is {start}")));
@@ -67,15 +67,15 @@ impl Period {
         self.end.since(self.start).seconds()
     }
 
-    /// Returns the load of `bytes` in this period as a share of `rate`; zero if the period is empty.
+    /// Returns the load that `bytes` bytes cause in this period, as a fraction of `rate`; zero if the period is empty.
     pub(crate) fn load(self, bytes: u64, rate: Rate) -> f64 {
         let room = rate.bytes_per_second() * self.seconds();
         if room > 0.0 { bytes as f64 / room } else { 0.0 }
     }
 }
 
-/// Returns the delay of flow number `flow` after the earliest start. The delay is uniform on [0, `stagger`) and
-/// independent of the number of flows.
+/// Returns the delay of flow number `flow` after the earliest start. The delay is uniformly distributed on [0,
+/// `stagger`) and does not depend on the number of flows.
 pub(crate) fn start_offset(stagger: Span, flow: u32, context: &BuildContext<'_>) -> Span {
     let mut stream = context.streams.named(&format!("{}/start", context.name), u64::from(flow));
     Span::from_nanos(Uniform::below(stagger.nanos() as f64).sample(&mut stream) as u64)
@@ -100,16 +100,16 @@ pub(crate) fn check_request(request: Option<Size>) -> Result<(), ConfigError> {
     Err(ConfigError::at("request", "must be between 1B and 1MB"))
 }
 
-/// Returns the number of bytes of a request whose size has been checked.
+/// Returns the size in bytes of a request whose size has already been checked.
 pub(crate) fn request_bytes(request: Size) -> u32 {
     request.bytes() as u32
 }
 
-/// Maximum number of transfers per run. The maximum exists because each transfer needs memory.
+/// Maximum number of transfers per run. The number is limited because each transfer needs memory.
 const MAX_TRANSFERS: f64 = 5e7;
 
-/// Returns an error if the number of transfers is so large that the transfers would not fit into memory. The parameter
-/// `path` results in `expected` transfers. `remedy` tells the user how to reduce this number.
+/// Returns an error if there are so many transfers that they would not fit into memory. `expected` is the number of
+/// transfers that result from the parameter `path`. `remedy` tells the user how to reduce this number.
 pub(crate) fn check_transfers(expected: f64, path: &str, remedy: &str) -> Result<(), ConfigError> {
     if expected <= MAX_TRANSFERS {
         return Ok(());
@@ -122,8 +122,8 @@ pub(crate) fn check_transfers(expected: f64, path: &str, remedy: &str) -> Result
 /// Maximum number of datagrams per run. A run with more datagrams would take too long.
 const MAX_DATAGRAMS: f64 = 1e10;
 
-/// Returns an error if the number of datagrams is so large that the run would take too long. The parameter `path`
-/// results in `expected` datagrams.
+/// Returns an error if there are so many datagrams that the run would take too long. `expected` is the number of
+/// datagrams that result from the parameter `path`.
 pub(crate) fn check_datagrams(expected: f64, path: &str) -> Result<(), ConfigError> {
     if expected <= MAX_DATAGRAMS {
         return Ok(());
@@ -136,8 +136,8 @@ pub(crate) fn check_datagrams(expected: f64, path: &str) -> Result<(), ConfigErr
 /// Size of the IPv4 and UDP headers, in bytes.
 const IP_AND_UDP: u64 = 28;
 
-/// Returns an error if datagrams of `least` bytes are too small to contain the link header, which is included in their
-/// size.
+/// Returns an error if datagrams of `least` bytes are too small to contain the link header, which is part of the
+/// datagram size.
 pub(crate) fn check_link_header(
     least: u64,
     path: &str,
@@ -152,7 +152,8 @@ pub(crate) fn check_link_header(
 /// Maximum size of an IP packet, in bytes.
 pub(crate) const MAX_BYTES: u64 = 65_535;
 
-/// Returns the number of bytes per unit of `length`: 1 for bytes, a full payload for packets.
+/// Returns the number of bytes per unit of `length`, which is 1 for bytes, and the payload of a full-sized packet for
+/// packets.
 pub(crate) fn unit(length: Length, packetisation: &dyn Packetisation) -> u64 {
     if length.in_bytes() { 1 } else { packetisation.payload().max(1) }
 }

@@ -1,4 +1,4 @@
-//! A [`TrafficContext`] that records the actions of a workload and needs no network.
+//! A [`TrafficContext`] that records the actions of a workload without a network.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -7,7 +7,7 @@ use aqm_net::{Ecn, Instant};
 
 use crate::{Conversation, Exchange, TrafficContext, Transfer, Workload};
 
-/// Recorded actions of a workload, with their times.
+/// The recorded actions of a workload, with the time of each action.
 #[derive(Default)]
 pub struct RecordingContext {
     pub(crate) now: Instant,
@@ -16,7 +16,7 @@ pub struct RecordingContext {
     pub opened: Vec<(Instant, Transfer)>,
     /// Conversations that the workload opened.
     pub conversations: Vec<(Instant, Conversation)>,
-    /// Exchanges that the workload added to conversations, with the numbers of these conversations.
+    /// Exchanges that the workload added to conversations, with the number of each conversation.
     pub requests: Vec<(Instant, u32, Exchange)>,
     /// Numbers of the conversations that the workload finished.
     pub finished: Vec<(Instant, u32)>,
@@ -24,7 +24,7 @@ pub struct RecordingContext {
     pub sent: Vec<(Instant, u32, u16, Ecn)>,
     /// Datagrams that the workload sent in the backward direction.
     pub sent_back: Vec<(Instant, u32, u16, Ecn)>,
-    /// Number of processed wake-ups.
+    /// Number of wake-ups that have been processed.
     pub woken: u64,
 }
 
@@ -56,7 +56,7 @@ impl TrafficContext for RecordingContext {
     }
 }
 
-/// Runs a workload until no requested wake-ups remain. Transfers never complete.
+/// Runs a workload until no requested wake-ups remain. In this run, transfers never complete.
 pub fn run(workload: &mut dyn Workload) -> RecordingContext {
     let mut recording = RecordingContext::default();
     workload.start(&mut recording);

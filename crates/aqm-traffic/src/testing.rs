@@ -1,4 +1,4 @@
-//! A test driver in which each transfer takes some time, and the Kolmogorov-Smirnov test.
+//! A test driver that determines how long each transfer takes, and the Kolmogorov-Smirnov test.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,8 +8,8 @@ use aqm_net::{Instant, Rate, Size, Span, Streams};
 pub(crate) use crate::recording::{RecordingContext, run};
 use crate::{BuildContext, Exchange, Packetisation, Transfer, Workload};
 
-/// A packetisation with full packets of 934 payload bytes and 40 header bytes, and with a SYN of 40 bytes, as in the
-/// ns-2 runs.
+/// A packetisation in which all packets are full-sized, with 934 payload bytes and 40 header bytes, and the SYN has 40
+/// bytes, as in the ns-2 runs.
 pub(crate) struct FullPackets;
 
 impl Packetisation for FullPackets {
@@ -33,7 +33,7 @@ impl Packetisation for ShortLast {
     }
 }
 
-/// Returns a context with a bottleneck of 10 Mb/s and a run of `seconds` seconds.
+/// Returns a context for a run of `seconds` seconds with a bottleneck rate of 10 Mb/s.
 pub(crate) fn context(seed: u64, seconds: u64) -> BuildContext<'static> {
     BuildContext {
         name: "test",
@@ -52,7 +52,7 @@ pub(crate) fn run_served(
     time: impl Fn(Transfer) -> Option<Span>,
 ) -> RecordingContext {
     let mut recording = RecordingContext::default();
-    // The transfer's index determines the order of transfers that complete at the same time.
+    // Transfers that complete at the same time are ordered by their index.
     let mut under_way: BinaryHeap<Reverse<(Instant, usize)>> = BinaryHeap::new();
     let mut seen = 0;
     workload.start(&mut recording);
@@ -126,7 +126,7 @@ pub(crate) fn fact(workload: &dyn Workload, name: &str) -> f64 {
 }
 
 /// Returns the Kolmogorov-Smirnov distance between a sample and a continuous distribution function, multiplied by the
-/// square root of the sample size. If the sample was drawn from this distribution, a distance above 1.63 has a
+/// square root of the sample size. If the sample was drawn from this distribution, the distance exceeds 1.63 with a
 /// probability of 1 %.
 pub(crate) fn distance(mut sample: Vec<f64>, function: impl Fn(f64) -> f64) -> f64 {
     sample.sort_by(f64::total_cmp);
@@ -138,7 +138,7 @@ pub(crate) fn distance(mut sample: Vec<f64>, function: impl Fn(f64) -> f64) -> f
     steps.fold(0.0, f64::max) * n.sqrt()
 }
 
-/// Returns the Kolmogorov-Smirnov distance between two samples of equal size, scaled by the sample size.
+/// Returns the Kolmogorov-Smirnov distance between two samples of equal size, scaled according to the sample size.
 pub(crate) fn distance_between(mut a: Vec<f64>, mut b: Vec<f64>) -> f64 {
     assert_eq!(a.len(), b.len());
     a.sort_by(f64::total_cmp);
@@ -161,7 +161,7 @@ pub(crate) fn seconds(moments: impl Iterator<Item = Instant>) -> Vec<f64> {
     moments.map(Instant::seconds).collect()
 }
 
-/// Returns the differences of consecutive times.
+/// Returns the differences between consecutive times.
 pub(crate) fn gaps(moments: &[f64]) -> Vec<f64> {
     moments.windows(2).map(|pair| pair[1] - pair[0]).collect()
 }

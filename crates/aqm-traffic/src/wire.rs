@@ -1,9 +1,10 @@
-//! The number of bytes that a transfer needs on the wire. A load is a share of a link's rate and includes headers.
+//! The number of bytes that a transfer needs on the wire, which is used to compute loads. A load is a fraction of a
+//! link's rate and includes headers.
 //!
-//! The formula assumes that every full packet adds the same number of bytes. The last packet is either padded to a full
-//! packet, or each byte of its payload adds the same number of bytes. Under these assumptions, three values determine
-//! the number of bytes on the wire, and the mean over a distribution of sizes is a sum over packets: E\[packets\] = 1 +
-//! Σ P(size > k·payload).
+//! The formula assumes that every full-sized packet adds the same number of bytes, and that the last packet is either
+//! padded to full size or grows by the same number of bytes for each byte of its payload. Under these assumptions,
+//! three values determine the number of bytes on the wire, and the mean over a distribution of sizes is a sum over
+//! packets: E\[packets\] = 1 + Σ P(size > k·payload).
 
 use crate::Packetisation;
 use crate::distributions::Sizes;
@@ -11,13 +12,14 @@ use crate::distributions::Sizes;
 /// A formula for the number of bytes that a transfer needs on the wire.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wire {
-    /// Payload bytes of a full packet.
+    /// Number of payload bytes in a full-sized packet.
     payload: u64,
-    /// Bytes on the wire of a transfer with one byte of payload.
+    /// Number of bytes on the wire for a transfer of one byte.
     least: u64,
-    /// Additional bytes on the wire of a transfer with one full packet, compared with a transfer of one byte.
+    /// Number of additional bytes on the wire for a transfer of one full-sized packet, compared with a transfer of one
+    /// byte.
     fill: u64,
-    /// Bytes on the wire of each further packet.
+    /// Number of bytes on the wire for each further packet.
     full: u64,
 }
 
@@ -35,7 +37,7 @@ impl Wire {
         wire
     }
 
-    /// Returns the bytes on the wire of a transfer of `bytes`.
+    /// Returns the number of bytes on the wire for a transfer of `bytes`.
     pub(crate) fn bytes(&self, bytes: u64) -> u64 {
         let before = (bytes.max(1) - 1) / self.payload;
         let last = (bytes.max(1) - 1) % self.payload;
@@ -51,8 +53,9 @@ impl Wire {
     }
 }
 
-/// Number of packets that are summed. For the remaining packets, an integral (the midpoint rule) replaces the sum. The
-/// integral is accurate to nine digits, or to half a packet if the minimum size exceeds this number of packets.
+/// Number of packets over which the sum is computed. For the remaining packets, an integral (the midpoint rule)
+/// replaces the sum. The integral is accurate to nine digits, or to half a packet if the minimum size exceeds this
+/// number of packets.
 const SUMMED_PACKETS: u64 = 10_000;
 
 /// Returns Σ P(size > k·payload) over k = 1, 2, ...
@@ -73,7 +76,7 @@ mod tests {
     use crate::distributions::{self, Amount};
     use crate::testing::{FullPackets, ShortLast};
 
-    /// The Lomax distribution with the shape of the Web model.
+    /// Returns sizes with a Lomax distribution that has the shape of the Web model.
     fn lomax([mean, minimum, maximum]: [u64; 3], truncation: Truncation) -> Sizes {
         let [mean, minimum, maximum] = [mean, minimum, maximum].map(|bytes| Some(Amount::bytes(bytes)));
         let config = Config { mean, minimum, maximum, truncation, ..Config::default() };
@@ -90,7 +93,8 @@ mod tests {
 
     #[test]
     fn the_mean_is_that_of_the_reference_runs() {
-        // 40 B of SYN and 11.24004 packets of 974 B are 10987.80 B. The minimum of 12 B does not affect the mean.
+        // A SYN of 40 B and 11.24004 packets of 974 B add up to 10987.80 B. The minimum of 12 B has no effect on the
+        // mean.
         let sizes = lomax([10_000, 1, 2_000_000], Truncation::Clip);
         let mean = Wire::of(&FullPackets).mean(&sizes);
         assert!((mean - 10_987.80).abs() < 0.005, "{mean}");

@@ -1,7 +1,7 @@
 """Checks of the arguments of Python functions. Each error message contains the argument's name, its value and
 the allowed values.
 
-A check that fails raises `ValueError`.
+A failed check raises `ValueError`.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ W = TypeVar("W", bound=StrEnum)
 
 
 def instance(name: str, value: Any, kind: type[T], remedy: str) -> T:
-    """Returns the value if it is an instance of `kind`. Otherwise the error message ends with `remedy`, which
-    says how to create an instance."""
+    """Returns the value if it is an instance of `kind`. Otherwise, raises `ValueError` with a message that
+    ends with `remedy`, a hint on how to create an instance."""
     if not isinstance(value, kind):
         raise ValueError(f"{name}: must be a {kind.__name__} (got {value!r}): {remedy}")
     return value
 
 
 def names(name: str, value: Any) -> list[str]:
-    """Returns a list of strings. A single string instead of a list is an error."""
+    """Returns a list of strings. Passing a single string instead of a list is an error."""
     if isinstance(value, str):
         raise ValueError(f'{name}: must be a list of names (got {value!r}): write ["{value}"]')
     if not isinstance(value, Iterable) or isinstance(value, Mapping):
@@ -54,12 +54,12 @@ def count(name: str, value: Any, least: int) -> int:
 
 
 def count_or_none(name: str, value: Any, least: int) -> int | None:
-    """Returns the value if it is either `None` or a whole number of at least `least`."""
+    """Returns the value if it is either `None` or a whole number that is at least `least`."""
     return None if value is None else count(name, value, least)
 
 
 def word(name: str, value: Any, words: type[W]) -> W:
-    """Returns the member of an enumeration for a value, which is either a member or the member's text."""
+    """Returns the enumeration member for `value`, which is either the member itself or the member's text."""
     try:
         return words(value)
     except ValueError:

@@ -1,4 +1,5 @@
-"""Functions that write files. Errors of the operating system contain the name of the file."""
+"""Functions that write files. Operating system errors that these functions raise contain the name of the
+file."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Adds `path` to an `OSError` that has no file name, for example the error that the disk is full."""
+    """Adds `path` to any `OSError` that lacks a file name, such as the error for a full disk."""
     try:
         yield
     except OSError as error:
@@ -49,8 +50,9 @@ def write_parquet(path: Path, table: pl.DataFrame) -> None:
 
 
 def replace(path: Path, parts: Iterable[bytes], *, durable: bool = True) -> None:
-    """Replaces a file atomically by these parts: readers find either the old or the new contents. With
-    `durable`, the function waits for the disk, so that a crash of the machine leaves one of the two, too."""
+    """Atomically replaces the contents of a file with these parts: readers see either the old or the new
+    contents. With `durable`, the function waits until the data is on disk, so that even after a machine crash
+    the file has either the old or the new contents."""
     fresh = path.with_name(f".{path.name}-{os.getpid()}-{secrets.token_hex(4)}")
     with writing(path):
         try:
@@ -69,7 +71,7 @@ def replace(path: Path, parts: Iterable[bytes], *, durable: bool = True) -> None
 
 
 def sync_folder(folder: Path) -> None:
-    """Synchronises a folder to disk, so that the names of new files survive a crash."""
+    """Flushes a folder to disk, so that the names of new files survive a crash."""
     file = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(file)

@@ -35,7 +35,7 @@ def check_keys(path: str, table: Any, allowed: Collection[str]) -> None:
     """Raises `ValueError` if `table` is not a table or has unknown keys. The message has a line for each
     unknown key.
 
-    `path` is the path of the table in its file, such as `claims.0`, or empty for the whole file.
+    `path` is the path of the table within the file, such as `claims.0`; an empty path means the whole file.
     """
     if not isinstance(table, Mapping):
         raise ValueError(f"{path}: must be a table (got {table!r})")

@@ -42,19 +42,19 @@ def rows_by_name(title: str, rows: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def parameters(values: Mapping[str, Any]) -> str:
-    """Returns a table of parameters: each row contains a dotted path, and the value in the syntax of scenario
-    files."""
+    """Returns a table of parameters: each row contains a dotted path and the parameter's value, in the syntax
+    of scenario files."""
     written = (value if isinstance(value, str) else json.dumps(value) for value in values.values())
     return table(("parameter", "value"), zip(values, written, strict=True))
 
 
 def section(title: str, *parts: str) -> str:
-    """Returns tables with a common title."""
+    """Returns several tables under a common title."""
     return f'<div style="overflow-x: auto"><b>{html.escape(title)}</b>{"".join(parts)}</div>'
 
 
 def folded(title: str, *parts: str) -> str:
-    """Returns tables that are hidden until the user clicks on their title."""
+    """Returns tables that are hidden until the user clicks their title."""
     return f"<details><summary>{html.escape(title)}</summary>{''.join(parts)}</details>"
 
 

@@ -1,4 +1,4 @@
-"""The scenarios that are part of the package. They can be used by name from any folder."""
+"""The scenarios that are part of the package. Packaged scenarios can be used by name from any folder."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 FOLDER = Path(__file__).parent.parent / "scenarios"
-"""Folder of the packaged scenarios. In a checkout this folder is a symbolic link to the top-level folder
+"""Folder of the packaged scenarios. In a checkout, this folder is a symbolic link to the top-level folder
 `scenarios`."""
 
 
@@ -24,7 +24,7 @@ def located(path: str | Path) -> Path:
 
 
 def is_name(path: Path) -> bool:
-    """Returns whether a path is a name without a folder and without a suffix."""
+    """Returns whether a path is a bare name, without a folder or a suffix."""
     return re.fullmatch(r"[\w-]+", str(path)) is not None
 
 

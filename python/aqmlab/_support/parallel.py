@@ -30,10 +30,10 @@ def deferred_interrupt() -> Iterator[Callable[[], None]]:
     """Defers Ctrl-C: after Ctrl-C, the next call of the function that the context yields raises
     `KeyboardInterrupt`.
 
-    By default Python can raise `KeyboardInterrupt` between any two instructions. If Python raised the
-    exception while a future's lock is locked, the lock might never be released, and later waits for the
-    future would block forever. The context has no effect outside the main thread, or if another handler for
-    Ctrl-C is installed.
+    By default, Python can raise `KeyboardInterrupt` between any two instructions. If Python raised the
+    exception while a future's lock was held, the lock might never be released, and later waits for the future
+    would block forever. The context has no effect outside the main thread, or if another handler for Ctrl-C
+    is installed.
     """
     pressed = False
 
@@ -82,7 +82,7 @@ def watched(
     label: str | None,
     show: Callable[[], None] | None = None,
 ) -> R:
-    """Calls `work` and returns its result. During the work, `show` is called regularly; without `show`, a
+    """Calls `work` and returns its result. While `work` runs, `show` is called regularly; without `show`, a
     progress bar with this label is displayed. Ctrl-C stops the work."""
     with (
         deferred_interrupt() as look,
@@ -114,24 +114,25 @@ def each(
     already: int = 0,
     apart_s: float = 0.0,
 ) -> None:
-    """Executes `work` for each task in `jobs` threads, by default one per core, and calls `done` for each
+    """Executes `work` for each task in `jobs` threads (by default, one per core), and calls `done` for each
     result in the calling thread. `done` returns a true value if the task failed.
 
-    Tasks are read on demand, and the starts of two tasks are at least `apart_s` seconds apart. If `label` is
-    given, a progress bar shows the progress of all `total` tasks, including the `already` tasks that were
+    Tasks are read on demand, and consecutive tasks start at least `apart_s` seconds apart. If `label` is
+    given, a progress bar shows the progress of all `total` tasks, including the `already` tasks that had
     finished before the call. Ctrl-C stops active tasks within 0.2 s. `KeyboardInterrupt` is then raised after
     `done` has been called for all finished tasks.
     """
     threads = max(1, jobs or os.cpu_count() or 1)
     waiting = iter(tasks)
     # Submitting one task more than there are threads keeps each thread busy while this loop waits. With
-    # `apart_s` there is no additional task, because it would start immediately when a thread becomes free.
+    # `apart_s`, there is no additional task, because such a task would start as soon as a thread becomes
+    # free.
     most = threads if apart_s else threads + 1
     open_: dict[Future[R], tuple[T, _core.Watch]] = {}
     pool = ThreadPoolExecutor(max_workers=threads)
 
     def submit(most: int) -> int:
-        """Starts at most `most` tasks and returns the number of started tasks."""
+        """Starts at most `most` tasks and returns the number of tasks that it started."""
         count = 0
         for task in itertools.islice(waiting, most):
             watch = _core.Watch()

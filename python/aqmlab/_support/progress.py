@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Bar:
-    """A progress bar that first appears at its first update, so that work of short duration shows no bar."""
+    """A progress bar that appears only at its first update, so that no bar is shown for short tasks."""
 
     def __init__(self, label: str, total: int, done: int) -> None:
         self._label, self._total, self._done, self._failed = label, total, done, 0

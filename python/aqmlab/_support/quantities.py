@@ -1,4 +1,5 @@
-"""Numbers of texts such as `10Mbps`: in a required unit, or with a common unit for the axes of charts."""
+"""Converts texts such as `10Mbps` to numbers, either in a required unit or in a common unit for the axis of a
+chart."""
 
 from __future__ import annotations
 
@@ -55,8 +56,9 @@ def spread(numbers: Sequence[float]) -> bool:
 
 
 def value_of(text: str, unit: str, expected: str, *, positive: bool = False) -> float:
-    """Returns the value of a quantity in the base unit `unit`. Raises `ValueError` if the text is no quantity
-    of this unit, or is not positive although it must be; `expected` describes valid values."""
+    """Returns the value of a quantity in the base unit `unit`. Raises `ValueError` if the text is not a
+    quantity in this unit, or if a positive quantity is required and this one is not; `expected` describes
+    valid values."""
     try:
         value, base = _core.quantity(text)
     except _core.ScenarioError:

@@ -2,7 +2,7 @@
 finishes.
 
 Sweeps, comparisons, calibrations, flow-level replications and studies use campaigns. When a run finishes, its
-measures are computed and stored immediately. Therefore no finished run is lost if a campaign is interrupted,
+measures are computed and stored immediately. Therefore, no finished run is lost if a campaign is interrupted,
 and a repeated call executes only the remaining runs. If a run fails, its error is stored, and the other runs
 continue.
 """
@@ -69,7 +69,7 @@ class Task:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """The outcome of a successful or failed task: a record, and the measures that are tables."""
+    """The outcome of a successful or failed task: a record, and those measures whose values are tables."""
 
     record: dict[str, Any]
     frames: Mapping[str, pl.DataFrame] = field(default_factory=dict)
@@ -91,8 +91,8 @@ class Failure:
 
 @dataclass(frozen=True, kw_only=True)
 class InvalidScenario:
-    """A scenario that failed its checks. Running this scenario raises the error of the check, so that the
-    other runs of a campaign continue."""
+    """A scenario that failed its checks. The error that the check found is raised only when this scenario is
+    run, so that the other runs of a campaign can continue."""
 
     problem: Exception
     digest: str
@@ -117,15 +117,15 @@ class Executor(Protocol):
         """Executes the tasks and calls `done` for each outcome in the calling thread, in any order. `done`
         returns whether the run failed. The progress bar shows the number of failed runs.
 
-        After Ctrl-C the active runs are stopped, `done` is called for all finished runs, and
+        After Ctrl-C, the active runs are stopped, `done` is called for all finished runs, and
         `KeyboardInterrupt` is raised.
         """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Local:
-    """Executes `jobs` runs in parallel on this machine, by default one per core. The starts of two runs are
-    at least `apart_s` seconds apart."""
+    """Executes `jobs` runs in parallel on this machine (by default, one per core). Consecutive runs start at
+    least `apart_s` seconds apart."""
 
     jobs: int | None = None
     apart_s: float = 0.0
@@ -157,8 +157,8 @@ class Local:
 
 
 def make(task: Task, watch: _core.Watch) -> Outcome:
-    """Executes a run and computes its measures. If an exception is raised, the outcome is the record of a
-    failed run; `KeyboardInterrupt` is raised again."""
+    """Executes a run and computes its measures. If the run raises an exception, the outcome is the record of
+    a failed run, except that a `KeyboardInterrupt` is re-raised."""
     import polars as pl
 
     about = {"kind": "run", "scenario": task.scenario.digest, "seed": task.seed}
@@ -213,7 +213,8 @@ def _failed(task: Task, problem: str) -> dict[str, Any]:
 
 @dataclass(kw_only=True)
 class Account:
-    """The numbers of executed and stored runs of a campaign, and its failures."""
+    """The number of runs that a campaign executed, the number of runs that it found in the store, and its
+    failures."""
 
     made: int = 0
     """Number of executed runs."""
@@ -223,7 +224,8 @@ class Account:
 
 
 class FirstFailureError(RuntimeError):
-    """A run failed in a campaign with `fail_fast`, which stops at the first failure."""
+    """The error that is raised when a run fails in a campaign with `fail_fast`, which stops at the first
+    failure."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(str(failure))
@@ -243,9 +245,9 @@ def execute(
 ) -> Account:
     """Executes the tasks whose runs are missing from the store. `total` is the maximum number of tasks.
 
-    Unless `retry` is true, runs that failed in an earlier campaign are not repeated; they count as found, and
-    their failures are reported. With `fail_fast` the first failed run raises `FirstFailureError`. `account`
-    is updated after every run, so that it is complete even after Ctrl-C.
+    Unless `retry` is true, runs that failed in an earlier campaign are not repeated; these runs count as
+    found in the store, and their failures are reported. With `fail_fast`, the first failed run raises
+    `FirstFailureError`. `account` is updated after every run, so that it is complete even after Ctrl-C.
     """
     account = account or Account()
     found_before, reported = account.found, set(account.failures)
@@ -346,7 +348,7 @@ def keep_scenario(store: Store, scenario: Runnable) -> None:
 
 
 def merged(tasks: Iterable[Task]) -> list[Task]:
-    """Merges the tasks of the same run into one task, which has the measures of all merged tasks."""
+    """Merges all tasks for the same run into one task, which has the measures of all the merged tasks."""
     found: dict[tuple[str, int], Task] = {}
     for task in tasks:
         before = found.setdefault(task.run, task)

@@ -24,7 +24,7 @@ runs of the batch."""
 @dataclass(frozen=True, kw_only=True)
 class Batch:
     """The outcomes of the finished runs of a batch, and their duration. The finished runs are either all runs
-    or the first runs of the batch."""
+    of the batch or only the first runs of the batch."""
 
     outcomes: Sequence[Outcome]
     seconds: float
@@ -75,7 +75,7 @@ def make_batch(expected: tuple[Any, ...], packed: bytes, token: str) -> Batch | 
 
 
 def stop_runs(token: str) -> None:
-    """Stops the runs that belong to a call and are active in this process."""
+    """Stops those runs in this process that belong to one call of `Dask.each`."""
     _stopped.append(token)
     for watch, of in list(_active.items()):
         if of == token:

@@ -24,12 +24,12 @@ CONNECT_S = 5
 """Time-out for the connection to a scheduler."""
 
 START_S = 60
-"""Time-out for the start of all workers on this machine."""
+"""Time-out for starting all workers on this machine."""
 
 LOCAL = "local:"
 
 RETRIES = 1
-"""Number of times that a scheduler started by aqmlab retries a batch whose worker died. After these retries
+"""Number of times that a scheduler started by aqmlab retries a batch whose worker died. After these retries,
 the batch's runs are executed one by one."""
 
 
@@ -48,8 +48,8 @@ class Request:
     ssh: Sequence[str] = ()
     """Names of the hosts. The scheduler runs on the first host."""
     workers: int | None = None
-    """With Slurm, the total number of processes. With SSH, the number of processes on each host, by default
-    the number of cores of this machine."""
+    """With Slurm, the total number of processes. With SSH, the number of processes on each host; the default
+    is the number of cores of this machine."""
 
     def __post_init__(self) -> None:
         if [bool(self.address), self.slurm, bool(self.ssh)].count(True) != 1:
@@ -81,11 +81,11 @@ class Request:
 
     @contextmanager
     def connect(self) -> Iterator[Dask]:
-        """Returns a context with the executor for the cluster. At the end of the context, processes that were
+        """Returns a context with the executor for the cluster. When the context ends, processes that were
         started for the cluster are stopped.
 
-        Raises `ClusterError` if the cluster cannot be reached or started, or if a worker has another version
-        or build of aqmlab or another version of Python than this process.
+        Raises `ClusterError` if the cluster cannot be reached or started, or if a worker and this process
+        have different versions or builds of aqmlab or different versions of Python.
         """
         from aqmlab.campaign.dask_executor import Dask
 
@@ -105,14 +105,15 @@ class Request:
 def connect(
     address: str | None = None, *, slurm: bool = False, ssh: Sequence[str] = (), workers: int | None = None
 ) -> AbstractContextManager[Dask]:
-    """Returns a context with an executor that executes tasks on a cluster. `Request` describes the
-    arguments."""
+    """Returns a context with an executor that executes tasks on a cluster. The arguments are described in
+    `Request`."""
     return Request(address=address, slurm=slurm, ssh=ssh, workers=workers).connect()
 
 
 @contextmanager
 def _client(cluster: Any) -> Iterator[Client]:
-    """Returns a client for a scheduler's address, or for a cluster that aqmlab started."""
+    """Returns a client that is connected to the scheduler at an address, or to a cluster that aqmlab
+    started."""
     from distributed import Client
 
     try:

@@ -3,12 +3,13 @@
 Runs are sent to a worker in batches. A batch contains each of its scenarios only once. The worker returns
 records and tables, and only this process writes to the store. The target duration of a batch is `BATCH_S`:
 each of the first batches contains one run, and the measured durations of runs determine the size of later
-batches. Only a few batches per worker thread are active at a time, which limits the memory of the scheduler
-and of this process for any number of runs.
+batches. Only a few batches per worker thread are active at a time, which limits the memory use of the
+scheduler and of this process, regardless of the number of runs.
 
-If a worker dies, its batch is retried on another worker. If the other worker also dies, the batch's runs are
-executed after all other runs, one by one, and each alone on its worker. This procedure identifies the run
-that kills workers. A run that has killed `DEATHS` workers counts as crashed.
+If a worker dies, its batch is retried on another worker. If the second worker also dies, the batch's runs are
+executed individually after all other runs have finished, and no worker executes more than one of them at a
+time. This procedure identifies the run that kills workers. A run that has killed `DEATHS` workers is
+considered to have crashed.
 """
 
 from __future__ import annotations
@@ -45,13 +46,13 @@ AHEAD = 2
 """Maximum number of active batches per worker thread."""
 
 DEATHS = 3
-"""A run that has killed this number of workers counts as crashed."""
+"""A run that has killed this number of workers is considered to have crashed."""
 
 WORKERS_EVERY_S = 0.5
 """Interval between queries of the list of workers."""
 
 ALONE_S = 5.0
-"""If the cluster has no workers for this time, a message is printed."""
+"""If the cluster has no workers for this length of time, a message is printed."""
 
 FAREWELL_S = 1.0
 """Maximum time after Ctrl-C to wait for the results of finished runs."""
@@ -269,8 +270,8 @@ class _Work:
             shown.advance(1, int(failed))
 
     def _suspect(self, sent: _Sent, shown: Bar | None, *, deaths: int) -> None:
-        """Handles the death of the worker that executed the batch. If the batch is a single suspected run,
-        this run is the cause. Otherwise all runs of the batch become suspected runs."""
+        """Handles the death of the worker that was executing the batch. If the batch is a single suspected
+        run, this run is the cause. Otherwise, all runs of the batch become suspected runs."""
         for task in sent.tasks:
             before = sent.deaths + deaths if sent.alone_on else 0
             if before < DEATHS:
@@ -281,8 +282,8 @@ class _Work:
             self._report(task, crashed(task, problem), shown)
 
     def _notice_deaths(self) -> None:
-        """Detects that the worker of a suspected run has died, because the run would otherwise wait for its
-        worker forever."""
+        """Detects that the worker of a suspected run has died; without this check, the campaign would wait
+        for this run forever."""
         for number, sent in list(self.sent.items()):
             if sent.alone_on and sent.alone_on not in self.workers:
                 del self.sent[number]

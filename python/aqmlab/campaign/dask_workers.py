@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 class ClusterError(ValueError):
-    """An error that says why a cluster cannot execute the runs. The message contains the cluster's address,
-    the reason and a remedy."""
+    """The error that is raised if a cluster cannot execute the runs. The message contains the cluster's
+    address, the reason and a remedy."""
 
 
 class Identity(NamedTuple):
@@ -26,10 +26,10 @@ class Identity(NamedTuple):
     version: str
     results_version: int
     python: str
-    """Python's version, such as `3.11`. A pickled function can only be loaded by the same version."""
+    """Python's version, such as `3.11`. A pickled function can be loaded only by the same version."""
     machine: str
     core: str
-    """Digest of the compiled core. Digests are only compared between machines of the same type."""
+    """Digest of the compiled core. Digests are compared only between machines of the same type."""
 
 
 @cache
@@ -73,8 +73,8 @@ def incompatibility(ours: Identity, theirs: Identity) -> str:
 
 
 def unlike(client: Client) -> dict[str, str]:
-    """Returns the reasons why workers are incompatible, by worker address. Workers without aqmlab are
-    included."""
+    """Returns the reasons why workers are incompatible, by worker address. Workers on which aqmlab is not
+    installed are included."""
     ours = identity()
     installed = client.get_versions(packages=["aqmlab"])["workers"]
     found: dict[str, str] = {}

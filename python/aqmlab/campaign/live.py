@@ -20,25 +20,25 @@ AT_ONCE_ON_A_CORE = 16
 kbit/s were valid."""
 
 APART_S = 0.25
-"""Minimum interval between the starts of live runs. The interval is needed because creating the hosts of a
-run can delay the routers of other runs. In a test with 32 runs that started together, 5 runs were not
+"""Minimum interval between the starting times of live runs. The interval is needed because creating the hosts
+of a run can delay the routers of other runs. In a test with 32 runs that started together, 5 runs were not
 valid."""
 
 
 class NotValidError(RuntimeError):
-    """An error that says that every attempt at a live run was invalid."""
+    """The error that is raised if every attempt at a live run was invalid."""
 
 
 class ValidRuns:
-    """A scenario that is run live. An invalid run is not a result, so it is repeated. The maximum number of
-    runs is `ATTEMPTS`."""
+    """A scenario that is run live. An invalid run is not a result, so it is repeated. The scenario is run at
+    most `ATTEMPTS` times."""
 
     def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario
 
     @property
     def digest(self) -> str:
-        """The digest of the scenario combined with the release of the kernel."""
+        """The digest of the scenario combined with the kernel release."""
         return f"live-{platform.release()}-{self._scenario.digest}"
 
     @property
@@ -55,8 +55,9 @@ class ValidRuns:
             raise ValueError(f"{self._scenario.name} cannot be run live: {error}") from None
 
     def run(self, seed: int | None = None, *, watch: _core.Watch | None = None) -> Run:
-        """Runs the scenario live until its transfers are complete, and repeats the run until it is valid. The
-        run uses the TCP supported by the kernel that is nearest to the scenario's TCP.
+        """Runs the scenario live until its transfers are complete, and repeats the run until it is valid. Of
+        the TCP settings that the kernel supports, the run uses those that are closest to the scenario's
+        settings.
 
         In the run's manifest, `live.repeated` lists the reasons why each earlier attempt was invalid. Raises
         `NotValidError` if every attempt is invalid.

@@ -1,1 +1,1 @@
-"""Charts, which are tables with instructions for drawing. A chart is saved as pictures."""
+"""Charts, which are tables with drawing instructions. A chart is saved as pictures."""

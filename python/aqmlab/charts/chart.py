@@ -37,7 +37,7 @@ _DASHES: tuple[Any, ...] = ("-", (0, (5, 1.6)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.
 
 @dataclass(frozen=True, kw_only=True)
 class Mark:
-    """The style of a group in a chart of marks."""
+    """The style of one group of marks in a chart of marks."""
 
     colour: str
     shape: Literal["bar", "dot", "cross", "steps"]
@@ -58,7 +58,7 @@ class Chart:
     `contour` in the other rows, which are in drawing order. For a matrix, `x` and `y` name the columns of
     categories, `by` names the numbers of the cells, and the optional column `text` contains the texts of the
     cells. `panel` names a column that splits the chart into panels. Panels are placed side by side, or in
-    rows of three if there are many; with `beneath`, they are placed below each other.
+    rows of three if there are many; with `beneath`, they are placed one below the other.
     """
 
     kind: Kind
@@ -73,8 +73,8 @@ class Chart:
     """Groups from other measurements. The value is the name whose colour the group uses. These groups are
     drawn as hollow marks without a line (in line charts) or as hollow boxes (in box charts)."""
     overlaid: bool = False
-    """For bars: whether each x has one position, where bars are coloured by group, instead of one position
-    per group."""
+    """For bars: whether each value of x has a single position, with bars that are coloured by group, instead
+    of one position per group."""
     log_x: bool = False
     log_y: bool = False
     x_limits: tuple[float, float] | None = None
@@ -90,10 +90,10 @@ class Chart:
     marks: Mapping[str, Mark] = field(default_factory=dict)
     """For marks: the style of each group, in the order of the legend."""
     beneath: Mapping[str, str] = field(default_factory=dict)
-    """For panels below each other, which share the x axis: the label of each panel's y axis, which replaces
-    `y_label`."""
+    """For panels that are placed one below the other and share the x axis: the label of each panel's y axis,
+    which replaces `y_label`."""
     cells: Cells | None = None
-    """For a matrix, which requires it: the colours of the cells."""
+    """The colours of the cells of a matrix, which are required for a matrix."""
 
     def __post_init__(self) -> None:
         check_kind(self.kind)
@@ -205,7 +205,7 @@ def _matrix(chart: Chart) -> Matrix | None:
 
 
 def _columns(chart: Chart, panels: int) -> int:
-    """The number of panels side by side."""
+    """The number of panels in a row."""
     if chart.kind == "matrix":
         return 2 if panels in (2, 4) else min(panels, 3)
     return 1 if chart.beneath else panels if panels <= MOST_IN_A_ROW else 3
@@ -317,7 +317,7 @@ def _along_x(chart: Chart, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _mark(axis: Axes, chart: Chart, rows: pl.DataFrame, style: tuple[str, str]) -> None:
-    """Draws a group from other measurements as hollow diamonds with intervals."""
+    """Draws a group that comes from other measurements, as hollow diamonds with intervals."""
     label, tint = style
     _interval(axis, chart, rows, tint)
     axis.plot(
@@ -334,8 +334,8 @@ def _mark(axis: Axes, chart: Chart, rows: pl.DataFrame, style: tuple[str, str]) 
 
 
 def _dash(group: str, index: int, *, marked: bool) -> Any:
-    """Returns the dashes of a line. Lines of queues differ only by colour. Lines of other groups, and lines
-    with marks, also differ by dashes."""
+    """Returns the dash pattern of a line. Lines that represent queues differ only in colour. Lines that
+    represent other groups, and lines with marks, also differ in dash pattern."""
     if group == "uncongested":
         return (0, (4, 2))
     # Where marking has no effect, this curve coincides with the curve without ECN.
@@ -359,8 +359,8 @@ def _interval(axis: Axes, chart: Chart, rows: pl.DataFrame, tint: str) -> None:
 
 
 def _positions(chart: Chart, rows: pl.DataFrame, shift: float) -> list[float]:
-    """Returns the horizontal positions of a group's rows. Each x has a position, which is shifted if groups
-    are drawn side by side."""
+    """Returns the horizontal positions of a group's rows. Each value of `x` has one position, which is
+    shifted for each group if groups are drawn side by side."""
     categories = chart.table[chart.x].unique(maintain_order=True).to_list()
     return [categories.index(value) + shift for value in rows[chart.x].to_list()]
 

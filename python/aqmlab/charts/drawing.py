@@ -20,8 +20,8 @@ from aqmlab.charts.chart import Chart, save
 from aqmlab.charts.style import AS_ON_A_PAGE, Look
 
 LEAST_CHARTS = 4
-"""Number of charts for which one additional process is started. Starting a process takes as long as drawing
-one or two charts."""
+"""One additional process is started for each group of this number of charts. Starting a process takes as long
+as drawing one or two charts."""
 
 _BEGIN = (
     "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); "
@@ -51,7 +51,7 @@ class Order:
 
 
 def save_each(orders: Sequence[Order], *, jobs: int | None = None) -> list[Saved]:
-    """Saves each chart with `chart.save` in at most `jobs` processes, by default one per core."""
+    """Saves each chart with `chart.save` in at most `jobs` processes (by default, one per core)."""
     cores = os.cpu_count() or 1
     processes = min(jobs or cores, cores, len(orders) // LEAST_CHARTS)
     waiting: SimpleQueue[tuple[int, Order]] = SimpleQueue()

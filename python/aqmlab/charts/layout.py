@@ -13,11 +13,11 @@ def layout(
     by: Sequence[str] | None = None,
     panel: Sequence[str] | None = None,
 ) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
-    """Returns the axis `x`, the axes for curves and the axes for panels. `points` contain these values for
-    each axis.
+    """Returns the axis `x`, the axes for curves and the axes for panels. `values` contains the values that
+    the points have on each axis.
 
-    By default `x` is the first numeric axis, or the first axis if no axis is numeric. `by` and `panel` are
-    the next axes. Raises `ValueError` if an axis remains.
+    By default, `x` is the first numeric axis, or the first axis if no axis is numeric. By default, `by` is
+    the next axis, and `panel` is the axis after that. Raises `ValueError` if an axis is left over.
     """
     lines, panels = tuple(by or ()), tuple(panel or ())
     free = [axis for axis in values if axis not in (*lines, *panels)]

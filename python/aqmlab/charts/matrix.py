@@ -26,7 +26,7 @@ PANEL_IN, HEAD_IN, SIDE_IN, LETTER_IN = 1.9, 0.75, 1.5, 0.09
 and width of a letter in the names of rows and columns, in inches."""
 
 LETTERS_PER_IN = 9
-"""Letters of the colour bar's label per inch of the figure's height."""
+"""Number of letters in the colour bar's label per inch of the figure's height."""
 
 _DARK = 0.5
 """Luminance of a cell below which its text is white."""
@@ -34,9 +34,10 @@ _DARK = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class Cells:
-    """The colours of a matrix: the label of the colour bar, the numbers at its ends (by default the smallest
-    and the largest number of the table), and the number that is white, on both sides of which the colours
-    differ. Without a middle, the scale may be logarithmic; it then begins at the smallest positive number."""
+    """The colours of a matrix: the label of the colour bar, the numbers at its ends (by default, the smallest
+    and the largest number in the table), and the middle, which is the number that is drawn in white and that
+    separates two ranges of colours. If there is no middle, the scale may be logarithmic; a logarithmic scale
+    begins at the smallest positive number."""
 
     label: str
     limits: tuple[float, float] | None = None
@@ -46,9 +47,9 @@ class Cells:
 
 @dataclass(frozen=True, kw_only=True)
 class Matrix:
-    """A table of cells: `x` and `y` name the columns of the table with the names of columns and rows, and
-    `by` names the numbers. An optional column `text` contains the texts of the cells, by default the
-    numbers."""
+    """A table of cells: `x` and `y` name the table columns that contain the names of the matrix's columns and
+    rows, and `by` names the table column that contains the numbers. An optional column `text` contains the
+    texts of the cells; by default, the numbers are shown."""
 
     table: pl.DataFrame
     x: str
@@ -95,7 +96,7 @@ class Matrix:
         axis.spines[:].set_visible(False)
 
     def add_colour_bar(self, figure: Figure, axes: Any) -> None:
-        """Draws the scale of the colours beside all panels."""
+        """Draws the colour bar next to the panels."""
         from matplotlib.cm import ScalarMappable
 
         norm, colours = self._scale
@@ -108,7 +109,7 @@ class Matrix:
 
     @cached_property
     def _scale(self) -> tuple[Any, Any]:
-        """The function from numbers to positions in the colour map, and the colour map."""
+        """The function that maps numbers to positions in the colour map, and the colour map itself."""
         from matplotlib import colormaps
         from matplotlib.colors import LogNorm, Normalize, TwoSlopeNorm
 
@@ -124,7 +125,7 @@ class Matrix:
 
 
 def _longest(names: Sequence[Any]) -> int:
-    """The number of letters of the longest line of some names."""
+    """The number of characters in the longest line of these names."""
     return max((len(line) for name in names for line in str(name).split("\n")), default=0)
 
 

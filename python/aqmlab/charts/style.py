@@ -56,7 +56,7 @@ COLOURS: Mapping[str, str] = {
 }
 """Colours of queues and of origins of runs, which are the same in all figures. The first eight colours are
 taken from the colour-blind-safe Okabe-Ito set or resemble its colours. Names that are not in this table get a
-colour of `_SPARE`."""
+colour from `_SPARE`."""
 
 _SPARE = (
     *("#CC79A7", "#56B4E9", "#E69F00", "#8C6BB1", "#000000", "#B8860B", "#17807E", "#A50F15"),
@@ -122,8 +122,8 @@ class Look:
 
     @staticmethod
     def parsed(width: str | None, font: str | None) -> Look:
-        """Creates the look for a width, such as `3.5in`, `88mm` or `252pt`, and a font that is installed.
-        Raises `ValueError` for an invalid width or a font that matplotlib does not find."""
+        """Creates the look for a width, such as `3.5in`, `88mm` or `252pt`, and for an installed font. Raises
+        `ValueError` for an invalid width or a font that matplotlib does not find."""
         if font is not None:
             _check_font(font)
         return Look(width_in=None if width is None else inches(width), font=font)

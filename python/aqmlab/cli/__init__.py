@@ -1,4 +1,5 @@
-"""The command line. Each command has a file, and most commands have a second file that prints the output."""
+"""The command line. Each command has its own file, and most commands have a second file that prints their
+output."""
 
 from aqmlab.cli.app import main
 

@@ -105,9 +105,9 @@ def coexist(
 ) -> None:
     """Measure how pairs of congestion controls share a link, at several queues, buffers and round-trip times.
 
-    Every control runs beside every control, and beside itself. Each control of a pair has endless flows and
-    short transfers. The table and the figures show shares, queueing delay, loss, marks and times of short
-    transfers."""
+    Every congestion control runs against every other congestion control, and against itself. Each control of
+    a pair has endless flows and short transfers. The table and the figures show shares, queueing delay, loss,
+    marks and times of short transfers."""
     limit_polars_threads()
     from aqmlab.coexistence import study as coexistence
     from aqmlab.scenario import Scenario

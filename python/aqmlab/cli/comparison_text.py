@@ -80,8 +80,8 @@ def show(result: Comparison, *, form: Form = Form.TEXT, parameters: bool = False
 
 
 def crossings(result: Comparison) -> list[dict[str, Any]]:
-    """Returns one row for each crossing with the first variant. The table is empty unless response times are
-    compared."""
+    """Returns a table with one row for each crossing with the distribution of the first variant. The table is
+    empty unless response times are compared."""
     if result.metric is not Metric.RESPONSE_TIME:
         return []
     return [

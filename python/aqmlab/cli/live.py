@@ -116,8 +116,8 @@ def _named(path: Path | None) -> Iterator[None]:
 
 @contextmanager
 def _with_kernel_control_hint() -> Iterator[None]:
-    """Extends errors about an unknown congestion control by the option that selects a congestion control of
-    the kernel."""
+    """Adds a hint to errors about an unknown congestion control: the option that selects one of the kernel's
+    congestion controls."""
     try:
         yield
     except ValueError as error:
@@ -131,7 +131,7 @@ def _with_kernel_control_hint() -> Iterator[None]:
 
 @app.callback()
 def prepare() -> None:
-    """Runs the command again as root of a user namespace if the user is not root."""
+    """If the user is not root, runs the command again as root in a user namespace."""
     if hasattr(_core, "needs_user_namespace") and _core.needs_user_namespace():
         sys.exit(_core.run_in_user_namespace([sys.executable, "-m", "aqmlab", *sys.argv[1:]]))
 
@@ -340,8 +340,8 @@ def watch(
 
 @contextmanager
 def _interrupts_for_the_command() -> Iterator[None]:
-    """Ignores Ctrl-C, because the command also receives and handles the signal. Repeated Ctrl-C ends the
-    run."""
+    """Ignores Ctrl-C, because the command also receives and handles the signal. Pressing Ctrl-C repeatedly
+    ends the run."""
     count = itertools.count(1)
 
     def handle(number: int, frame: "FrameType | None") -> None:
@@ -356,7 +356,7 @@ def _interrupts_for_the_command() -> Iterator[None]:
 
 
 def _with_queues(scenario: "Scenario", down: str, up: str) -> "Scenario":
-    """Returns the scenario with other queues: `down` at the link to the client, and `up` at the link from the
+    """Returns the scenario with other queues: `down` on the link to the client, and `up` on the link from the
     client.
 
     A name is either a kind of queue or a `[queues.NAME]` of the scenario. An empty name does not change the

@@ -82,7 +82,7 @@ def print_agreement(result: StudyResult) -> None:
 
 
 def _controls(workload: str, ends: dict[str, Any]) -> Iterator[str]:
-    """Yields the congestion controls that were observed for the connections of programs at both ends."""
+    """Yields the congestion controls that were observed at both ends of the programs' connections."""
     connections = ends["connections"]
     for end in ("server", "client"):
         found = [f"{count} used {name}" for name, count in ends[end].items()]

@@ -97,7 +97,7 @@ PICTURES = "svg,png"
 
 
 def pictures_of(text: str) -> tuple[str, ...]:
-    """Returns the formats that the value of `--pictures` lists."""
+    """Returns the formats that are listed in the value of `--pictures`."""
     found = tuple(dict.fromkeys(listed(text)))
     check_pictures("--pictures", found)
     if not found:
@@ -106,7 +106,7 @@ def pictures_of(text: str) -> tuple[str, ...]:
 
 
 def links_of(at: Sequence[str] | None) -> list[str]:
-    """Returns the links that the values of `--at` list. Each value is a comma-separated list."""
+    """Returns the links that are listed in the values of `--at`. Each value is a comma-separated list."""
     return list(dict.fromkeys(name for text in at or () for name in listed(text)))
 
 

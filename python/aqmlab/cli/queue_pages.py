@@ -132,8 +132,8 @@ def _table(
 
 
 def _costs(root: Path) -> dict[str, float]:
-    """Returns the number of instructions for a packet of one flow, by kind. `make bench-check` maintains the
-    file with these numbers."""
+    """Returns, by kind of queue, the number of instructions per packet if there is a single flow. `make
+    bench-check` maintains the file with these numbers."""
     record = root / "benches" / "instruction_counts.json"
     if not record.exists():
         return {}

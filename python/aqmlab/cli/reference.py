@@ -106,7 +106,7 @@ def _described(one: Entry) -> Iterator[str]:
 
 
 def allowed(row: dict[str, Any]) -> str:
-    """Returns a text that describes the allowed values of a parameter."""
+    """Returns text that describes the allowed values of a parameter."""
     one = row["type"]
     if "choices" in row:
         one = "one of the following"
@@ -253,8 +253,8 @@ def _parameter(path: str, row: dict[str, Any]) -> Iterator[str]:
 
 
 def _differences(profile: Entry) -> Iterator[tuple[str, Any, str, str]]:
-    """Returns the differences between a profile and the first profile. Each difference consists of path,
-    value, value in the first profile, and source."""
+    """Returns the differences between a profile and the first profile. Each difference consists of the path,
+    the value, the value in the first profile, and the source."""
     ours, basic = flat(profile.values), flat(base_profile().values)
     for path, source in sorted(profile.sources.items()):
         yield path, ours[path], _written(basic[path]) if path in basic else "-", source

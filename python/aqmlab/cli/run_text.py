@@ -113,8 +113,8 @@ def _direction(way: Mapping[str, Any]) -> str:
 
 
 def _tied_percent(result: Run, link: str) -> float:
-    """Returns the percentage of arrivals at a link that occur at the same time as another event, so that a
-    rule determines the order of the two events."""
+    """Returns the percentage of arrivals at a link that occur at the same time as another event. A rule
+    determines the order of two such events."""
     return 100 * float(result.links.filter(result.links["link"].cast(str) == link)["tied_fraction"][0])
 
 

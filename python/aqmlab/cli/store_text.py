@@ -60,8 +60,8 @@ def sweeps(found: pl.DataFrame) -> Iterator[str]:
 
 
 def run(record: RunRecord, measures: Mapping[str, Measure]) -> Iterator[str]:
-    """Yields lines that describe a run and its values. `measures`, by key, supply the units and the number of
-    digits."""
+    """Yields lines that describe a run and its values. `measures` (by key) provides the unit and the number
+    of digits of each value."""
     cost = "" if record.cpu_s is None else f", {record.cpu_s:.3g} CPU s"
     version = f", aqmlab {record.version}" if record.version else ""
     yield f"seed {record.seed}: {record.status}{cost}{version}"

@@ -34,8 +34,8 @@ BESIDE: Mapping[str, Any] = {
     "Estimate": Estimate,
     "View": measures.View,
 }
-"""Classes that the page describes, but that `aqmlab.study` does not export, because experiments and functions
-create their objects."""
+"""Classes that the page describes, but that `aqmlab.study` does not export, because their objects are created
+by experiments and functions."""
 
 
 def page() -> str:

@@ -19,8 +19,8 @@ _NUMBER = 8
 
 def print_verdicts(result: StudyResult) -> None:
     """Prints a line for each claim, with a column for each reading if the study has several readings. Then
-    prints which verdicts depend on readings, and the number of claims that hold. Lines are truncated at the
-    width of a terminal, but not in a pipe."""
+    prints which verdicts depend on readings, and the number of claims that hold. Lines are truncated to the
+    width of the terminal, but not if standard output is a pipe."""
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     for line in lines(result, width):
         print(line)
@@ -65,7 +65,7 @@ def lines(result: StudyResult, width: int | None = None) -> Iterator[str]:
 
 
 def decides(found: Evidence) -> str:
-    """Returns text with the number that decides a claim, its description, and the claimed range."""
+    """Returns text with the number that decides a claim, the number's description, and the claimed range."""
     if found.band is None:
         return found.measured
     where = f", {format_labels(found.where)}" if found.where else ""

@@ -289,7 +289,7 @@ def _show(
 
 def _labels(sweep: "Sweep", text: str | None) -> dict[str, "Value"]:
     """Returns the labels in `axis=value,axis=value`, with values converted to the axes' types. Without a
-    baseline there are no labels."""
+    baseline, the result is empty."""
     if text is None:
         return {}
     known = {axis.label: axis for axis in sweep.all_axes}

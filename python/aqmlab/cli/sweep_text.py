@@ -29,7 +29,7 @@ def print_intervals(
     form: Form = Form.TEXT,
 ) -> None:
     """Prints a row for each point and a column for each measure. A cell contains either the mean and the
-    half-width of its interval, or a quantile over replications and the ends of its interval."""
+    half-width of its interval, or a quantile across replications and the ends of its interval."""
     wanted = [result.measure(name) for name in measures] if measures else list(result.measured)
     what = "Mean" if quantile is None else f"Quantile {quantile:g}"
     title = f"{what} and 95 % interval over {_counts(result)}"

@@ -41,7 +41,7 @@ def print_table(
     more: str | None = None,
 ) -> None:
     """Prints a table whose first `left` columns contain words and whose other columns contain numbers. If
-    `more` is given, a text table has at most `ROWS` rows, and `more` says where to find all rows."""
+    `more` is given, a text table has at most `ROWS` rows, and `more` states where to find all rows."""
     if form is Form.MARKDOWN:
         print("\n".join(markdown(title, heads, rows, left=left)))
     elif form is Form.LATEX:
@@ -89,7 +89,7 @@ def width_of(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
 
 def _print_framed(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], *, left: int) -> None:
     """Prints a framed table. A table wider than the terminal is split into several tables, each of which
-    contains all columns of words. In a pipe the table is not split."""
+    contains all columns of words. If standard output is a pipe, the table is not split."""
     from rich.console import Console
     from rich.table import Table
 

@@ -141,7 +141,8 @@ def planned_tuning(tuning: Tuning) -> str:
 
 
 def print_tuning(found: TuningResult) -> None:
-    """Prints the best values, their results on the validation seeds, and the options that set them."""
+    """Prints the best values, the results of these values on the validation seeds, and the options that set
+    these values."""
     print("\n".join(_searched(found)))
     if found.best is None:
         return

@@ -62,7 +62,8 @@ class Watching:
             seen.last, seen.time_s = link, view["time_s"]
 
     def drawn(self, progress: str) -> RenderableType:
-        """Returns the views as an object to print. `progress` is a text about the progress of the run."""
+        """Returns the views as an object to print. `progress` is text that describes the progress of the
+        run."""
         from rich.console import Group
         from rich.text import Text
 
@@ -108,8 +109,8 @@ def _screen() -> Live:
 
 
 def run(work: Callable[[_core.Watch], R], label: str, speed: float | None) -> R:
-    """Calls `work` and returns its result. During the work, the queues are shown if `speed` (in simulated
-    seconds per second) is given; otherwise a progress bar is shown."""
+    """Calls `work` and returns its result. While `work` runs, the queues are shown if `speed` (in simulated
+    seconds per second) is given; otherwise, a progress bar is shown."""
     watch = _core.Watch()
     if speed is None:
         return watched(work, watch, label)

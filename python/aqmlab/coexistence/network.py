@@ -36,8 +36,8 @@ DEFAULT = "default"
 """The buffer that a queue has by default."""
 
 RECOVERY = "rack"
-"""The loss recovery of controls whose name contains no recovery: that of Linux, so that the controls of a
-pair differ in nothing else."""
+"""The loss recovery of controls whose names do not contain a loss recovery. Linux's loss recovery is used, so
+that the controls of a pair do not differ in anything else."""
 
 WITH_ECN = "+ecn"
 """The suffix of a congestion control or queue that uses ECN."""
@@ -54,15 +54,15 @@ _PRODUCTS = re.compile(r"(\d+(?:\.\d+)?)bdp")
 
 
 def short(side: str) -> str:
-    """The name of the workload of a side's short transfers."""
+    """The name of the workload that contains a side's short transfers."""
     return f"{side}-short"
 
 
 def scenario(
     *, rate: str, flows: int, load: float, transfer: str, duration_s: float, warm_up_s: float
 ) -> Table:
-    """The scenario before the axes change it. `load` is the share of the bottleneck's rate that the short
-    transfers of both sides offer together; `transfer` is the size of a short transfer."""
+    """The scenario before the axes change it. `load` is the total offered load of both sides' short
+    transfers, as a share of the bottleneck's rate; `transfer` is the size of a short transfer."""
     rate_bps = _read("rate", rate, _positive_rate)
     workloads: dict[str, Table] = {}
     for side in SIDES:
@@ -132,9 +132,9 @@ def transport(name: str) -> Table:
 
 
 def queue(of: Scenario | None, name: str) -> Table:
-    """The table of a queue: `queues.NAME` of a scenario, or a kind with its defaults; with the suffix `+ecn`,
-    set to mark packets. Raises `ValueError` if the name is unknown, the kind manages no queue or the queue
-    cannot mark."""
+    """The table of a queue: `queues.NAME` of a scenario, or a kind with its defaults. The suffix `+ecn`
+    enables marking. Raises `ValueError` if the name is unknown, if the kind does not manage a queue, or if
+    the queue cannot mark packets."""
     table = queue_named(of, name.removesuffix(WITH_ECN))
     if table["kind"] in NO_CARD:
         raise ValueError(NO_CARD[table["kind"]])
@@ -150,8 +150,8 @@ def queue(of: Scenario | None, name: str) -> Table:
 
 
 def buffer(text: str) -> Callable[[float], int | None]:
-    """A function from the bandwidth-delay product in bytes to a buffer in full packets, or to `None` for the
-    default of the queue. Raises `ValueError` for an invalid buffer."""
+    """A function that maps the bandwidth-delay product in bytes to a buffer size in full packets, or to
+    `None` for the queue's default size. Raises `ValueError` for an invalid buffer."""
     if text == DEFAULT:
         return lambda _: None
     products = _PRODUCTS.fullmatch(text)
@@ -182,7 +182,7 @@ def _positive_rate(text: str) -> float:
 
 
 def _delay(rtt: str) -> str:
-    """The one-way delay of the bottleneck for a round-trip time."""
+    """The one-way delay of the bottleneck that results in this round-trip time."""
     rtt_s = value_of(rtt, "s", "positive time, such as 40ms", positive=True)
     return f"{rtt_s / 2 * 1e9:.0f}ns"
 
@@ -200,8 +200,8 @@ def _packets(products: float, product_bytes: float) -> int:
 
 
 def _with_buffer(packets_of: Callable[[float], int | None], table: Table) -> Table:
-    """The scenario whose Drop Tail queue has this buffer, which `_with_queue` gives to the queue that
-    replaces it."""
+    """The scenario in which the bottleneck has a Drop Tail queue with this buffer. `_with_queue` replaces the
+    Drop Tail queue and keeps the buffer."""
     link = table["bottleneck"]
     rate_bps, _ = _core.quantity(link["rate"])
     delay_s, _ = _core.quantity(link["delay"])

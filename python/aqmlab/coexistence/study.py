@@ -51,7 +51,8 @@ SHOWN: Mapping[str, tuple[str, str]] = {
 """The measures that are figures: title, and label of the colours."""
 
 LOGARITHMIC = ("delay", "p95-time")
-"""The figures whose colours have a logarithmic scale, because their numbers differ by orders of magnitude."""
+"""The figures whose colours have a logarithmic scale, because the numbers in these figures differ by orders
+of magnitude."""
 
 CAPTION = (
     "Numbers of the row's control beside the other control: means over the replications ± half of their 95 % "
@@ -83,7 +84,7 @@ DECISIONS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """The estimate of a quantity at a point: of a side, or of all flows if `side` is empty."""
+    """The estimate of a quantity at a point, either for one side or, if `side` is empty, for all flows."""
 
     at: Labels
     quantity: str
@@ -108,15 +109,16 @@ def study(
     warm_up_s: float = 10.0,
     of: Scenario | None = None,
 ) -> Study:
-    """Every unordered pair of congestion controls, and each control beside itself, at every queue, buffer and
-    round-trip time.
+    """Every unordered pair of congestion controls, including each control paired with itself, at every queue,
+    buffer and round-trip time.
 
-    A control is a name from `aqmlab list tcp`; controls whose names contain no recovery use RACK-TLP. The
-    suffix `+ecn` sets classic ECN for a control, and makes a queue mark. `of` is a scenario whose
-    `[queues.NAME]` may be used as queues. A buffer is a number of bandwidth-delay products (`1bdp`), packets
-    (`100p`) or bytes (`64kB`), or `default`. Each control of a pair has `flows` endless flows. The short
-    transfers, of `transfer` bytes each, offer `load` of the rate `rate`, half of it by each control. Each
-    point has `replications` seeds, beginning with `first_seed`.
+    A control is a name from `aqmlab list tcp`; a control whose name does not contain a loss recovery uses
+    RACK-TLP. The suffix `+ecn` enables classic ECN if it follows the name of a control, and marking if it
+    follows the name of a queue. `of` is a scenario whose `[queues.NAME]` may be used as queues. A buffer is a
+    number of bandwidth-delay products (`1bdp`), packets (`100p`) or bytes (`64kB`), or `default`. Each
+    control of a pair has `flows` endless flows. The short transfers, of `transfer` bytes each, offer a load
+    of `load` times `rate`, half of which comes from each control. Each point is run with `replications`
+    seeds, beginning with `first_seed`.
 
     Raises `ValueError` with a line per error if a name or a value is invalid, or if the core rejects a
     scenario.
@@ -175,8 +177,9 @@ LEGEND = (
 
 
 def _check_points(experiment: Experiment) -> None:
-    """Raises `ValueError` with one line per error if the core rejects the scenario of a point. Of several
-    queues and pairs, every queue is checked with the first pair, and every pair with the first queue."""
+    """Raises `ValueError` with one line per error if the core rejects the scenario of a point. If there are
+    several queues and pairs, every queue is checked with the first pair, and every pair with the first
+    queue."""
     sweep, mistakes = experiment.sweep("full"), Mistakes()
     points = list(sweep.points())
     first = points[0].labels
@@ -239,7 +242,7 @@ HEADS: Mapping[str, str] = {
     "median-time": "short, median (ms)",
     "p95-time": "short, 95 % (ms)",
 }
-"""The heads of the columns of the table."""
+"""The column headings of the table."""
 
 
 def _text(found: Interval) -> str:
@@ -250,7 +253,7 @@ def _text(found: Interval) -> str:
 
 def values(result: StudyResult) -> pl.DataFrame:
     """The estimates as numbers, one per row: the axes, `quantity`, `side` (`first`, `second`, or empty for
-    all flows), `unit`, `value`, the ends `low` and `high` of the 95 % interval, the number `seeds` and
+    all flows), `unit`, `value`, the ends `low` and `high` of the 95 % interval, the number of `seeds`, and
     whether the value is a `median`. Missing numbers are null."""
     rows = [
         (
@@ -286,7 +289,7 @@ def record(result: StudyResult) -> dict[str, Any]:
 
 
 def warnings(planned: Study) -> list[str]:
-    """The warnings of all scenarios of a study, each once."""
+    """The warnings of all scenarios of a study, without duplicates."""
     sweep = planned.experiments[0].sweep("full")
     return list(dict.fromkeys(text for point in sweep.points() for text in sweep.scenario_of(point).warnings))
 
@@ -295,7 +298,7 @@ def _by_control(
     experiment: Experiment, results: ExperimentResults, name: str
 ) -> dict[tuple[Value, ...], Interval]:
     """The estimates of a measure by control, other control, queue, buffer and round-trip time, for both
-    orders of each pair. Of a control beside itself, the estimate is that of the first side."""
+    orders of each pair. For a control that is paired with itself, the estimate is that of the first side."""
     found: dict[tuple[Value, ...], Interval] = {}
     for one in _cells(experiment, results):
         if one.quantity != name:
@@ -315,7 +318,7 @@ def _rest(share: Interval) -> Interval:
 
 def matrix(experiment: Experiment, name: str, results: ExperimentResults) -> Chart:
     """A panel for each queue, and a cell for each ordered pair of controls. With a single buffer and
-    round-trip time the rows and columns of a panel are controls; otherwise the rows are pairs, and the
+    round-trip time, the rows and columns of a panel are controls; otherwise the rows are pairs, and the
     columns are the buffers and round-trip times."""
     axes = results[NAME].axes
     several = [axis for axis in ("buffer", "rtt") if len(axes[axis]) > 1]
@@ -350,5 +353,5 @@ def matrix(experiment: Experiment, name: str, results: ExperimentResults) -> Cha
 
 
 def _in_cell(found: Interval) -> str:
-    """The value, and below the value half the width of the interval."""
+    """The value, with half the width of its interval on a second line."""
     return _text(found).replace(" ± ", "\n± ")

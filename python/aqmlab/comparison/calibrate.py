@@ -1,6 +1,6 @@
 """Finds the connection rate that causes a given offered load.
 
-No formula relates the load to the connection rate, because headers, handshakes, acknowledgements of the
+No formula relates the load to the connection rate, because headers, handshakes, acknowledgements for the
 reverse direction and the absence of retransmissions all influence the load. The load is therefore measured on
 the same network with a link that is so fast that no queue forms, and expressed as a share of the real link's
 rate. A straight line through the origin is fitted to the loads that are measured at several connection rates.
@@ -74,7 +74,7 @@ def calibrate(
     """Returns the connection rate at which the offered load of `scenario` is `load` (as a share of the link's
     rate, above 0 and at most 2).
 
-    All parameters at `paths` get the same rate. By default `paths` are the connection rates of all workloads
+    All parameters at `paths` get the same rate. By default, `paths` are the connection rates of all workloads
     that have a connection rate. The load is averaged over `links`, by default over all managed links. The
     load at each of three rates is measured `replications` times (at least 2) over the scenario's duration
     without the warm-up. Runs in the `store` are not repeated. A `label` enables a progress bar.

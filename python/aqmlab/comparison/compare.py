@@ -47,15 +47,15 @@ def compare(
     queues of all managed links in `at` or, without `at`, of all managed links. `Comparison.at` contains the
     links whose queues are replaced, and `Comparison.notes` contains warnings. A TCP is either a congestion
     control with a loss recovery, `CONTROL/RECOVERY`, or an alias (`aqmlab list tcp`). The TCP's parameters
-    are applied to the scenario's `tcp` table. The table's other parameters, including `profile`, remain
-    unchanged, and so does the `tcp` table of a workload. Seeds are consecutive, beginning with `first_seed`,
-    by default the scenario's seed. With `Metric.RESPONSE_TIME`, the quantities are quantiles of response
+    are applied to the scenario's `tcp` table. The other parameters in this table, including `profile`, remain
+    unchanged, and so does the `tcp` table of any workload. Seeds are consecutive, beginning with `first_seed`
+    (by default, the scenario's seed). With `Metric.RESPONSE_TIME`, the quantities are quantiles of response
     times, and the charts show where the distributions of response times cross. A `label` enables a progress
     bar. If a run fails, the failure is reported in `failures`, and the other runs continue. After Ctrl-C, the
     result contains the finished runs, and `interrupted` is true. Runs in the `store` are not repeated.
     `executor` executes the missing runs, by default on this machine.
 
-    Raises `ValueError`, which names the argument, before any run.
+    If an argument is invalid, raises a `ValueError` that names the argument before anything is run.
     """
     from aqmlab import campaign
     from aqmlab.metrics import TIMED
@@ -203,8 +203,8 @@ def quantities(scenario: Scenario, metric: Metric = Metric.SUMMARY) -> list[str]
 
 
 def _compared_measures(scenario: Scenario) -> list[Measure]:
-    """Returns the measures of a comparison. Measures of fairness are only included for workloads without
-    transfers, and measures of pages only for workloads whose objects share connections."""
+    """Returns the measures of a comparison. Fairness measures are included only for workloads without
+    transfers, and page measures only for workloads whose objects share connections."""
     from aqmlab import measures
 
     known = measures.of_scenario(scenario)

@@ -105,8 +105,8 @@ class Comparison:
         return pl.DataFrame(rows, schema=schema, orient="row").with_row_index("order")
 
     def intervals(self) -> pl.DataFrame:
-        """Returns the mean over replications of every quantity and variant, with its 95 % interval (Student's
-        t). The columns are `quantity`, `unit`, `queue` or `tcp` or both, `mean`, `low`, `high` and
+        """Returns, for every quantity and variant, the mean over replications with its 95 % interval
+        (Student's t). The columns are `quantity`, `unit`, `queue` or `tcp` or both, `mean`, `low`, `high` and
         `replications`."""
         from aqmlab import stats
 
@@ -122,8 +122,8 @@ class Comparison:
         return found.sort("order", "at").drop("order", "at")
 
     def _with_names(self, estimates: pl.DataFrame, *also: str) -> pl.DataFrame:
-        """Returns the estimates with the names of quantities, without quantities that have no value in any
-        run."""
+        """Returns the estimates with the names of their quantities. Quantities that have no value in any run
+        are omitted."""
         found = estimates.filter(estimates["replications"] > 0).drop("unit")
         columns = ["quantity", "unit", *self.factors, "mean", "low", "high", "replications"]
         with_names = found.join(self._quantities, on="measure", maintain_order="left")
@@ -168,8 +168,8 @@ class Comparison:
     def charts(self, traffic: str) -> dict[str, Chart]:
         """Returns charts of the distribution of one workload's transfer times, by chart name. A chart has a
         curve for each variant and, if both queues and TCPs were compared, a panel for each queue. For
-        response times there are two charts, which show the body and the tail of the distribution and mark the
-        crossings. There are no charts if no transfer was completed."""
+        response times, there are two charts, which show the body and the tail of the distribution and mark
+        the crossings. There are no charts if no transfer was completed."""
         from aqmlab.charts.chart import Chart
         from aqmlab.metrics import response_times
 
@@ -298,8 +298,7 @@ class Comparison:
         return {seed: group["time_s"].to_numpy() for (seed,), group in groups}
 
     def _curves(self, traffic: str) -> pl.DataFrame:
-        """Returns the distribution function of each variant, over all replications of the variant
-        together."""
+        """Returns the distribution function of each variant, pooled over all replications of the variant."""
         import polars as pl
 
         from aqmlab import metrics

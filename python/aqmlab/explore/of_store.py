@@ -63,8 +63,8 @@ def of_store(store: Store, name: str | None = None) -> list[Exploration]:
 
 
 def _selection(store: Store, sweep: Mapping[str, Any]) -> Selection:
-    """Returns the recorded points of a sweep, with all runs that may belong to the sweep, beginning with its
-    first seed."""
+    """Returns the recorded points of a sweep, with all runs that may belong to the sweep, beginning with the
+    sweep's first seed."""
     by_number = {one["number"]: one for one in store.records("point", sweep=sweep["sweep"])}
     points = [one for _, one in sorted(by_number.items())]
     axes = _axes(sweep["definition"].get("axes", {}), [one["labels"] for one in points])
@@ -84,11 +84,9 @@ def _selection(store: Store, sweep: Mapping[str, Any]) -> Selection:
 
 
 def _axes(written: Mapping[str, Sequence[Any]], points: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """Returns the labels and values of the axes, in the order of the sweep's definition. Without a definition
-    the order is that of the points.
-
-    The definition contains paths. The label of an axis is the last word of the axis's path, if this word is
-    unique.
+    """Returns the labels and values of the axes, in the order of the sweep's definition. Without a
+    definition, the order is that of the points. The definition specifies axes by path; the label of an axis
+    is the last word of this path, if this word is unique.
     """
     defined = {path.rsplit(".", 1)[-1]: values for path, values in written.items()} | dict(written)
     return {

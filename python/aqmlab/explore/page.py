@@ -6,7 +6,7 @@ no library. Plotly was rejected because its script adds 5 MB to each page, which
 e-mail, and because Plotly's points are not accessible with the keyboard.
 
 For any selection, the page computes intervals with the formulas of `aqmlab.stats`. The quantiles of Student's
-t in the page are also computed by `aqmlab.stats`.
+t that the page needs are also computed by `aqmlab.stats`.
 """
 
 from __future__ import annotations
@@ -100,8 +100,8 @@ class PointData:
 @dataclass(frozen=True, kw_only=True)
 class Exploration:
     """A sweep with its runs. `provenance` describes the origin of the data, such as the version and the
-    store. `level` is the confidence level of the intervals. The level is above 95 % if the number of runs was
-    determined by `precision`."""
+    store. `level` is the confidence level of the intervals. The confidence level is above 95 % if the number
+    of runs was determined by `precision`."""
 
     title: str
     axes: tuple[Axis, ...]

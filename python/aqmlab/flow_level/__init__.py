@@ -1,5 +1,5 @@
-"""The flow level: simulations without packets of flows that share a link, and theoretical formulas for such
-flows."""
+"""The flow level: simulations of flows that share a link, in which packets are not modelled, and theoretical
+formulas for such flows."""
 
 from aqmlab.flow_level.laws import (
     Regime,

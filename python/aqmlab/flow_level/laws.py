@@ -4,7 +4,7 @@ With processor sharing and Poisson arrivals of sessions, the number of flows in 
 distribution, `P(N = n) = (1 - load) load^n`, and the throughput of a flow is the capacity times `1 - load`,
 for any distribution of sizes (Bonald and Roberts, "Congestion at Flow Level and the Impact of User
 Behaviour", 2003). If all flows have the same peak rate, the distribution is that of M/G/R processor sharing
-(Lindberger 1999). From this theory Kortebi, Oueslati and Roberts derive three regimes ("Cross-protect:
+(Lindberger 1999). From this theory, Kortebi, Oueslati and Roberts derive three regimes ("Cross-protect:
 Implicit Service Differentiation and Admission Control", 2004).
 """
 
@@ -48,8 +48,8 @@ def number_law(load: float, count: int, peak_share: float = math.inf) -> list[fl
 
 
 def throughput_law(load: float, peak_share: float = math.inf) -> float:
-    """Returns a flow's throughput as a share of the capacity. Without peak rates the throughput is `1 -
-    load`, and 0 in overload."""
+    """Returns a flow's throughput as a share of the capacity. Without peak rates, the throughput is `1 -
+    load`, or 0 in overload."""
     if not load < 1:
         return 0.0
     full = max(1, math.ceil(1 / peak_share))
@@ -92,7 +92,7 @@ def regime(load: float, saturated: float) -> Regime:
     """Returns the regime of a link. `saturated` is the share of time during which the flows' peak rates fill
     the link.
 
-    *Transparent*: less than 1 % of the time (aqmlab's choice), so that flows do not affect each other.
+    *Transparent*: `saturated` is less than 1 % (aqmlab's choice), so that flows do not affect each other.
     *Elastic*: flows share the capacity. *Overload*: the offered load exceeds the capacity.
     """
     if load >= 1:

@@ -32,7 +32,7 @@ DRAWN = 600
 
 @dataclass(frozen=True, kw_only=True)
 class Replications:
-    """Runs that only differ in their seeds. Samples over time are only kept for the first run."""
+    """Runs that differ only in their seeds. Samples over time are kept only for the first run."""
 
     scenario: Scenario
     results: Results

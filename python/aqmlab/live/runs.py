@@ -34,16 +34,18 @@ def run(
     congestion_control: str | None = None,
     watch: _core.Watch | None = None,
 ) -> Run:
-    """Runs a scenario live, in real time. The tables have the format of a simulation's tables.
+    """Runs a scenario live, in real time. The tables have the same format as those of a simulation.
 
     `manifest["live"]` states whether the run is valid, and contains the effective settings. If the kernel's
     TCP does not support a setting in `[tcp]`, the scenario is rejected; with `nearest_tcp`, the nearest
-    supported setting is used instead. With `until_done` the run ends early: when all client programs have
-    exited or, without programs, when all transfers are complete and acknowledged. `pcap` is the path of a
-    pcapng file for the packets, which includes dropped packets with the reasons for the drops.
+    supported setting is used instead. With `until_done`, the run ends early, as soon as all client programs
+    have exited or, if there are no programs, as soon as all transfers are complete and acknowledged. `pcap`
+    is the path of a pcapng file to which all packets are written, including dropped packets with the reasons
+    for the drops.
 
-    `congestion_control` is a congestion control of the kernel, such as `bbr`. It replaces the congestion
-    control in `[tcp]` for all connections. Programs may select another congestion control for their sockets.
+    `congestion_control` is a congestion control of the kernel, such as `bbr`. For all connections, this
+    congestion control replaces the one in `[tcp]`. Programs may select another congestion control for their
+    sockets.
 
     Raises `ScenarioError` if the scenario cannot be run live or the kernel lacks the congestion control,
     `LiveError` if the system denies an operation, and `OSError` if `pcap` cannot be written.
@@ -83,7 +85,7 @@ def with_command(
     changes: Mapping[str, Any] | None = None,
 ) -> Scenario:
     """Returns a scenario with a client command and a `server` command, in addition to the workloads of
-    `scenario`. Without `scenario`, the network is a single link with a queue in each direction, and TCP has
+    `scenario`. Without `scenario`, the network is a single link with a queue in each direction, and TCP uses
     the kernel's settings."""
     table: dict[str, Any] = (
         dict(scenario.given)
@@ -111,8 +113,8 @@ def status(run: Run) -> int:
 
 
 def privileges() -> dict[str, str | None]:
-    """Returns the privileges of live runs on this machine, by feature. The value is `None` if the privilege
-    is granted, and otherwise the reason for the denial."""
+    """Returns, for each feature of live runs, whether this machine grants the required privilege: `None` if
+    the privilege is granted, and otherwise the reason for the denial."""
     _need_linux()
     found = json.loads(_core.live_privileges())
     return {name: None if grant["granted"] == "yes" else grant["why"] for name, grant in found.items()}

@@ -25,7 +25,7 @@ EVERY_S = 0.1
 
 @contextmanager
 def shown(watch: _core.Watch) -> Iterator[None]:
-    """During the context, offers views of this watch's run on a socket."""
+    """Serves views of the watched run on a socket while the context is active."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         listener.bind(f"\0{PREFIX}{os.getpid()}")

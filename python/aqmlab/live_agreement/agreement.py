@@ -47,9 +47,9 @@ GOODPUT_TOLERANCE, TOLERANCE = 0.05, 0.1
 """Maximum deviation of the ratio live/simulated from 1: the first value is for goodput, the second value is
 for all other measures.
 
-Goodput hardly varies from run to run, so that a narrow band can be verified. The other measures depend on
-individual losses, and a run of 30 s has only some tens of losses. A small number of runs can therefore only
-verify a band of 10 %. For the cases on the page `docs/background/live-agreement.md`, six runs verified
+Goodput hardly varies from run to run, so a narrow band can be verified. The other measures depend on
+individual losses, and only a few tens of losses occur in a run of 30 s. A small number of runs can therefore
+verify only a band of 10 %. For the cases on the page `docs/background/live-agreement.md`, six runs verified
 this band for 110 of 130 measures.
 """
 
@@ -111,13 +111,13 @@ def study(
     """Returns a study that runs a scenario in simulation and live, for each of the given queues, TCPs and
     values. For each measure, the study claims that the ratio live/simulated is 1 within the tolerance.
 
-    `queues`, `tcps` and `at` have the same meaning as in `aqmlab.compare`. Without these arguments the
+    `queues`, `tcps` and `at` have the same meaning as in `aqmlab.compare`. Without these arguments, the
     scenario is run unchanged. `vary` contains lists of values by dotted path of the scenario. `simulated`
-    contains values by dotted path that only apply to the simulated runs, in order to find the cause of a
+    contains values by dotted path that apply only to the simulated runs, in order to find the cause of a
     difference. Simulated and live runs have the same seeds: `replications` seeds (at least 2), beginning with
     the scenario's seed.
 
-    Raises `ValueError`, which names the argument, the field or the point, if a name or a value is wrong, or
+    Raises `ValueError`, which names the argument, the field or the point, if a name or a value is invalid, or
     if the scenario cannot be simulated. `run_study` checks, before any run, that the scenario can be run
     live.
     """

@@ -98,7 +98,7 @@ STANDARD_ERROR, CORRELATION = "/standard-error", "/correlation"
 
 def batched(measure: Measure) -> list[Measure]:
     """Returns batch-means measures for one long run, if `measure` is a mean over time: the standard error of
-    the mean, and the correlation of neighbouring batches. For other measures the result is empty."""
+    the mean, and the correlation of neighbouring batches. For other measures, the result is empty."""
     series = measure.series
     if series is None:
         return []

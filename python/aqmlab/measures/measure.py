@@ -1,7 +1,7 @@
 """The class `Measure`: a quantity that is computed from a run, with name, unit, digits and version.
 
 Values are stored under the measure's key, `NAME@VERSION`. The measure's author must increase the version when
-the computation changes. Stored runs are only repeated if the version of a measure changes.
+the computation changes. Stored runs are repeated only if the version of a measure changes.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class View:
 
     @cached_property
     def window(self) -> tuple[float, float]:
-        """Start and end of the measured period in seconds, which are the warm-up and the duration of the
-        scenario."""
+        """Start and end of the measured period in seconds: the period begins when the warm-up ends, and ends
+        when the scenario ends."""
         from aqmlab import metrics
 
         return metrics.window(self.run.manifest)
@@ -66,8 +66,8 @@ class View:
 
     def _check(self, traffic: str) -> None:
         """Raises `ValueError`, which suggests similar names, if a user-defined measure requests an unknown
-        workload. For measures of the package, an unknown workload is not an error, because an axis of a sweep
-        may have removed the workload."""
+        workload. For measures that the package defines, an unknown workload is not an error, because an axis
+        of a sweep may have removed the workload."""
         known = self.run.manifest.get("scenario", {}).get("traffic", {})
         if self.is_strict and known and traffic not in known:
             raise ValueError(f"no workload is named `{traffic}`: {hint(traffic, known)}")
@@ -91,8 +91,8 @@ class View:
         return self._transfers[traffic]
 
     def times(self, traffic: str) -> npt.NDArray[Any]:
-        """Returns the times (s) of the workload's completed transfers that started after the warm-up, in the
-        order of their start."""
+        """Returns the times (s) of the workload's completed transfers that started after the warm-up, in
+        order of start time."""
         from aqmlab import metrics
 
         if traffic not in self._times:

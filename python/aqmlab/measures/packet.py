@@ -202,8 +202,8 @@ def _of_histories(traffic: str, call: Mapping[str, Any] | None) -> list[Measure]
 
 
 def unrecorded(scenario: Scenario, name: str) -> str | None:
-    """Returns an error message if a measure with this name only exists when more data is recorded, and
-    otherwise `None`."""
+    """Returns an error message if a measure with this name exists only when more data is recorded; otherwise,
+    returns `None`."""
     traffic, _, what = name.rpartition(".")
     workload = scenario.workloads.get(traffic)
     if workload is None or not workload.sends_datagrams:

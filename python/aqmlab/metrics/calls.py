@@ -10,9 +10,9 @@ R. G. Cole and J. H. Rosenbluth, "Voice over IP Performance Monitoring", Compute
 longer delays, which are typical of deep buffers, the approximation is too large (61 instead of 44 at 600 ms).
 This module therefore computes `Id` exactly.
 
-A receiver plays each datagram at a fixed delay after the datagram was sent. Datagrams that arrive later than
-this play-out delay count as lost. The receiver uses the play-out delay with the best rating, which is the
-best compromise between loss and delay. No jitter buffer of fixed size achieves a better rating.
+A receiver plays each datagram a fixed time after the datagram was sent. Datagrams that arrive later than this
+play-out delay count as lost. The receiver uses the play-out delay with the best rating, which is the best
+compromise between loss and delay. No jitter buffer of fixed size achieves a better rating.
 """
 
 from __future__ import annotations
@@ -64,8 +64,7 @@ CODECS = {
 
 
 def delay_impairment(delay_s: float) -> float:
-    """Returns `Id` for a one-way delay from mouth to ear (G.107, section 7.4, for STMR between 9 and 20
-    dB)."""
+    """Returns `Id` for a one-way mouth-to-ear delay (G.107, section 7.4, for STMR between 9 and 20 dB)."""
     t = delay_s * 1000
     echo_db = TALKER_ECHO_DB - 40 * math.log10((1 + t / 10) / (1 + t / 150)) + 6 * math.exp(-0.3 * t * t)
     heard = -1.5 * (NOISE_DB - RECEIVE_DB) - (80 + 2.5 * (echo_db - 14))
@@ -87,8 +86,8 @@ def loss_impairment(loss: float, codec: Codec, burst_ratio: float = 1.0) -> floa
 
 
 def burst_ratio(lost: npt.NDArray[np.bool_]) -> float:
-    """Returns `BurstR`, the mean number of consecutive losses divided by the same mean for random loss. The
-    result is at least 1 (G.107, 7.5)."""
+    """Returns `BurstR`, the mean number of consecutive losses divided by the mean number that random loss
+    would cause. The result is at least 1 (G.107, 7.5)."""
     count = int(np.count_nonzero(lost))
     if count in (0, lost.size):
         return 1.0
@@ -120,7 +119,7 @@ class Voice:
     """The voice quality at one end of a call."""
 
     delay_s: float
-    """Delay from mouth to ear, in seconds."""
+    """Mouth-to-ear delay, in seconds."""
     lost: float
     """Share of datagrams that the network lost."""
     late: float
@@ -142,7 +141,7 @@ def voice(
     are NaN for lost datagrams. Each datagram contains `frame_s` seconds of voice. Returns `None` if no
     datagram arrived.
 
-    With `jitter_buffer_s`, the play-out delay is the smallest delay plus `jitter_buffer_s`. Otherwise the
+    With `jitter_buffer_s`, the play-out delay is the smallest delay plus `jitter_buffer_s`. Otherwise, the
     play-out delay is the delay with the best rating."""
     lost = np.isnan(delays_s)
     if lost.all():
@@ -176,9 +175,9 @@ def voice(
 
 
 def delays_of(packets: pl.DataFrame, flows: pl.DataFrame, traffic: str, from_s: float) -> dict[int, Floats]:
-    """Returns the delay (s) of each datagram of a workload that was sent at `from_s` or later, by flow and in
-    the order of sending. The delay is NaN for datagrams that a queue dropped. Datagrams in flight at the end
-    of the run are omitted.
+    """Returns, by flow, the delay (s) of each datagram of a workload that was sent at `from_s` or later, in
+    the order in which the datagrams were sent. The delay is NaN for datagrams that a queue dropped. Datagrams
+    in flight at the end of the run are omitted.
 
     The workload must be in `record.histories`.
     """

@@ -50,7 +50,7 @@ POINTS = 400
 """Number of times at which the distribution functions are compared and plotted."""
 
 BODY = 0.9
-"""Share of transfers that the chart with a linear axis shows. The chart of the tail shows the other
+"""Share of transfers that the chart with a linear axis shows. The chart of the tail shows the remaining
 transfers."""
 
 
@@ -58,8 +58,8 @@ transfers."""
 class Crossing:
     """A crossing of two distribution functions.
 
-    At `at_s`, the means of the two functions are equal. Up to `low_s` it is certain which function is larger.
-    From `high_s` on, it is certain that the other function is larger.
+    At `at_s`, the means of the two functions are equal. Up to `low_s`, it is certain which of the two
+    functions is larger. From `high_s` on, it is certain that the other function is larger.
     """
 
     at_s: float
@@ -85,11 +85,11 @@ def crossings(
     """Returns the crossings of two systems' distribution functions.
 
     `first` and `second` have a row for each replication (paired by seed) and a column for each value of
-    `grid` (s). At a point it is certain which function is larger if two conditions hold: the means differ by
-    `least` or more, and the interval of the difference with confidence `level` excludes zero (Student's t,
-    paired). With one replication, only the first condition applies. A crossing lies between two neighbouring
-    ranges in which it is certain that different functions are larger. Therefore noise in nearly equal curves
-    does not count as a crossing.
+    `grid` (s). The larger function at a point is certain if two conditions hold: the means differ by `least`
+    or more, and the interval of the difference with confidence `level` excludes zero (Student's t, paired).
+    With one replication, only the first condition applies. A crossing lies between two neighbouring ranges if
+    it is certain that one function is larger in the first range, and that the other function is larger in the
+    second range. Therefore, noise in nearly equal curves does not count as a crossing.
     """
     differences = first - second
     mean = differences.mean(axis=0)

@@ -83,7 +83,7 @@ def normalised_time(mean_s: float, uncongested_mean_s: float) -> float:
 
 
 def ideal_time(segments: pl.Expr, rtt_s: float, initial_window: int) -> pl.Expr:
-    """Returns the time, in seconds, of a transfer that is only limited by slow start.
+    """Returns the time, in seconds, of a transfer that is limited only by slow start.
 
     The time consists of one round trip for the handshake, one round trip for each doubling of the window
     except the last, and half a round trip for the last data: `rtt * (0.5 + ceil(log2(segments /
@@ -169,7 +169,7 @@ def survival(ended: Sequence[int], censored: Sequence[int]) -> Floats:
 
     Transfers that are still open at the end of a run take at least their observed time. Omitting these
     transfers would favour queues that prolong long transfers. The actuarial estimator of Kaplan and Meier
-    (1958) uses the observed part of their times.
+    (1958) uses the observed part of the times of unfinished transfers.
     """
     events = np.asarray(ended, dtype=np.float64)
     lost = np.asarray(censored, dtype=np.float64)
@@ -186,8 +186,8 @@ def area_between(left: Floats, right: Floats, grid: Floats) -> float:
 
 
 def carried_by_largest(sizes: npt.NDArray[Any], shares: Sequence[float]) -> list[float]:
-    """Returns, for each share of the number of transfers, the share of all bytes that the largest transfers
-    carry."""
+    """Returns, for each of `shares`, the share of all bytes that is carried by this share of the transfers,
+    beginning with the largest transfer."""
     if sizes.size == 0:
         return [math.nan] * len(shares)
     carried = np.cumsum(np.sort(sizes.astype(np.float64))[::-1])
@@ -249,8 +249,9 @@ def loss_events(times: Sequence[float], rtt_s: float) -> list[tuple[int, int]]:
     """Returns loss events as ranges of indices of the (sorted) drop times.
 
     A loss event begins with a drop and includes every drop less than one base round trip after this first
-    drop, because senders respond to such drops as to a single congestion signal. The first drop after this
-    time begins the next event, so that steady loss is divided into many events instead of one endless event.
+    drop, because senders respond to these drops as they would to a single congestion signal. The first drop
+    after this time begins the next event, so that steady loss is divided into many events instead of one
+    endless event.
     """
     events = []
     first = 0
@@ -265,8 +266,8 @@ def loss_events(times: Sequence[float], rtt_s: float) -> list[tuple[int, int]]:
 def loss_synchronisation(drops: pl.DataFrame, flows: pl.DataFrame, rtt_s: float, warm_up_s: float) -> float:
     """Returns the mean, over loss events, of the share of active flows that lose a packet in the event.
 
-    A value of 1 means that all flows reduce their rates together. A flow is active if it is open when the
-    event begins. Flows that open during the event and lose a packet also count as active.
+    A value of 1 means that all flows reduce their rates at the same time. A flow is active if it is open when
+    the event begins. Flows that open during the event and lose a packet also count as active.
     """
     after = drops.filter(pl.col("time_s") >= warm_up_s).sort("time_s")
     if after.height == 0:
@@ -370,15 +371,15 @@ LEAST_TRANSFERS = 250
 """Minimum number of transfers for [`warm_up_warning`], which corresponds to fifty batches of five (aqmlab's
 choice).
 
-The number of open transfers only changes when a transfer begins or ends. With fewer transfers, neighbouring
-batches mostly contain the same transfers, and a single long transfer can move the end of the warm-up to any
-time. MSER-5 would then detect this transfer and not the warm-up.
+The number of open transfers changes only when a transfer begins or ends. With fewer transfers, neighbouring
+batches mostly contain the same transfers, and a single long transfer can shift the end of the warm-up to an
+arbitrary time. MSER-5 would then detect this transfer and not the warm-up.
 """
 
 
 def warm_up_warning(tables: Tables, manifest: Mapping[str, Any]) -> str | None:
-    """Returns a warning if MSER-5, applied to the number of open transfers, needs a longer warm-up than the
-    scenario's.
+    """Returns a warning if the scenario's warm-up is too short according to MSER-5, applied to the number of
+    open transfers.
 
     Returns `None` for a run with fewer than `LEAST_TRANSFERS` transfers, or without the required columns.
     """

@@ -1,10 +1,10 @@
-"""Computes the quality of adaptive video from the rows of a workload of the kind `video` in the table
-`transfers`.
+"""Computes the quality of adaptive video from the rows in the table `transfers` that belong to a workload of
+the kind `video`.
 
-Each row is a segment. The segment is requested at `start_s` and complete `duration_s` later, and its bit rate
-is its size divided by its play time. The segments of a viewer belong to one flow. The play-out is computed
-from the segments' arrival times by the rules of the workload's client: the video starts when `start_up_s` of
-video is buffered, stalls when the buffer is empty, and resumes when `resume_s` is buffered.
+Each row is a segment. The segment is requested at `start_s` and is complete `duration_s` later. The bit rate
+of a segment is its size divided by its play time. The segments of a viewer belong to one flow. The play-out
+is computed from the segments' arrival times by the rules of the workload's client: the video starts when
+`start_up_s` of video is buffered, stalls when the buffer is empty, and resumes when `resume_s` is buffered.
 """
 
 from __future__ import annotations
@@ -122,21 +122,21 @@ def video_switches(seen: list[tuple[pl.DataFrame, Playback]], from_s: float) -> 
     """Returns the number of changes of the bit rate between consecutive segments, as a mean over viewers, or
     NaN if there are no viewers.
 
-    Only segments that were requested at `from_s` or later count.
+    Only segments that were requested at `from_s` or later are considered.
     """
     counts = [np.count_nonzero(np.diff(_bit_rates(segments, 1.0, from_s))) for segments, _ in seen]
     return float(np.mean(counts)) if counts else math.nan
 
 
 def video_start_up_s(seen: list[tuple[pl.DataFrame, Playback]], from_s: float) -> float:
-    """Returns the time from the first request to the first picture, as a mean over the viewers who started at
+    """Returns the mean time from the first request to the first picture, over the viewers who started at
     `from_s` or later and saw a picture."""
     times = [one.start_up_s for _, one in seen if one.came_s >= from_s and not math.isnan(one.start_up_s)]
     return math.fsum(times) / len(times) if times else math.nan
 
 
 def video_stall_s(seen: list[tuple[pl.DataFrame, Playback]], from_s: float, to_s: float) -> float:
-    """Returns the stalled time after the first picture between two times, as a mean over viewers, or NaN if
-    there are no viewers."""
+    """Returns the mean over viewers of the stalled time after the first picture, within the period between
+    two times, or NaN if there are no viewers."""
     times = [one.stalled_s(from_s, to_s) for _, one in seen]
     return math.fsum(times) / len(times) if times else math.nan

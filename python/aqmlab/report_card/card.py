@@ -6,10 +6,10 @@ the interval of the ratio:
 
 - *alike*: the whole interval is within the margin around 1.
 - *better* or *worse*: the interval is entirely on one side of 1, but not entirely within the margin.
-- *undecided*: all other cases. More replications would lead to a decision.
+- *undecided*: all other cases. With more replications, such a case would be decided.
 
-For measures of which neither direction is better, the words are *more* and *less*. `estimates.py` describes
-when a median replaces the mean.
+For measures for which neither a larger nor a smaller value is better, the words are *more* and *less*.
+`estimates.py` describes when a median replaces the mean.
 """
 
 from __future__ import annotations
@@ -67,9 +67,10 @@ class Cell:
 
     value: Interval
     reference: Interval | None
-    """The value to compare with, or `None` if there is no such value, as for Drop Tail with equal room."""
+    """The value with which the queue's value is compared, or `None` if there is no such value, as for Drop
+    Tail with equal room."""
     ratio: Interval | None
-    """The paired ratio, or `None` if the value to compare with is zero."""
+    """The paired ratio, or `None` if the value with which the queue's value is compared is zero."""
     word: Word
 
 
@@ -112,7 +113,7 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class Sides:
-    """A measure and the measure to compare with, at all points of a section."""
+    """A measure and the measure with which it is compared, at all points of a section."""
 
     ours: Measured
     theirs: Measured
@@ -144,8 +145,8 @@ class Sides:
 
 
 def word(ratio: Interval, near: Interval, better: Better) -> Word:
-    """Returns the word for a ratio. The word is *alike* if `near`, the interval of the ratio in which small
-    differences count as zero, is within the margin."""
+    """Returns the word for a ratio. `near` is the interval of the ratio if small differences are counted as
+    zero. The word is *alike* if `near` is within the margin."""
     if stats.verdict(near, ALIKE) == "holds":
         return "alike"
     more, less = (stats.verdict(ratio, band) == "holds" for band in (stats.above(1), stats.below(1)))
@@ -269,7 +270,7 @@ class Card:
         return f"{title} (projected loss {PROJECTED_LOSS[number]:g} %, Drop Tail's {lost:.2g} %)"
 
     def numbers(self, results: ExperimentResults) -> list[tuple[str, Cell]]:
-        """Returns the queue's numbers in the table over all queues, with the column headings. A measure is
+        """Returns the queue's numbers in the table of all queues, with the column headings. A measure is
         omitted if its section was not run."""
         found = []
         for one in self.sides(NUMBERS, REFERENCE):
@@ -295,7 +296,7 @@ class Card:
 
     @property
     def main_room(self) -> str:
-        """The column that represents the queue in the table over all queues."""
+        """The column that represents the queue in the table of all queues."""
         return EQUAL if EQUAL in self.columns else SHIPPED
 
     def notes(self) -> Iterator[str]:

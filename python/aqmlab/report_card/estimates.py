@@ -10,7 +10,7 @@ Replications fall into groups if at least one of two conditions holds:
 - The dip test finds several modes (`aqmlab.stats.modality`). With eight replications, the test finds a group
   of three or four runs, and misses a group of one or two runs.
 - A value exceeds the next smaller value by more than the factor `STEP`, which is 2. This rule also finds
-  smaller groups; it has no level of significance.
+  smaller groups, but has no significance level.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _steps(values: Sequence[float]) -> bool:
 
 
 def _unrounded(values: Sequence[float]) -> list[float]:
-    """Separates values that are only equal because they were rounded to `DIGITS` digits: the values are
+    """Separates values that are equal only because they were rounded to `DIGITS` digits: the values are
     spaced evenly within the last digit. The separation is needed because the dip test does not test samples
     with equal values. Zeros, and samples in which all values are equal, are not changed."""
     count = Counter(values)

@@ -2,7 +2,7 @@
 card.
 
 If the RFC does not specify a number, the number is taken from ns-3's suite of the same scenarios (round-trip
-times of 100 ms, initial windows of 3 segments, a short flow of 100 packets). The link has 10 Mb/s."""
+times of 100 ms, initial windows of 3 segments, a short flow of 100 packets). The link rate is 10 Mb/s."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ SMALL, LARGE = 500, 1500
 
 
 def packets_of(size: int) -> Table:
-    """Returns TCP settings for full packets of this size in bytes, and with timestamps as in Linux."""
+    """Returns TCP settings for full packets of this size in bytes, with timestamps enabled as in Linux."""
     return {"connection": {"mss": f"{size - 52}B", "header": "52B"}}
 
 
@@ -54,7 +54,7 @@ ROUND_TRIPS_MS = (5, 20, 50, 100, 200, 560)
 NEAREST_MS = 4.0
 
 SHARES = {"mild": 0.036, "medium": 0.081, "heavy": 0.114}
-"""Number of flows per packet that fits into the path and its buffer (sections 8.2.2 to 8.2.4)."""
+"""Number of flows for each packet that fits into the path and the path's buffer (sections 8.2.2 to 8.2.4)."""
 
 PROJECTED_LOSS = {"8.2.2": 0.1, "8.2.3": 0.5, "8.2.4": 1.0}
 """Projected packet loss of these flows in percent (section 8.2.1), by section."""
@@ -118,7 +118,7 @@ PHASE_S = 20
 
 
 def _users(count: int, phase: int) -> dict[str, Table]:
-    """Returns `count` users who fetch one file after the other in every third phase, beginning with this
+    """Returns `count` users who fetch one file after another in every third phase, beginning with this
     phase."""
     file = {
         "kind": "sessions",
@@ -181,7 +181,7 @@ CBR: Table = {"kind": "udp", "rate": "500kbps"}
 """A workload that sends datagrams at a constant rate."""
 
 FILM: Table = {"kind": "video", "tcp": window(10)}
-"""A workload with one viewer of an adaptive video, who fetches segments of 4 s one after the other."""
+"""A workload with one viewer of an adaptive video, who fetches segments of 4 s one after another."""
 
 CASES = {
     "I": ("pages", "cbr"),
@@ -233,11 +233,11 @@ class Section:
     rooms: tuple[str, ...] = ROOMS
     """Columns of a card for which the scenario is measured."""
     only_marking: bool = False
-    """Whether the scenario only allows queues that can mark packets."""
+    """Whether the scenario allows only queues that can mark packets."""
 
     def experiment(self, queue: Table, seeds: int = SEEDS) -> Experiment | None:
-        """Returns the experiment of the section, or `None` if the queue can have no column. The values of the
-        axis `queue` are Drop Tail and each column that the queue can have."""
+        """Returns the experiment of the section, or `None` if no column is possible for the queue. The values
+        of the axis `queue` are Drop Tail and each column that the queue can have."""
         rooms = [room for room in self.rooms if self.refusal(queue, room) is None]
         if not rooms:
             return None
@@ -258,8 +258,8 @@ class Section:
         )
 
     def labels_of(self, traffic: str) -> dict[str, list[Value]]:
-        """Returns the values of axes at which a workload is present, for each axis that removes the workload
-        at some values."""
+        """Returns, for each axis that removes a workload at some of its values, the values of the axis at
+        which the workload is present."""
         there = {
             label: [
                 at for at, made in axis.items() if traffic in applied(dict(self.scenario), made)["traffic"]
@@ -302,7 +302,7 @@ class Section:
 
 MEDIUM = "8.2.3"
 """The section on medium congestion. Its scenario is also used to vary parameters, and for the numbers in the
-table over all queues."""
+table of all queues."""
 
 PARAMETERS = "8.3"
 """The section on the variation of parameters."""
@@ -310,8 +310,8 @@ PARAMETERS = "8.3"
 
 def parameter_experiment(queue: Table, seeds: int = SEEDS) -> Experiment | None:
     """Returns the experiment of section 8.3: medium congestion on the symmetric link, with the queue as
-    shipped, and with each main parameter at half and at double its value. Returns `None` if the queue has no
-    main parameter."""
+    shipped, and with each main parameter set to half and to double its value. Returns `None` if the queue has
+    no main parameter."""
     variants = parameters.variants(queues.shipped(queue), f"{network.RATE_MBPS:g}Mbps").tables
     if not variants:
         return None

@@ -1,4 +1,4 @@
-"""Measures that are only used by report cards: waiting times of individual packets, and loss patterns.
+"""Measures that are used only by report cards: waiting times of individual packets, and loss patterns.
 
 RFC 7928, section 2: loss patterns, loss synchronisation, start-up times of flows, one-way latency and its
 variation. The wait of a data packet is the time from the packet's arrival at a link's queue to its departure
@@ -115,7 +115,7 @@ def _of_losses(rows: pl.DataFrame) -> dict[str, float]:
     several links drop packets.
 
     Consecutive losses of a flow are counted in the order of the packets' arrivals at the queue. A loss event
-    begins with a loss that belongs to no earlier event, and lasts `EVENT_S`."""
+    begins with a loss that does not belong to an earlier event, and lasts `EVENT_S`."""
     lost = rows.filter(pl.col("lost")).sort("arrived_s")
     if lost.is_empty() or rows["link"].n_unique() != 1:
         return {}

@@ -1,7 +1,7 @@
 """The network of report cards: one link in each direction between servers and clients.
 
-RFC 7928, section 3, describes a dumbbell whose bottleneck has either the same rate in both directions or a
-ten times lower rate in the reverse direction. Initially, the queues in both directions are Drop Tail queues
+RFC 7928, section 3, describes a dumbbell whose bottleneck has either the same rate in both directions or, in
+the reverse direction, one tenth of the rate. Initially, the queues in both directions are Drop Tail queues
 with room for the bandwidth-delay product of the longest round-trip time. `queues.py` replaces these
 queues."""
 
@@ -32,7 +32,8 @@ HOST_MS = 0.5
 """One-way delay of an access link, in milliseconds."""
 
 LINES = Changes({"symmetric": {}, "asymmetric": {f"links.{UP}.rate": "1Mbps"}})
-"""The symmetric link, and a link whose reverse direction is ten times slower."""
+"""The symmetric link, and a link on which the rate in the reverse direction is one tenth of the forward
+rate."""
 
 
 def room_of(rate_mbps: float = RATE_MBPS, round_trip_ms: float = ROUND_TRIP_MS) -> int:
@@ -55,7 +56,7 @@ def scenario(
 
     Round-trip times do not include queueing delay. `longest_ms` is the longest round-trip time if a flow has
     an extra delay. The queues have room for `products` bandwidth-delay products. The run records, for each
-    packet at the links `packets`, whether and when the packet was sent or dropped."""
+    packet on the links in `packets`, whether and when the packet was sent or dropped."""
     packets_of_room = max(1, math.ceil(products * room_of(rate_mbps, longest_ms or round_trip_ms)))
     room = {"kind": DROP_TAIL, "limit": f"{packets_of_room}p"}
     link = {"rate": f"{rate_mbps:g}Mbps", "delay": f"{round_trip_ms / 2 - 2 * HOST_MS:g}ms", "queue": room}
@@ -74,5 +75,5 @@ def scenario(
 
 
 def going_up(table: Mapping[str, Any]) -> Table:
-    """Returns the traffic with data that are sent over the link `up`."""
+    """Returns the traffic with its direction reversed, so that data are sent over the link `up`."""
     return {**table, "from": "clients", "to": "servers"}

@@ -1,4 +1,4 @@
-"""Writes report cards as pages of the documentation: a table over all queues, and a page for each queue.
+"""Writes report cards as pages of the documentation: a table of all queues, and a page for each queue.
 
 `aqmlab report-card --pages FOLDER` writes the values and the table, which are stored with the documentation.
 The pages of the queues are generated from the values when the documentation is built (`docs/conf.py`)."""
@@ -76,8 +76,8 @@ def read(path: Path, card: Card | None = None) -> Measured:
 
 
 def write(cards: Sequence[tuple[Card, Path]], folder: Path) -> Path:
-    """Publishes the values of cards, and writes the table over all queues and the page of each queue. Each
-    card is given with the file that its runs wrote. Returns the path of the table."""
+    """Publishes the values of cards, and writes the table of all queues and the page of each queue. Each card
+    is given with the file that its runs wrote. Returns the path of the table."""
     (folder / VALUES).mkdir(parents=True, exist_ok=True)
     for card, path in cards:
         target = folder / VALUES / f"{card.name}.parquet"
@@ -86,7 +86,7 @@ def write(cards: Sequence[tuple[Card, Path]], folder: Path) -> Path:
 
 
 def draw(folder: Path) -> Path:
-    """Writes the table over all queues, and the page and the picture of each queue, from the values in a
+    """Writes the table of all queues, and the page and the picture of each queue, from the values in a
     folder. Returns the path of the table."""
     cards = read_all(folder)
     for one in cards:
@@ -110,7 +110,7 @@ def read_all(folder: Path) -> list[Measured]:
 
 
 def overview(cards: Sequence[Measured]) -> str:
-    """Returns the table over all queues, with a row for each queue, sorted by name, and a column for each
+    """Returns the table of all queues, with a row for each queue, sorted by name, and a column for each
     property."""
     lines = [
         "# Report cards of all queues",
@@ -169,7 +169,7 @@ def _numbers(one: Measured) -> tuple[list[str], list[str]]:
 
 
 def _marked_name(card: Card) -> str:
-    """Returns the name of a queue, with a star if the queue cannot have the equal room."""
+    """Returns the name of a queue, with an asterisk if the queue cannot have equal room."""
     return card.name if card.main_room == EQUAL else f"{card.name} \\*"
 
 

@@ -1,9 +1,9 @@
-"""The main parameters of queues. Section 8.3 of RFC 7928 requests that parameters are varied. A card sets
-each main parameter to half and to double its value.
+"""The main parameters of queues. Section 8.3 of RFC 7928 requests that parameters be varied. A card sets each
+main parameter to half and to double its value.
 
 The RFC requests a discussion of the stability of the control law and of its sensitivity to parameters. A main
-parameter is a parameter that users must choose according to the source of the queue discipline, or a gain or
-a threshold of the control law. Table sizes, seeds and switches are not main parameters."""
+parameter is either a parameter that users must choose (according to the source of the queue discipline), or a
+gain or threshold of the control law. Table sizes, seeds and switches are not main parameters."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ RED (0.9, a factor below 1) and of self-configuring RED (a factor above 1), `phi
 
 @dataclass(frozen=True, kw_only=True)
 class Variants:
-    """The variants of a queue, in which one main parameter has half or double its value."""
+    """The variants of a queue; in each variant, one main parameter is set to half or to double its value."""
 
     tables: Mapping[str, Table] = field(default_factory=dict)
     """The queue tables of the variants, by the variant's name."""
@@ -96,7 +96,7 @@ class Variants:
 
 
 def variants(queue: Table, rate: str) -> Variants:
-    """Returns the variants of a queue at a link of this rate."""
+    """Returns the variants of a queue for a link of this rate."""
     tables: dict[str, Table] = {}
     refused: dict[str, str] = {}
     for main in MAIN.get(queue["kind"], ()):

@@ -13,7 +13,7 @@ from aqmlab.report_card.queues import REFERENCE
 from aqmlab.results.labels import Labels
 
 Better = Literal["less", "more", ""]
-"""Direction that is better, or empty if the card only describes the measure."""
+"""Direction that is better, or an empty string if the card only describes the measure."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,10 +25,11 @@ class Compared:
     """Names of measures, `WORKLOAD.MEASURE`."""
     better: Better
     against: str = ""
-    """Measure of the same queue to compare with, or empty for the same measure."""
+    """Measure of the same queue with which the property is compared, or an empty string for the same
+    measure."""
     ends: tuple[Labels, Labels] | None = None
-    """Labels of a point, and labels of the same queue's point to compare with. `None` means a comparison with
-    Drop Tail in the same scenario."""
+    """Labels of a point, and labels of the same queue's point with which this point is compared. `None` means
+    a comparison with Drop Tail in the same scenario."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +40,7 @@ class Property:
     about: str
     compared: tuple[Compared, ...]
     reference: str = REFERENCE
-    """Name of what the property's values are compared with."""
+    """Name of the reference with which the property's values are compared."""
 
     @property
     def id(self) -> str:
@@ -233,10 +234,10 @@ OVERVIEW = (
     "bias by packet size",
     "ECN",
 )
-"""The properties in the table over all queues."""
+"""The properties in the table of all queues."""
 
 NUMBERS = Compared(section=MEDIUM, measures=("long.goodput", "long.variation", "long.drops"), better="")
-"""The numbers in the table over all queues, from the symmetric link."""
+"""The numbers in the table of all queues, which are measured on the symmetric link."""
 
 NOTES: Mapping[str, str] = {
     "cake": "A single flow can collapse with equal room; the runs of a scenario then fall into two groups."

@@ -20,7 +20,7 @@ ROOMS = (EQUAL, SHIPPED)
 """The columns of a card."""
 
 REFERENCE = "Drop Tail"
-"""The queue with which other queues are compared. It has equal room."""
+"""The queue with which other queues are compared. This queue has equal room."""
 
 REFERENCE_TABLE: Table = {"kind": DROP_TAIL}
 
@@ -28,8 +28,8 @@ TRUESIZE = 2304
 """Memory in bytes that Linux counts for a full Ethernet packet (`skb->truesize`, see `truesize.rs`)."""
 
 SHIPPED_TABLES: Mapping[str, Table] = {DROP_TAIL: {"kind": DROP_TAIL, "limit": "1000p"}}
-"""Parameters of queues in Linux, for kinds whose defaults in aqmlab are taken from a paper. The queue of an
-Ethernet device has 1000 packets (`DEFAULT_TX_QUEUE_LEN`)."""
+"""Parameters of queues in Linux, for kinds whose defaults in aqmlab are taken from a paper. The queue limit
+of an Ethernet device is 1000 packets (`DEFAULT_TX_QUEUE_LEN`)."""
 
 ROOM_PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "cake": ("memlimit",),
@@ -146,12 +146,12 @@ def at_every_link(queue: Table, room: str) -> Callable[[Table], Table]:
 
 
 def is_reference(queue: Table, room: str) -> bool:
-    """Returns whether a queue in a column is the queue with which other queues are compared."""
+    """Returns whether a queue in a column is the reference queue, with which other queues are compared."""
     return room == EQUAL and queue == REFERENCE_TABLE
 
 
 def in_room(queue: Table, room: str, packets: int) -> Table:
-    """Returns a queue with the room of a column. `packets` is the equal room."""
+    """Returns a queue with the room of a column. `packets` is the equal room, in packets."""
     return with_room(queue, packets) if room == EQUAL else shipped(queue)
 
 

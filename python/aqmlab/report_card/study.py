@@ -2,8 +2,8 @@
 figure.
 
 RFC 7928 sets no limits, so the claims are aqmlab's choice: the queue is not worse than Drop Tail by more than
-the margin in any scenario. For measures of which neither direction is better, the claim is that the queue is
-alike in every scenario.
+the margin in any scenario. For measures for which neither a larger nor a smaller value is better, the claim
+is that the queue and Drop Tail are alike in every scenario.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ from aqmlab.results.variable import (
 from aqmlab.stats import Band, Evidence, Interval, modality
 
 RATIO_TOLERANCE = 0.01
-"""Half-width of the interval of a ratio at which no further seeds are used, even if the interval contains a
+"""Half-width of the interval of a ratio at which no further seeds are added, even if the interval contains a
 limit."""
 
 UNPAIRED = "unpaired ratio"
@@ -108,13 +108,13 @@ class Estimate:
         )
 
     def spread(self) -> Estimate:
-        """The estimate at each point of the axes over which its variables are averaged; the estimate itself
-        without such axes."""
+        """The estimate at each point of the axes over which its variables are averaged, or the estimate
+        itself if there are no such axes."""
         of = tuple(one.of if isinstance(one, Along) and one.label in one.averages else one for one in self.of)
         return self if of == self.of else replace(self, of=of).spread()
 
     def points(self, results: RunsByName) -> Iterator[Labels]:
-        """Yields the labels of the points to judge that the executed form contains."""
+        """Yields the labels of those points to judge that are part of the executed form."""
         every_point = product({label: self.values_of(label, results) for label in self.axes})
         existing = (labels for labels in every_point if all(_exists(one, results, labels) for one in self.of))
         return self._satisfying(list(existing)) if self.condition else existing
@@ -129,7 +129,7 @@ class Estimate:
             yield from (points[at] for at in table.filter(pl.sql_expr(self.condition))["at"])
 
     def values_of(self, label: str, results: RunsByName) -> tuple[Value, ...]:
-        """The values of an axis to judge that the executed form contains."""
+        """Those values of an axis to judge that are part of the executed form."""
         return common_values(self.of, label, results)
 
     def interval(self, results: RunsByName, labels: Labels = NOTHING, level: float = stats.LEVEL) -> Interval:
@@ -137,8 +137,8 @@ class Estimate:
         return self.finds(self.samples(results, labels), level)
 
     def samples(self, results: RunsByName, labels: Labels = NOTHING) -> list[list[Any]]:
-        """The values of each variable at a point, one for each seed in the order of seeds; original values
-        for a `statistic`, otherwise numbers."""
+        """The values of each variable at a point, one for each seed, in the order of seeds. The values are
+        original values for a `statistic`, and numbers otherwise."""
         seeds = seeds_of(self.of, results)
         if self.raw:
             return [one.values(results, labels, seeds) for one in self.of]
@@ -160,7 +160,7 @@ class Estimate:
         return stats.is_known(interval, self.tolerance)
 
     def to_within(self, half: float) -> Estimate:
-        """The estimate with another half-width at which no further seeds are used."""
+        """The estimate with a different half-width at which no further seeds are added."""
         return replace(self, tolerance=half)
 
     def __lt__(self, limit: float) -> Rule:
@@ -176,7 +176,7 @@ class Estimate:
         return self.in_band(stats.at_least(limit))
 
     def within(self, low: float, high: float) -> Rule:
-        """The rule that the estimate is between two numbers, both included."""
+        """The rule that the estimate is between two numbers, inclusive."""
         return self.in_band(stats.within(low, high))
 
     def in_band(self, band: Band) -> Rule:
@@ -288,8 +288,8 @@ def _unit(variable: Variable) -> str:
 def statistic(
     how: str, finds: Finds, *of: Variable, version: int = 1, unit: str = "", title: str = ""
 ) -> Estimate:
-    """Any other estimate. `finds` receives for each variable the original values of all seeds. `how` is part
-    of the rule's digest; texts print `title` instead, if it is given."""
+    """Any other estimate. For each variable, `finds` receives the original values of all seeds. `how` is part
+    of the rule's digest; in texts, `title` is printed instead if it is given."""
     return Estimate(
         how=how,
         of=of,
@@ -313,7 +313,8 @@ def _check_condition(condition: str, known: Sequence[str]) -> None:
 
 
 def _context(of: Sequence[Variable], common: Labels) -> str:
-    """The labels of variables in words: experiments, fixed labels, and axes over which they are averaged."""
+    """The labels of variables in words: experiments, fixed labels, and axes over which the variables are
+    averaged."""
     titles = list(dict.fromkeys(one.title for variable in of for one in variable.experiments))
     averages = list(dict.fromkeys(label for variable in of for label in variable.averages))
     parts = [" and ".join(titles), *([format_labels(common)] if common else [])]
@@ -336,8 +337,8 @@ def _difference_words(ours: Variable, theirs: Variable) -> str:
 
 
 def _sides(ours: Variable, theirs: Variable) -> tuple[str, str]:
-    """The two sides of a comparison in words: how they differ, with the names of the variables if these
-    differ, too."""
+    """The two sides of a comparison in words: how the sides differ, with the names of the variables if the
+    names also differ."""
     common = _common([ours, theirs])
     first, second = (_side(one, other, common) for one, other in ((ours, theirs), (theirs, ours)))
     if ours.name == theirs.name:
@@ -385,7 +386,7 @@ def _range(seeds: Collection[int]) -> str:
 
 
 def _judged_values(of: Sequence[Variable], label: str) -> str:
-    """The judged values of an axis in words, if not all are judged: ` of 0.5, 0.7`."""
+    """The judged values of an axis in words, if not all values are judged: ` of 0.5, 0.7`."""
     some = [leaf.fewer[label] for one in of for leaf in measured(one) if label in leaf.fewer]
     if not some:
         return ""
@@ -417,7 +418,7 @@ class Rule:
         return f"{self.context}: {self.phrase}"
 
     def without(self, *labels: str) -> Rule:
-        """The rule with a text that does not name some axes."""
+        """The rule with a text in which these axes are not named."""
         return replace(self, hidden=frozenset(labels))
 
     def where(self, condition: str) -> Rule:
@@ -459,7 +460,7 @@ class Rule:
         return stats.all_of(lambda at: self.parts(results, at), level)
 
     def parts(self, results: RunsByName, level: float = stats.LEVEL) -> list[Evidence]:
-        """The evidence at each point, from intervals with this level."""
+        """The evidence at each point, from intervals with this confidence level."""
         return [self._judged(results, labels, level) for labels in self.estimate.points(results)]
 
     def _judged(self, results: RunsByName, labels: Labels, level: float) -> Evidence:
@@ -494,7 +495,7 @@ class Combined:
     every: bool
 
     def without(self, *labels: str) -> Combined:
-        """The rule with a text that does not name some axes."""
+        """The rule with a text in which these axes are not named."""
         return replace(self, rules=tuple(rule.without(*labels) for rule in self.rules))
 
     def where(self, condition: str) -> Combined:
@@ -512,7 +513,8 @@ class Combined:
 
     @property
     def context(self) -> str:
-        """The labels of the judgement in words, if it is common to all rules; otherwise empty."""
+        """The labels of the judgement in words if all rules have the same labels, and otherwise an empty
+        string."""
         contexts = {self._quantified(rule.context) for rule in self.rules}
         return contexts.pop() if len(contexts) == 1 else ""
 
@@ -559,8 +561,8 @@ class Combined:
         return stats.any_of(lambda at: self._alternatives(results, at), self._count(results), level)
 
     def _alternatives(self, results: RunsByName, level: float) -> list[Evidence]:
-        """The evidence at each point of each rule; for each rule the most extreme point in the claimed
-        direction is first."""
+        """The evidence at each point of each rule; for each rule, the most extreme point in the claimed
+        direction comes first."""
         return [part for rule in self.rules for part in _best_first(rule, results, level)]
 
     def _count(self, results: RunsByName) -> int:
@@ -569,18 +571,20 @@ class Combined:
         return sum(1 for of_rule in points for _ in of_rule)
 
     def level_of_parts(self, results: RunsByName, level: float) -> float:
-        """The level of the intervals of the parts for a joint level `level`."""
+        """The confidence level that the intervals of the parts need for the joint level `level`."""
         return level if self.every else stats.level_of_parts(level, self._count(results))
 
     def parts(self, results: RunsByName, level: float = stats.LEVEL) -> list[Evidence]:
-        """The evidence for each rule at each point; a single joint evidence if one rule must hold."""
+        """The evidence for each rule at each point or, if only one of the rules must hold, a single piece of
+        joint evidence."""
         if not self.every:
             return [self.judge(results, level)]
         return [part for rule in self.rules for part in rule.parts(results, level)]
 
 
 def _best_first(rule: AnyRule, results: RunsByName, level: float) -> list[Evidence]:
-    """The evidence at each point of a rule that must hold at one point, best first."""
+    """The evidence at each point for a rule that must hold at a single point, beginning with the best
+    evidence."""
     if isinstance(rule, Combined):
         return [rule.at(labels).judge(results, level) for labels in rule.points(results)]
     return stats.best_first(rule.parts(results, level), rule.band)
@@ -621,7 +625,8 @@ def every(*rules: AnyRule) -> Combined:
 
 def anywhere(*rules: AnyRule) -> Combined:
     """The rule that at least one of the rules holds at one point; the rules of an `every` must hold at a
-    common point. The level of each part has Bonferroni's correction for their number."""
+    common point. The confidence level of each part is corrected for the number of parts by Bonferroni's
+    method."""
     return Combined(rules=rules, every=False)
 
 

@@ -223,9 +223,9 @@ class Results:
         return self.frame.filter(pl.col("status") == DONE)
 
     def level(self, level: float = stats.LEVEL, count: int = 1) -> float:
-        """Returns the level that each of `count` simultaneous intervals needs for the joint level `level`. If
-        precision determined the number of runs, the level is higher, because precision looks at the data
-        repeatedly."""
+        """Returns the confidence level that each of `count` simultaneous intervals needs for the joint level
+        `level`. If `precision` determined the number of runs, the confidence level is higher, because the
+        data were examined repeatedly."""
         return stats.look_level(self.looks, count * self.precise, level)
 
     # Rows
@@ -351,8 +351,8 @@ class Results:
 
     def judge(self, rule: AnyRule) -> Evidence:
         """Returns the evidence for a rule about variables of this table. The rule may also contain variables
-        of other tables, which must have other names. Raises `ValueError` if the rule compares two tables with
-        the same name.
+        of other tables, which must have different names. Raises `ValueError` if the rule compares two tables
+        with the same name.
         """
         tables: dict[str, Results] = {}
         for variable in rule.variables:
@@ -573,9 +573,9 @@ class Results:
     def concat(self, *others: Results, axis: str | None = None, names: Sequence[Value] = ()) -> Results:
         """Returns the rows of this table and of other tables with the same axes, as one table.
 
-        With `axis`, the result has an additional axis with this name. The values of this axis are `names`, by
-        default the names of the tables, and identify the tables. Raises `ValueError` if the axes or the units
-        of a measure differ, or if two tables contain the same run and `axis` is not given.
+        With `axis`, the result has an additional axis with this name. The values of this axis identify the
+        tables: they are `names` or, by default, the names of the tables. Raises `ValueError` if the axes or
+        the units of a measure differ, or if two tables contain the same run and `axis` is not given.
         """
         import polars as pl
 
@@ -667,10 +667,10 @@ class Results:
         """Returns the mean and its interval (Student's t) over replications, for each measure at each point.
         The columns are the labels, `measure`, `unit`, `mean`, `low`, `high` and `replications`.
 
-        For a sweep with `precision`, the level of the intervals is corrected for the repeated looks at the
-        data. If a point has a single run, the intervals of means over time are computed from batch means.
-        With `quantile`, the column `mean` contains this quantile over replications, with an interval from
-        order statistics.
+        For a sweep with `precision`, the confidence level of the intervals is corrected for the repeated
+        looks at the data. If a point has a single run, the intervals of means over time are computed from
+        batch means. With `quantile`, the column `mean` contains this quantile over replications, with an
+        interval from order statistics.
         """
         rows = []
         for point in self._point_values:
@@ -764,8 +764,8 @@ class Results:
         """Returns paired differences (in the measure's unit) or ratios between each point and its baseline
         point. The baseline point has the labels in `baseline`, and otherwise the same labels as the point.
         The columns are those of `intervals`. If a point and its baseline point have no common seeds, the
-        values are NaN with 0 replications. Raises `ValueError` for an unknown label, or if points along a
-        label of the baseline have different seeds.
+        values are NaN, and the number of replications is 0. Raises `ValueError` for an unknown label, or if
+        points along a label of the baseline have different seeds.
         """
         if how not in get_args(Against):
             raise ValueError(f"how: must be one of {', '.join(get_args(Against))} (got {how!r})")

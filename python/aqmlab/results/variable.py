@@ -128,8 +128,8 @@ class Variable(Hashable, Protocol):
         computed."""
 
     def unrolled(self, label: str, values: Sequence[Value]) -> Variable:
-        """Returns a variable with an additional axis, along which are the elements of this variable's lists.
-        The axis has these values."""
+        """Returns a variable with an additional axis, along which the elements of this variable's lists are
+        arranged. `values` are the values of the axis."""
 
 
 class _Operations:
@@ -158,8 +158,8 @@ class _Operations:
         return Along(of=self, label=label, how=f"along {label}", reduce=lambda _, y: list(y), name=self.name)
 
     def unrolled(self: Any, label: str, values: Sequence[Value]) -> Variable:
-        """Returns a variable with an additional axis, along which are the elements of this variable's lists.
-        The axis has these values."""
+        """Returns a variable with an additional axis, along which the elements of this variable's lists are
+        arranged. `values` are the values of the axis."""
         return Unrolled(of=self, label=label, elements=tuple(values))
 
 

@@ -1,7 +1,8 @@
 """Charts of gauges, which are state variables of queue disciplines and edges over time.
 
 The table `gauges` has a row for each sample. The discipline supplies the gauge's name and unit. This module
-contains no names of gauges, so that a new discipline with other gauges needs no changes here.
+does not contain the names of gauges, so that a new discipline with different gauges does not require changes
+here.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ def at(gauges: pl.DataFrame, *, link: str | None = None, node: str | None = None
 
 def chart(gauges: pl.DataFrame, name: str, *more: str, location: str | None = None) -> Chart:
     """Returns a chart of a gauge over time, with a curve for each queue and edge that has the gauge. With
-    `location` (a link or a node), the chart only shows the queue or edge at this location. With `more`
-    gauges, the chart has several panels below each other: gauges with the same unit share a panel, and each
-    gauge without a unit has its own panel.
+    `location` (a link or a node), the chart shows only the queue or edge at this location. With `more`
+    gauges, the chart has several panels, one below the other: gauges with the same unit share a panel, and
+    each gauge without a unit has its own panel.
 
     Raises `LookupError`, which lists the available names, for an unknown gauge or location.
     """

@@ -33,8 +33,8 @@ def chart(
 ) -> Chart:
     """Returns a chart of the queueing delay of data packets over time, with a curve for each named run. The
     runs must have recorded the packets of `link`. The curves show means over intervals of `every_s` seconds,
-    with bands from the minimum to the maximum. With `traffic`, only the packets of this workload count.
-    `steps` contains times, and the link's rate from each of these times on."""
+    with bands from the minimum to the maximum. With `traffic`, only the packets of this workload are
+    considered. `steps` contains times, and the link's rate from each of these times on."""
     if not every_s > 0:
         raise ValueError(f"--every: must be greater than 0s (got {every_s:g}s)")
     wait = 1000 * pl.col("wait_s")

@@ -2,8 +2,8 @@
 
 The design of the graph is that of S. Ostermann's tcptrace (after V. Jacobson). Each segment is a vertical bar
 at the segment's sending time, from the first to the last byte of the segment. The stepped line below the
-segments shows the acknowledged data. The vertical distance between segments and line is the data in flight,
-and the horizontal distance is the round-trip time. Retransmissions have a different colour.
+segments shows the acknowledged data. The vertical distance between the segments and the line is the amount of
+data in flight, and the horizontal distance is the round-trip time. Retransmissions have a different colour.
 
 aqmlab adds crosses: a cross marks the time at which a queue dropped a segment, and the bytes of the segment.
 End hosts cannot observe such drops. SACK blocks are drawn at the time when the sender received them. For

@@ -97,7 +97,7 @@ def entry(name: str) -> Entry:
 
 def queue_table(own: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Returns the table of the queue with this name. The name is looked up first in `own`, which is the
-    `[queues]` table of a scenario. Otherwise the name is a kind of queue with its defaults. For an unknown
+    `[queues]` table of a scenario. Otherwise, the name is a kind of queue with its defaults. For an unknown
     name, raises `ValueError`, which suggests similar names."""
     from aqmlab._support.names import hint
 

@@ -1,14 +1,14 @@
-"""qlog files of the TCP connections of a simulated run, for qvis and other tools for QUIC.
+"""qlog files of the TCP connections of a simulated run, for qvis and other QUIC tools.
 
 Sources: draft-ietf-quic-qlog-main-schema-14 and draft-ietf-quic-qlog-quic-events-13 (July 2026) for the form
 `draft-14`; revision 03 of these two drafts for the form `0.3`, which qvis reads (its loader rejects any other
 current version).
 
-TCP is not QUIC, therefore this mapping is aqmlab's choice. Each packet that an end sends gets the next packet
+TCP is not QUIC, so this mapping is aqmlab's choice. Each packet that an endpoint sends gets the next packet
 number, as in QUIC: a retransmission gets a new number, and `seq` is its sequence number. The packet type is
-always `1RTT`, as in the converter of qvis for TCP captures. An acknowledgement acknowledges the last
-transmission of the data, because the earlier transmissions are lost from the sender's point of view. Events
-and fields that QUIC does not have belong to private event schemas.
+always `1RTT`, as in qvis's converter for TCP captures. An acknowledgement is attributed to the last
+transmission of the data, because, from the sender's point of view, the earlier transmissions were lost.
+Events and fields that do not exist in QUIC belong to private event schemas.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class _Packet(NamedTuple):
 
     @property
     def contents(self) -> tuple[int, int]:
-        """The sequence numbers, by which the packet is found again in the network."""
+        """The sequence numbers, which identify the packet at other points in the network."""
         return self.begin, self.end
 
 
@@ -168,10 +168,10 @@ class _Transmission(NamedTuple):
 
 @dataclass
 class _End:
-    """One end of a connection that sends data: the events that this end logs."""
+    """One endpoint of a connection, which sends data, and the events that this endpoint logs."""
 
     sends_backward: bool
-    """Whether this end is the receiver of the flow, which sends its data backward."""
+    """Whether this endpoint is the receiver of the flow, which sends its data in the backward direction."""
     mss: float
     """Payload of a full segment, in bytes."""
     sent: int = 0
@@ -179,7 +179,7 @@ class _End:
     received: int = 0
     """Number of packets received."""
     bytes_in_flight: int = 0
-    """Payload that is sent, and neither acknowledged nor reported by SACK."""
+    """Payload that has been sent, but neither acknowledged nor reported by SACK."""
     outstanding: dict[int, _Transmission] = field(default_factory=dict)
     """The last transmissions of the data in flight, by first sequence number."""
     begins: list[int] = field(default_factory=list)
@@ -192,8 +192,8 @@ class _End:
     """The last value of each metric."""
 
     def events(self, packets: Iterable[_Packet], samples: Iterable[_Sample]) -> Iterator[_Event]:
-        """The events in order of time. A sample follows the packets of its instant: its data in flight
-        include the packets released by the acknowledgement."""
+        """The events in chronological order. A sample follows the packets with the same time, because the
+        sample's data in flight include the packets that the acknowledgement released."""
         arrival: list[_Packet] = []
         tables: tuple[Iterable[_Packet | _Sample], ...] = (packets, samples)
         rows = heapq.merge(*tables, key=lambda row: (row.time, isinstance(row, _Sample)))
@@ -211,7 +211,7 @@ class _End:
             yield self._arrival(arrival)
 
     def _own(self, row: _Packet) -> Iterator[_Event]:
-        """The events of a packet that this end sends."""
+        """The events of a packet that this endpoint sends."""
         if row.event in ("send", "retransmit"):
             yield from self._send(row)
             return
@@ -246,7 +246,7 @@ class _End:
         yield _Event(row.time, _SENT, data)
 
     def _arrival(self, rows: list[_Packet]) -> _Event:
-        """The event of a packet that arrives at this end, from the rows with its contents."""
+        """The event of a packet that arrives at this endpoint, from the rows with its contents."""
         packet = rows[0]
         number = self.received
         self.received += 1
@@ -309,10 +309,10 @@ class _End:
 
 
 def recorded(scenario: Scenario) -> Scenario:
-    """The scenario with recording of the data for qlog: the histories and senders of the TCP workloads in
-    `record.histories`, by default of all TCP workloads. Recording does not change results.
+    """The scenario, changed to record the data for qlog: the histories and senders of the TCP workloads in
+    `record.histories` (by default, of all TCP workloads). Recording does not change results.
 
-    Raises `ValueError` if the scenario has no TCP workload, or is not of the packet level."""
+    Raises `ValueError` if the scenario has no TCP workload, or is not at packet level."""
     if scenario.level != "packet":
         raise ValueError(f"qlog: needs a scenario of the level packet (got {scenario.name})")
     record = scenario.effective["record"]
@@ -332,10 +332,10 @@ def recorded(scenario: Scenario) -> Scenario:
 
 
 def write(run: Run, folder: Path, version: Version = Version.QVIS) -> list[Path]:
-    """Writes a qlog file for each end of a TCP connection that sends data. The file is `NAME-flowN.sqlog` for
-    the sender of flow N of the workload NAME, and `NAME-flowN-receiver.sqlog` for a receiver that sends data,
-    for example requests. Returns the paths. `run` is a run of a scenario from `recorded`. Existing files are
-    replaced.
+    """Writes a qlog file for each endpoint of a TCP connection, provided that this endpoint sends data. The
+    file is `NAME-flowN.sqlog` for the sender of flow N of the workload NAME, and `NAME-flowN-receiver.sqlog`
+    for a receiver that sends data, for example requests. Returns the paths. `run` is a run of a scenario from
+    `recorded`. Existing files are replaced.
 
     Raises `ValueError` if the run has no history of a TCP connection that sends data, and `OSError` if a file
     cannot be written."""
@@ -368,7 +368,7 @@ def write(run: Run, folder: Path, version: Version = Version.QVIS) -> list[Path]
 
 
 class _Slices:
-    """Rows of a table by flow, in order of time."""
+    """Rows of a table by flow, in chronological order."""
 
     def __init__(self, table: pl.DataFrame, columns: Iterable[str]) -> None:
         import polars as pl
@@ -442,7 +442,8 @@ def _file_header(
 
 
 def _vantage_point(rows: Iterator[tuple[Any, ...]], is_receiver: bool) -> str:
-    """The type of an end: the client sends the first SYN. Without a handshake, the type is unknown."""
+    """The role of an endpoint: the client is the endpoint that sends the first SYN. Without a handshake, the
+    role is unknown."""
     first = next(map(_Packet._make, rows))
     if not first.flags & _SYN:
         return "unknown"
@@ -456,8 +457,8 @@ def _mss(scenario: Mapping[str, Any], traffic: str) -> float:
 
 
 def _continues(arrival: list[_Packet], row: _Packet | _Sample) -> bool:
-    """Whether the row belongs to the packet of the rows `arrival`. The rows of a packet follow each other:
-    `receive`, `acknowledge`, `sack`."""
+    """Whether the row belongs to the same packet as the rows in `arrival`. The rows of a packet are
+    consecutive: `receive`, `acknowledge`, `sack`."""
     if isinstance(row, _Sample) or row.time != arrival[0].time:
         return False
     if row.event == "sack":
@@ -492,5 +493,5 @@ def _ranges(numbers: Iterable[int]) -> list[list[int]]:
 
 
 def _milliseconds(seconds: float | None) -> float | None:
-    """Seconds in milliseconds, rounded to nanoseconds."""
+    """Converts seconds to milliseconds, rounded to whole nanoseconds."""
     return None if seconds is None else round(1e3 * seconds, 6)

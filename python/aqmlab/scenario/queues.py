@@ -33,7 +33,7 @@ def links_for(scenario: Scenario, at: Sequence[str] = ()) -> list[str]:
 
 
 def with_queue(scenario: Scenario, name: str, at: Sequence[str] = ()) -> Scenario:
-    """Returns the scenario with another queue at the managed links in `at`, or at all managed links if `at`
+    """Returns the scenario with another queue on the managed links in `at`, or on all managed links if `at`
     is empty. The queue is either `queues.NAME` of the scenario or a kind with its defaults. Raises
     `ValueError` for an unknown queue or link."""
     table = queue_named(scenario, name)

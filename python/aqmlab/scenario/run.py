@@ -35,8 +35,8 @@ class Tables(Mapping[str, "pl.DataFrame"]):
         return self._output.digest()
 
     def write_pcap(self, path: Path) -> int:
-        """Writes the packets that a simulated run recorded in `packets` to a pcapng file, with a comment with
-        the reason at each dropped packet. Returns the number of packets.
+        """Writes the packets that a simulated run recorded in `packets` to a pcapng file. Each dropped packet
+        has a comment that states the reason for the drop. Returns the number of packets.
 
         Raises `OSError` if the file cannot be written, and `PcapError` if the run recorded no packets."""
         return _core.write_pcap(self._output, path)

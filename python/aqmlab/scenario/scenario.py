@@ -1,5 +1,5 @@
 """The class `Scenario`, which loads, changes, checks and runs scenarios. The Rust core defines all
-parameters; this module only uses plain tables."""
+parameters; this module uses only plain tables."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ class Scenario:
 
     @cached_property
     def workloads(self) -> dict[str, Workload]:
-        """The workloads by name. There are no workloads at other levels than packet level."""
+        """The workloads by name. At levels other than packet level, there are no workloads."""
         return workloads(self.effective) if self.level == "packet" else {}
 
     @property

@@ -6,14 +6,14 @@ times. The quantity of interest is the largest value of the true mean curve. The
 largest is not known beforehand. Two kinds of claims need different estimates:
 
 *Nowhere more than* a limit (`largest`): a band around the mean curve contains the true curve at all points
-simultaneously, so the largest value of the band's upper edge is an upper bound of the largest true value. The
+simultaneously, so the largest value of the band's upper edge is an upper bound on the largest true value. The
 width of the band is a quantile of the largest deviation over the grid, divided by Student's denominator. The
 quantile is computed by the bootstrap with normal multipliers over replications (Chernozhukov, Chetverikov,
 Kato, "Gaussian approximations and multiplier bootstrap for maxima of sums of high-dimensional random
 vectors", Annals of Statistics 41(6), 2013). For a grid of one point, the band is Student's t interval.
 
 *Somewhere more than* a limit (`chosen_by_others`): each replication is evaluated at the point that all other
-replications select. The expected mean of these values never exceeds the largest true value. Therefore the
+replications select. The expected mean of these values never exceeds the largest true value. Therefore, the
 interval of this mean can show that the limit is exceeded, but must not be used to show that the limit is not
 exceeded.
 """
@@ -64,8 +64,8 @@ def chosen_by_others(curves: Floats, pick: Callable[[Floats], int], level: float
 
 
 def _deviation(curves: Floats, level: float) -> float:
-    """Returns the maximum distance between the mean curve and the true curve on either side, for all points
-    simultaneously."""
+    """Returns the maximum distance, on either side, between the mean curve and the true curve, valid for all
+    points simultaneously."""
     count = len(curves)
     largest_of_each = (_multipliers(count) @ (curves - curves.mean(axis=0))).max(axis=1)
     return max(float(np.quantile(largest_of_each, (1 + level) / 2)), 0.0)

@@ -2,9 +2,9 @@
 
 If a run is too long to be replicated, its series of values is divided into batches. If the batches are long
 compared with the memory of the series, the batch means are nearly independent and normal, and can be treated
-like replications (Law, "Simulation Modeling and Analysis", section 9.5.3). More than thirty batches have
-hardly any benefit, and with fewer batches each batch is longer (Schmeiser, "Batch size effects in the
-analysis of simulation output", Operations Research 30(3), 1982).
+like replications (Law, "Simulation Modeling and Analysis", section 9.5.3). Using more than thirty batches has
+hardly any benefit, and if there are fewer batches, each batch is longer (Schmeiser, "Batch size effects in
+the analysis of simulation output", Operations Research 30(3), 1982).
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ LEAST_BATCHES = 10
 """Minimum number of batches. With fewer batches, a correlation could not be detected."""
 
 DOUBT = 1.645
-"""If the lag-1 correlation exceeds this number of standard deviations, a warning doubts that the batches are
-independent (5 %, one-sided)."""
+"""If the lag-1 correlation exceeds this number of standard deviations, a warning states that the batches may
+not be independent (5 %, one-sided)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +96,8 @@ def neighbour_correlation(values: npt.NDArray[np.float64]) -> float:
 
 
 def limit(count: int) -> float:
-    """Returns the largest correlation of neighbouring batches that causes no warning, for `count` batches."""
+    """Returns the largest correlation of neighbouring batches that does not cause a warning, for `count`
+    batches."""
     return DOUBT * math.sqrt((count - 2) / (count**2 - 1))
 
 

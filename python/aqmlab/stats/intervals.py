@@ -1,8 +1,8 @@
 """Computes confidence intervals from replications.
 
-Replications only differ in the seed, and two queues with the same seed receive the same arrivals (common
+Replications differ only in the seed, and two queues with the same seed receive the same arrivals (common
 random numbers). Differences and ratios are therefore estimated from pairs of runs with the same seed, which
-needs far fewer runs than a comparison of two independent means (Law, "Simulation Modeling and Analysis",
+requires far fewer runs than a comparison of two independent means (Law, "Simulation Modeling and Analysis",
 chapter 10).
 """
 
@@ -18,8 +18,8 @@ LEVEL = 0.95
 
 
 def decimals(half_width: float) -> int:
-    """Returns the number of decimal places for a number with this uncertainty. The number of places shows two
-    digits of the uncertainty.
+    """Returns the number of decimal places for a number with this uncertainty. With this number of places,
+    two digits of the uncertainty are shown.
 
     The result is between 0 and 6, and 3 for a number without uncertainty.
     """
@@ -147,7 +147,7 @@ def unpaired_ratio(ours: Sequence[float], theirs: Sequence[float], level: float 
 
     The interval is computed for the logarithm of the ratio. The variance of the logarithm is the sum of the
     squared relative errors of the means, and Welch's degrees of freedom are used (Rice, "Mathematical
-    Statistics and Data Analysis", section 4.6). Therefore neither end of the interval is below zero. NaN
+    Statistics and Data Analysis", section 4.6). Therefore, neither end of the interval is below zero. NaN
     values are omitted.
     """
     kept = [[value for value in values if not math.isnan(value)] for values in (ours, theirs)]
@@ -192,8 +192,8 @@ def bootstrap(statistic: Callable[[Any], Any], count: int, level: float = LEVEL)
 def ellipse(points: Sequence[tuple[float, float]], corners: int = 60) -> list[tuple[str, float, float]]:
     """Returns the median of points in two dimensions, and a closed contour. The contour is at one standard
     deviation of the normal distribution that fits the points best. The result has one `centre` entry and
-    several `contour` entries, each with x and y. Points with a NaN are omitted. Fewer than three points have
-    no contour."""
+    several `contour` entries, each with x and y. Points with a NaN are omitted. If there are fewer than three
+    points, there is no contour."""
     import numpy as np
 
     kept = np.array([one for one in points if not any(map(math.isnan, one))], dtype=np.float64).reshape(-1, 2)
@@ -234,11 +234,12 @@ def slope(x: Sequence[float], y: Sequence[float]) -> float:
 
 
 def simultaneous_level(level: float, count: int) -> float:
-    """Returns the level that each of `count` intervals needs, so that all intervals jointly contain their
-    true values with at least the probability `level`.
+    """Returns the confidence level that each of `count` intervals needs, so that all intervals jointly
+    contain their true values with at least the probability `level`.
 
-    The level follows from Bonferroni's inequality, which is valid for any dependence between the intervals.
-    (Šidák's `level ** (1 / count)` requires independence, and would reduce the width by less than 1 %.)
+    The confidence level follows from Bonferroni's inequality, which is valid for any dependence between the
+    intervals. (Šidák's `level ** (1 / count)` requires independence, and would reduce the width by less than
+    1 %.)
     """
     if count < 1:
         raise ValueError(f"count: the number of judged intervals must be 1 or more (got {count})")

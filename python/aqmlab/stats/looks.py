@@ -3,8 +3,8 @@
 An experimenter who examines the runs, adds runs and examines the results again tends to stop when the results
 are favourable by chance. Each examination (look) therefore gets an equal part of the allowed error
 (Bonferroni). The intervals of all looks then jointly contain the true values with the required probability.
-The interval of the last look also contains the true value with this probability, regardless of the reason to
-stop. Dividing the error equally is one of the spending functions of Lan and DeMets ("Discrete sequential
+The interval of the last look also contains the true value with this probability, regardless of the reason for
+stopping. Dividing the error equally is one of the spending functions of Lan and DeMets ("Discrete sequential
 boundaries for clinical trials", Biometrika 70(3), 1983).
 """
 
@@ -14,8 +14,8 @@ from aqmlab.stats.intervals import LEVEL, simultaneous_level
 
 
 def look_level(looks: int, numbers: int = 1, level: float = LEVEL) -> float:
-    """Returns the level of each interval at each of at most `looks` looks, for example 0.9875 for four looks
-    at one number.
+    """Returns the confidence level of each interval at each of at most `looks` looks, for example 0.9875 for
+    four looks at one number.
 
     The intervals of `numbers` numbers at all looks jointly contain the true values with at least the
     probability `level`. Raises `ValueError` if `looks` or `numbers` is less than 1.

@@ -1,11 +1,12 @@
 """Tests whether replications have one mode, and estimates the results of replications with several modes.
 
 Replications of a bistable system fall into groups: most runs are calm, and some runs collapse. The mean of
-such runs is far from the value of every run, and Student's interval is too short if one group is rare. Before
-a Student interval is computed, the values are therefore tested for several modes by the dip test (Hartigan
-and Hartigan, "The dip test of unimodality", Annals of Statistics 13(1), 1985), at the level of 5 % for all
-numbers. If the test finds several modes, the median over replications is used instead of the mean. The
-median's interval is computed from the binomial distribution and is valid for any distribution of the values.
+such runs is far from the value of every run, and Student's interval is too narrow if one group is rare.
+Before a Student interval is computed, the values are therefore tested for several modes by the dip test
+(Hartigan and Hartigan, "The dip test of unimodality", Annals of Statistics 13(1), 1985), at the same
+significance level, 5 %, for all estimated numbers. If the test finds several modes, the median over
+replications is used instead of the mean. The median's interval is computed from the binomial distribution and
+is valid for any distribution of the values.
 
 The dip of a sample is the largest distance between the sample's distribution function and the nearest
 distribution with one mode. The critical values of the dip are those for the uniform distribution, which is
@@ -13,7 +14,7 @@ the most difficult to distinguish from a distribution with two modes. Samples of
 not tested. Samples with equal values, such as counts, are not tested either, because the test is designed for
 continuous values. The power of the test is limited. With 40 runs, the test always detects a group if half of
 the runs collapse. If a third of the runs collapse, the test detects the group in nine of ten cases; if a
-fifth collapse, in one of five cases. The test never detects a single run.
+fifth collapse, in one of five cases. The test never detects a single collapsed run.
 """
 
 from __future__ import annotations

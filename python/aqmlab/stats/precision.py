@@ -3,18 +3,18 @@
 It is not valid to add replications until a 95 % interval is narrow and then to report this interval. This
 rule tends to stop when the spread is small by chance, so that the interval misses the true value too often
 (Law and Kelton, "Confidence intervals for steady-state simulations, II: a survey of sequential procedures",
-Management Science 28(5), 1982). The error vanishes asymptotically, for ever higher precision (Chow and
-Robbins, "On the asymptotic theory of fixed-width sequential confidence intervals for the mean", Annals of
+Management Science 28(5), 1982). The error vanishes asymptotically as the required precision increases (Chow
+and Robbins, "On the asymptotic theory of fixed-width sequential confidence intervals for the mean", Annals of
 Mathematical Statistics 36(2), 1965; Glynn and Whitt, "The asymptotic validity of sequential stopping rules
 for stochastic simulations", Annals of Applied Probability 2(1), 1992), but real experiments are finite.
 
 aqmlab therefore increases the number of replications geometrically, so that there are few looks at the data,
 and divides the allowed error equally among the looks (`aqmlab.stats.looks`). The looks are evenly spaced in
 the logarithm of the number of replications, so the spending function is linear in this logarithm. The
-reported interval contains the true value with at least the required probability, regardless of the reason to
-stop: the precision of the interval, the precision of another measure, or an interruption. The cost, with ten
-looks, is an interval that is 40 % wider than with a fixed number of replications, or twice the number of
-replications.
+reported interval contains the true value with at least the required probability, regardless of the reason for
+stopping: the precision of the interval, the precision of another measure, or an interruption. With ten looks,
+the cost is either an interval that is 40 % wider than with a fixed number of replications, or twice the
+number of replications.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ class Precision:
     """The required precision of the interval of a mean, and the limits of the number of replications.
 
     Exactly one of `relative` (to the absolute value of the mean: 0.05 is 5 %) and `absolute` (in the
-    measure's unit) sets the required half-width. The first look has `least` replications, and the last look
-    has `most` replications. From look to look, the number of replications is multiplied by `growth`. If
-    values are normal, the intervals of `measures` measures at all looks jointly contain the true values with
-    at least the probability `level`. Averages over long runs are nearly normal.
+    measure's unit) sets the required half-width. The first look is made after `least` replications, and the
+    last look after `most` replications. From look to look, the number of replications is multiplied by
+    `growth`. If values are normal, the intervals of `measures` measures at all looks jointly contain the true
+    values with at least the probability `level`. Averages over long runs are nearly normal.
 
-    Five equal values end the sequence, because the interval of equal values is a point. For a measure that
-    counts rare events, increase `least`.
+    If all values at the first look are equal (five values by default), no replications are added, because the
+    interval of equal values is a point. For a measure that counts rare events, increase `least`.
     """
 
     relative: float | None = None
@@ -102,7 +102,7 @@ class Precision:
 
     @property
     def look_level(self) -> float:
-        """The level of Student's interval at one look."""
+        """The confidence level of Student's interval at one look."""
         return look_level(len(self.looks()), self.measures, self.level)
 
     def judge(self, values: Sequence[float]) -> Look:
@@ -110,8 +110,8 @@ class Precision:
         replication, in the order of seeds.
 
         Only the longest prefix of `values` whose length is the number of replications at a look is used, so
-        that the result does not depend on additional replications. With fewer than `least` values there is no
-        interval. A missing value is NaN; it counts as a replication but is not used for the interval. The
+        that the result does not depend on additional replications. With fewer than `least` values, there is
+        no interval. A missing value is NaN; it counts as a replication but is not used for the interval. The
         number of replications is never sufficient if fewer than `least` values exist, or if a value is
         infinite.
         """

@@ -2,7 +2,7 @@
 
 If a replication has a single value, the values of replications are independent, so order statistics determine
 the interval of a quantile. If a replication has many values, such as the times of its transfers, these values
-are a cluster of dependent values. In this case the values of all replications are pooled, and whole
+are a cluster of dependent values. In this case, the values of all replications are pooled, and whole
 replications are resampled (Davison and Hinkley, "Bootstrap Methods and their Application", 1997, section
 3.8).
 """
@@ -31,7 +31,7 @@ def quantile_interval(values: Sequence[float] | Floats, q: float, level: float =
     """Returns the interval of the quantile `q` of independent values with any distribution. NaN values are
     omitted.
 
-    The ends of the interval are values of the sample. They follow from the binomial distribution of the
+    The ends of the interval are values of the sample. These ends follow from the binomial distribution of the
     number of values below the quantile (Conover, "Practical Nonparametric Statistics", section 3.2). If the
     sample is too small to determine an end, the end is infinite. At 95 %, both ends of the median's interval
     are finite for six or more values, and the upper end of the 90th percentile's interval for 36 or more
@@ -60,9 +60,9 @@ def pooled_quantile(samples: Sequence[Floats], q: float, level: float = LEVEL) -
     """Returns the interval of the quantile `q` of the pooled values of all replications. `samples` contains
     one array per replication.
 
-    The interval is computed by the bootstrap over replications. Its `count` is the number of replications,
-    including replications without values. The interval is slightly too narrow: at 95 % with ten replications,
-    the coverage is about 90 %.
+    The interval is computed by the bootstrap over replications. The interval's `count` is the number of
+    replications, including replications without values. The interval is slightly too narrow: at 95 % with ten
+    replications, the coverage is about 90 %.
     """
     _check(q)
     of = _Pool(samples)
@@ -70,8 +70,8 @@ def pooled_quantile(samples: Sequence[Floats], q: float, level: float = LEVEL) -
 
 
 def tail_quantile(tails: Sequence[Sequence[float]], q: float, level: float = LEVEL) -> Interval:
-    """Returns the interval of the quantile `q` of a count over time. Each replication is given by the shares
-    of its time during which the count was at least 0, 1, 2 and so on.
+    """Returns the interval of the quantile `q` of a count over time. Each replication is represented by the
+    shares of its time during which the count was at least 0, 1, 2 and so on.
 
     The interval is computed by the bootstrap over replications with equal weights. The ends of the interval
     are counts, even if only a few replications extend far into the tail. The interval is slightly too narrow,
@@ -98,8 +98,8 @@ def pooled_quantile_difference(
     replications.
 
     The interval is computed by the bootstrap over pairs, so that variation that is common to both sides of a
-    pair cancels. To compute the difference of medians for replications with one number each, pass arrays of
-    one element.
+    pair cancels out. To compute the difference of medians for replications with one number each, pass arrays
+    of one element.
     """
     _check(q)
     if len(ours) != len(theirs):
@@ -132,7 +132,7 @@ def pooled_band(samples: Sequence[Floats], level: float = LEVEL, grid: Floats | 
 
     The band is computed by the bootstrap over replications from the largest distance between the functions
     over all `x`, so that the band is valid at all `x` simultaneously. `x` contains the points of `grid` or,
-    without `grid`, at most a thousand of the values. With fewer than two replications there is no band.
+    without `grid`, at most a thousand of the values. With fewer than two replications, there is no band.
     """
     pooled = _together(samples)
     x = np.unique(pooled) if grid is None else np.asarray(grid, dtype=np.float64)

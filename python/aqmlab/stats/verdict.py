@@ -2,7 +2,7 @@
 
 A claim about one number *holds* if the whole interval is in the claimed band, *fails* if the whole interval
 is outside the band, and is *undecided* otherwise (`verdict`). `all_of` and `any_of` judge claims with several
-parts. `agreement` judges how closely two systems agree. This module only uses intervals and bands. Rules
+parts. `agreement` judges how closely two systems agree. This module uses only intervals and bands. Rules
 (`aqmlab.results.rule`) define the estimated number and the points. `aqmlab.stats.looks` computes the level
 for several looks at the data.
 """
@@ -78,7 +78,8 @@ def within(low: float, high: float) -> Band:
 class Evidence:
     """The measured number of a claim, with the verdict on the claim.
 
-    If the claim has several parts, the number and the description are those of the part that decides.
+    If the claim has several parts, the number and the description are those of the part that decides the
+    verdict.
     """
 
     verdict: Verdict
@@ -90,9 +91,9 @@ class Evidence:
     count: int = 0
     """Number of replications from which the interval was computed."""
     level: float = LEVEL
-    """Level of the interval that decides the verdict."""
+    """Confidence level of the interval that decides the verdict."""
     wider: bool = False
-    """Whether the level is corrected for the number of parts."""
+    """Whether the confidence level is corrected for the number of parts."""
     median: bool = False
     """Whether the number is a median over replications, because the values of the replications have several
     modes."""
@@ -108,7 +109,7 @@ class Evidence:
     """Reason why the number is missing."""
     known_to: float = math.nan
     """Half the width of the interval of an undecided number, if the number is as precise as the rule
-    requires. In this case the number is close to the limit, and more runs would not be useful."""
+    requires. In this case, the number is close to the limit, and more runs would not be useful."""
     parts: tuple[Evidence, ...] = ()
     one_of: bool = False
     """Whether the claim holds if one part holds."""
@@ -184,25 +185,25 @@ def judge(what: str, interval: Interval, band: Band, tolerance: float = 0.0) -> 
 # Several parts
 
 PartsAt = Callable[[float], Sequence[Evidence]]
-"""A function that returns the evidence for all parts of a claim, with intervals of a given level. The number
-and the order of the parts do not depend on the level."""
+"""A function that returns the evidence for all parts of a claim, with intervals at a given confidence level.
+The number and the order of the parts do not depend on this level."""
 
 
 def level_of_parts(level: float, count: int) -> float:
-    """Returns the level of the interval that a single part of `count` parts needs to decide the verdict
-    (`all_of` fails, or `any_of` holds). With this level, the intervals of all parts jointly contain the true
-    values with at least the probability `level`."""
+    """Returns the confidence level that the interval of one of `count` parts needs so that this part alone
+    can decide the verdict (`all_of` fails, or `any_of` holds). With this confidence level, the intervals of
+    all parts jointly contain the true values with at least the probability `level`."""
     return simultaneous_level(level, max(count, 1))
 
 
 def all_of(parts_at: PartsAt, level: float = LEVEL) -> Evidence:
     """Returns the evidence for a claim that all parts hold.
 
-    The claim holds if all parts hold, each with an interval of this level, because additional parts do not
-    make this verdict more likely by chance. The claim fails if all parts fail, or if one part fails with an
-    interval of `level_of_parts`. The higher level is needed because one of many parts would otherwise fail by
-    chance. A single part that decides the verdict is only shown with the wider interval, so that the verdict
-    follows from the shown intervals.
+    The claim holds if all parts hold, each with an interval at the confidence level `level`, because
+    additional parts do not make this verdict more likely by chance. The claim fails if all parts fail, or if
+    one part fails with an interval at the confidence level `level_of_parts`. The higher level is needed
+    because one of many parts would otherwise be likely to fail by chance. A single part that decides the
+    verdict is shown only with the wider interval, so that the verdict follows from the shown intervals.
     """
     parts = parts_at(level)
     failing = [part.verdict == "fails" for part in parts]
@@ -221,8 +222,8 @@ def any_of(parts_at: PartsAt, count: int, level: float = LEVEL) -> Evidence:
     """Returns the evidence for a claim that at least one of `count` parts holds. The rules are the opposite
     of those of `all_of`.
 
-    The claim holds if one part holds with an interval of `level_of_parts`. The claim fails if all parts fail,
-    each with an interval of `level`.
+    The claim holds if one part holds with an interval at the confidence level `level_of_parts`. The claim
+    fails if all parts fail, each with an interval at the confidence level `level`.
     """
     wider_level = level_of_parts(level, count)
     parts = parts_at(wider_level)
@@ -237,8 +238,8 @@ def together(*parts: Evidence, level: float = LEVEL) -> Evidence:
     """Returns the evidence for a claim whose parts have already been judged. The claim holds if all parts
     hold, and fails if any part fails.
 
-    The number and the interval are those of the part that decides, which is the first of the parts with the
-    worst verdict. Without parts, the claim is undecided at this level.
+    The number and the interval are those of the part that decides the verdict, which is the first of the
+    parts with the worst verdict. If there are no parts, the claim is undecided at this confidence level.
     """
     if not parts:
         return _without_parts(level)
@@ -251,8 +252,9 @@ def either(*parts: Evidence, level: float = LEVEL) -> Evidence:
     """Returns the evidence for a claim that one of several parts holds, if the parts have already been
     judged. The claim holds if any part holds, and fails if all parts fail.
 
-    The number and the interval are those of the part that decides, which is the first of the parts with the
-    best verdict. `level` is the level of the intervals. Without parts, the claim is undecided.
+    The number and the interval are those of the part that decides the verdict, which is the first of the
+    parts with the best verdict. `level` is the confidence level of the intervals. If there are no parts, the
+    claim is undecided.
     """
     if not parts:
         return _without_parts(level)
@@ -276,11 +278,11 @@ def _without_parts(level: float) -> Evidence:
 
 
 def _at_level(part: Evidence, level: float) -> Evidence:
-    """Returns the evidence with the level of its interval included in the text."""
+    """Returns the evidence with the confidence level of its interval included in the text."""
     return replace(_wider(part), measured=f"{part.measured} (at {100 * level:.4g} %)")
 
 
 def _wider(part: Evidence) -> Evidence:
-    """Returns the evidence, and the evidence of its parts, marked as having a level that is corrected for the
-    number of parts."""
+    """Returns the evidence, and the evidence of its parts, marked as having a confidence level that is
+    corrected for the number of parts."""
     return replace(part, wider=True, parts=tuple(map(_wider, part.parts)))

@@ -1,8 +1,8 @@
 """Maintains a store: verifies and repairs its data, and removes runs.
 
 Logs are never modified. The records to keep from the logs of terminated writers are written to a new log, and
-then the old logs are removed. A reader that reads at the same time finds every record once or twice, and
-duplicates are harmless. The logs of running writers remain unchanged.
+then the old logs are removed. A process that reads the store at the same time finds every record once or
+twice, and duplicates are harmless. The logs of running writers remain unchanged.
 """
 
 from __future__ import annotations
@@ -202,9 +202,9 @@ class Removal:
 
 
 def removal(store: Store, *, orphans: bool, failed: bool) -> Removal:
-    """Returns the plan for `collect_garbage`. The plan contains runs whose results version differs from the
-    core's, with `orphans` also runs of scenarios that belong to no sweep, and with `failed` also failed
-    runs."""
+    """Returns the plan for `collect_garbage`. The plan contains the runs whose results version differs from
+    that of the core. With `orphans`, the plan also contains the runs of scenarios that do not belong to any
+    sweep, and with `failed`, failed runs."""
     store.refresh()
     runs = store.runs().select("scenario", "status")
     loose: frozenset[str] = frozenset()
@@ -244,7 +244,7 @@ def _same_digest(record: Mapping[str, Any]) -> bool:
 
 
 def collect_garbage(store: Store, plan: Removal) -> tuple[int, int]:
-    """Removes the runs of the plan, and the data that were only used by these runs. Returns the number of
+    """Removes the runs of the plan, and the data that were used only by these runs. Returns the number of
     freed bytes, and the number of logs that were skipped because their writers are running."""
     folder = _folder(store)
     before = size(store)
@@ -302,7 +302,7 @@ def _folder(store: Store) -> Path:
 
 @contextmanager
 def _reading(paths: Iterable[Path]) -> Iterator[tuple[list[Path], Bar | None]]:
-    """Returns those of these logs that exist, and a progress bar for their bytes."""
+    """Returns those of the given logs that exist, and a progress bar for the bytes of these logs."""
     sizes = {}
     for path in paths:
         with suppress(FileNotFoundError):

@@ -56,9 +56,9 @@ _EXACT = 2**53
 class Contents:
     """All runs, each with its records merged, and all other records without duplicates.
 
-    Most runs of a sweep have the same measures. Therefore the keys of the measures are stored once, as a
-    shape, and each run only has a list of numbers. The newest records, at most `NEW_RECORDS`, are stored as
-    objects.
+    Most runs of a sweep have the same measures. Therefore, the keys of the measures are stored once, as a
+    shape, and only a list of numbers is stored for each run. The newest records, at most `NEW_RECORDS`, are
+    stored as objects.
     """
 
     def __init__(self) -> None:

@@ -1,9 +1,9 @@
 """The logs of a store. A log is a file whose lines have checksums. Each log is written by a single process.
 
 A line consists of the CRC-32 of a record's JSON (8 hexadecimal digits), a space, the JSON and a newline.
-Readers ignore lines with a wrong checksum. Readers also ignore data after the last newline, because the
-writer was killed during the write or is still writing. A truncated line is harmless, because no process
-appends to the log of another process.
+Readers ignore lines with a wrong checksum. Readers also ignore data after the last newline, because these
+data were not written completely: the writer was killed during the write, or is still writing. A truncated
+line is harmless, because no process appends to the log of another process.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ LOG_BYTES = 64 << 20
 """Size of a log after which a process begins a new log."""
 
 SYNC_S = 0.2
-"""Maximum delay until a record is synchronised to disk. Before this, the record survives the end of the
+"""Maximum delay until a record is synchronised to disk. Until then, the record survives the end of the
 process, but not a power failure."""
 
 SILENT_S = 3600.0
-"""Time without writes after which a log's writer counts as terminated, if the lock of the writer is not
-visible."""
+"""Time without writes after which a log's writer is considered to have terminated, if the lock of the writer
+is not visible."""
 
 _BLOCK = 8 << 20
 _LONG = 32 << 20
@@ -147,9 +147,9 @@ def claimed(path: Path) -> int | None:
     """Opens and locks the log of a terminated writer. Returns `None` if the writer may be running, or if the
     log no longer exists.
 
-    Some file systems have no locks, and others do not show locks to other machines. Therefore the writer of a
-    log counts as terminated after an hour without writes (by the file system's clock), if the log is from
-    another machine or cannot be locked.
+    Some file systems do not support locks, and others do not make locks visible to other machines. Therefore,
+    the writer of a log is considered to have terminated after an hour without writes (by the file system's
+    clock) if the log is from another machine or cannot be locked.
     """
     try:
         file = os.open(path, os.O_RDWR | os.O_CLOEXEC)

@@ -88,7 +88,7 @@ def numbers(rows: pl.DataFrame, shapes: pl.DataFrame, called: Mapping[str, str])
 
 
 def _exact(rows: pl.DataFrame, shapes: pl.DataFrame, called: Mapping[str, str]) -> dict[str, tuple[Any, ...]]:
-    """Returns the original values of measures that have whole numbers or JSON values, by measure."""
+    """Returns, by measure, the original values of measures whose values are whole numbers or JSON."""
     kinds: dict[int, dict[str, tuple[int, str]]] = {}
     names: dict[str, None] = {}
     for shape, keys, _, _, of_keys in shapes.iter_rows():

@@ -60,8 +60,8 @@ def query(store: Store, sql: str) -> Answer:
 
 
 def _refuse_changes(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
-    """Rejects statements without a result, such as `DROP TABLE`, because they would only change copies of
-    tables."""
+    """Rejects statements without a result, such as `DROP TABLE`, because such statements would change only
+    copies of tables."""
     import duckdb
 
     allowed = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN, duckdb.StatementType.PRAGMA)
@@ -90,7 +90,7 @@ def _tables(store: Store) -> dict[str, Callable[[], pl.DataFrame]]:
 
 @dataclass(frozen=True)
 class _Stream:
-    """A table that only has the Arrow interface, which DuckDB can read without additional packages."""
+    """A table that provides only the Arrow interface, which DuckDB can read without additional packages."""
 
     frame: pl.DataFrame
 

@@ -251,7 +251,7 @@ class Store:
         return self._contents
 
     def _load(self) -> None:
-        """Loads the index if all logs that the index covers still exist. Otherwise begins with empty
+        """Loads the index if all logs that the index covers still exist. Otherwise, begins with empty
         contents."""
         from aqmlab.store.index import Contents
 

@@ -74,7 +74,7 @@ def forms(
 
 
 def less(*variables: Variable, than: Sequence[str], queue: str | None = None) -> AnyRule:
-    """The rule that each variable is smaller with a queue than with each of the queues `than`. Without
+    """The rule that each variable is smaller with a queue than with each of the queues in `than`. Without
     `queue`, the rule is judged for each queue of the free axis `queue`."""
     return every(
         *(
@@ -93,15 +93,15 @@ def quantile(values: metrics.Floats, share: float) -> float:
 def steps(
     values: Iterable[float | None], step_s: float, first: float = 0.0, factor: float = 1.0
 ) -> Iterator[tuple[Labels, float]]:
-    """Values at equal time steps, for `of_runs`; the first value is at `first` steps."""
+    """Values at equal time steps, for `of_runs`; the time of the first value is `first` steps."""
     for index, value in enumerate(values):
         if value is not None:
             yield {"time_s": (index + first) * step_s}, value * factor
 
 
 def settled_after(active: Sequence[Sequence[float]], step_s: float) -> float:
-    """The time at which MSER-5 ends the warm-up of a series that is averaged over runs, in seconds; infinite
-    if the series does not settle. `step_s` is the time between values."""
+    """The time, in seconds, at which the warm-up of a series that is averaged over runs ends according to
+    MSER-5; infinite if the series does not settle. `step_s` is the time between consecutive values."""
     if not active:
         return 0.0
     cut = metrics.mser5([math.fsum(values) / len(active) for values in zip(*active, strict=True)])
@@ -111,7 +111,8 @@ def settled_after(active: Sequence[Sequence[float]], step_s: float) -> float:
 def warm_up_warning(
     series: Sequence[Variable], results: ExperimentResults, step_s: float, given: str, warm_up_s: float
 ) -> list[str]:
-    """A warning if MSER-5 on the number of open transfers, averaged over seeds, needs a longer warm-up."""
+    """A warning if the warm-up is too short according to MSER-5, applied to the number of open transfers,
+    averaged over seeds."""
     cuts = []
     for variable in series:
         seeds = seeds_of([variable], results)

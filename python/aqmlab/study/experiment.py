@@ -66,7 +66,7 @@ class Experiment:
     """Maximum number of seeds of a point if a verdict at this point is undecided (`study.seeds`)."""
     quick: Form = Form(seeds=3)
     varied: Form | None = None
-    """Form in which variants are run. With `None`, no variants are run. The form may only select values of
+    """Form in which variants are run. With `None`, no variants are run. The form may select only values of
     axes, because variants must have the same seeds and durations as the main runs with which they are
     compared."""
     varied_quick: Form = Form()
@@ -258,7 +258,7 @@ Counts = Mapping[PointName, int]
 
 @dataclass(frozen=True, kw_only=True)
 class Planned:
-    """The points of an experiment in some form. For each point, the run with a given seed is available."""
+    """The points of an experiment in a given form. For each point, the run with a given seed is available."""
 
     experiment: Experiment
     sweep: Sweep

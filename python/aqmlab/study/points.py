@@ -22,7 +22,7 @@ Points = frozenset[PointName]
 
 
 def without_runs(experiments: Iterable[Experiment], form: FormName) -> ExperimentResults:
-    """Experiments in a form, which have the values of their axes but no runs."""
+    """Experiments in a given form, with the values of their axes but without runs."""
     sweeps = {one.name: one.sweep(form) for one in experiments}
     return {
         name: replace(

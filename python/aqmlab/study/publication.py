@@ -110,7 +110,7 @@ class Claim:
 def our_reading(
     id: str, statement: str, rule: AnyRule, source: str = "", figures: tuple[str, ...] = ()
 ) -> Claim:
-    """A claim that is aqmlab's interpretation of the publication and not a statement of the publication."""
+    """A claim that is aqmlab's interpretation of the publication, and is not stated in the publication."""
     return Claim(id, statement, rule, source, figures, "sheet")
 
 
@@ -185,7 +185,7 @@ class Floor:
     where: Labels
     measured: Interval
     equal: Interval
-    """The same estimate for systems that only differ in their random numbers."""
+    """The same estimate for systems that differ only in their random numbers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,10 +214,10 @@ class Study:
     checks: Callable[[ExperimentResults], list[str]] = lambda _: []
     """Function that returns warnings to print, for example that the warm-up is too short."""
     variants: tuple[Variant, ...] = ()
-    """Variants that belong to no single decision, in addition to those of the decisions."""
+    """Variants that do not belong to a single decision, in addition to the variants of the decisions."""
     floors: Callable[[ExperimentResults, float], Iterable[Floor]] = lambda *_: ()
     """Function that returns, for claims about distances, the values for comparisons of equal systems, with
-    intervals of a given level."""
+    intervals at a given confidence level."""
     with_queues: Callable[[Queues], Study] | None = None
     """Function that adds other queues to the queues of the publication (`aqmlab study run NAME --queues
     LIST`). The claims of the returned study are judged for each of the added queues."""
@@ -283,7 +283,7 @@ class Study:
 
     def figures_of(self, claim: Claim) -> tuple[str, ...]:
         """Returns the figures and tables that a claim names. If the claim names none, returns those whose IDs
-        the claim's source contains (`figures 8a and 8b`). Otherwise returns the queries that share the most
+        the claim's source contains (`figures 8a and 8b`). Otherwise, returns the queries that share the most
         measures with the claim's rule and show the fewest other measures."""
         if chosen := claim.figures or self._named(claim.source):
             return chosen
@@ -410,7 +410,8 @@ class StudyResult:
     """The main runs, as a table for each experiment, by the experiment's name."""
     floors: tuple[Floor, ...] = ()
     level: float = LEVEL
-    """The level of each interval, except of intervals whose level is corrected for the number of parts."""
+    """The confidence level of each interval, except for intervals whose confidence level is corrected for the
+    number of parts."""
     source: str = ""
     """The command that runs the study, without `aqmlab` and without options, for example `study run
     shred`."""

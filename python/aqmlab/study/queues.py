@@ -25,7 +25,7 @@ TODAY: Mapping[str, dict[str, Any]] = {
     "DualPI2": {"kind": "dualpi2"},
 }
 """Queue disciplines with Linux's defaults, by the names that figures show. CAKE shares the link first among
-hosts and then among the flows of each host. In some studies a host has many flows, so CAKE is included a
+hosts and then among the flows of each host. In some studies, a host has many flows, so CAKE is included a
 second time with `flows`."""
 
 
@@ -76,7 +76,7 @@ def named(words: Iterable[str]) -> Queues:
 
 
 def beside(study: Study, queues: Queues) -> Study:
-    """Adds queues to a study with the study's own `with_queues`, if the study has this function. Otherwise
+    """Adds queues to a study with the study's own `with_queues`, if the study has this function. Otherwise,
     the queues become additional values of the axis `queue` of the study's experiments. Figures and tables
     then show the queues, and claims are judged for the queues.
 

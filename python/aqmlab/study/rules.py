@@ -2,13 +2,14 @@
 each verdict.
 
 `data/rules.json` lists rules by study and claim ID, with a short digest of the rule's definition. If a rule
-is changed, the rule gets a new ID (`SH-8` becomes `SH-8.2`), and the entry of the old ID gets the reason as
-`retired`.
+is changed, the rule gets a new ID (`SH-8` becomes `SH-8.2`), and the reason is added to the entry of the old
+ID as `retired`.
 
 All other information that decides a verdict is listed as the `plan`: the origin of the claim, the precision
-at which no more seeds are added, the level of intervals, the number of seeds at the first look, the maximum
-number of seeds, and a digest of the scenarios. The plan of an ID may be changed if `data/changes.json` lists
-the change with the commit and the reason. The page of the study prints these changes.
+at which no more seeds are added, the confidence level of intervals, the number of seeds at the first look,
+the maximum number of seeds, and a digest of the scenarios. The plan of an ID may be changed if
+`data/changes.json` lists the change with the commit and the reason. The page of the study prints these
+changes.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Runs studies: executes the runs of experiments, plots figures and judges claims.
 
 A `Study` is a declaration, and `run` executes the study. The measures of each run are computed as soon as the
-run finishes, and are immediately written to the store in the output folder. Therefore an interruption loses
-no finished run, and the same command resumes the study. A failed run is reported and does not stop the other
-runs.
+run finishes, and are immediately written to the store in the output folder. Therefore, no finished run is
+lost if the study is interrupted, and the same command resumes the study. A failed run is reported and does
+not stop the other runs.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def run(
     of `live_runs.at_once`. If an `executor` is given, it executes the simulated runs. Runs that are already
     stored in `out` are not repeated. Live runs are executed while no simulation is running. Before any run,
     raises `NotLive` if live runs are impossible on this machine, and `ValueError` if a scenario cannot be run
-    live. `KeyboardInterrupt` is raised again after finished runs have been stored.
+    live. `KeyboardInterrupt` is re-raised after finished runs have been stored.
     """
     out.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
@@ -326,7 +326,8 @@ def _collect(plans: Sequence[Planned], store: Store, counts: Counts) -> Experime
 def judged(
     study: Study, claims: Sequence[Claim], results: ExperimentResults, level: float = stats.LEVEL
 ) -> Verdicts:
-    """Returns the evidence for claims, for each reading of the study, with intervals of this level."""
+    """Returns the evidence for claims, for each reading of the study, with intervals at this confidence
+    level."""
     return judged_under(
         [(claim, reading) for claim in claims for reading in study.readings_of(claim)], results, level
     )

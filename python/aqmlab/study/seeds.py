@@ -1,11 +1,11 @@
 """Determines the number of seeds in a study: points with undecided verdicts get more seeds.
 
 A study examines its results at fixed numbers of seeds (looks). Each number is twice the previous number. At
-each look, all claims are judged. The level of the intervals is so high that the intervals of all looks
-jointly contain the true values with a probability of 95 % (`aqmlab.stats.looks`). If a part of a claim is
-undecided, the points from which this part is computed get more seeds at the next look, unless the interval is
-already as narrow as the rule requires. Variants have the same looks. A point of a variant gets at most the
-number of seeds that the main verdict finally uses at this point. A variant only gets more seeds for claims
+each look, all claims are judged. The confidence level of the intervals is chosen so that the intervals of all
+looks jointly contain the true values with a probability of 95 % (`aqmlab.stats.looks`). If a part of a claim
+is undecided, the points from which this part is computed get more seeds at the next look, unless the interval
+is already as narrow as the rule requires. Variants have the same looks. A point of a variant gets at most the
+number of seeds that the main verdict finally uses at this point. A variant gets more seeds only for claims
 whose main verdict is decided, because only these verdicts can be reversed.
 """
 
@@ -39,7 +39,7 @@ def looks(study: Study) -> int:
 
 
 def level(looks: int) -> float:
-    """Returns the level of each interval in a study with this number of looks."""
+    """Returns the confidence level of each interval in a study with this number of looks."""
     return stats.look_level(looks)
 
 
@@ -69,7 +69,7 @@ def _undecided_points(rule: AnyRule, results: ExperimentResults, level: float) -
 
 
 def _parts(rule: AnyRule) -> Iterator[AnyRule]:
-    """Returns the rules that must all hold so that a rule holds."""
+    """Returns the rules that must all hold for a rule to hold."""
     if isinstance(rule, Combined) and rule.every:
         for one in rule.rules:
             yield from _parts(one)
@@ -78,8 +78,8 @@ def _parts(rule: AnyRule) -> Iterator[AnyRule]:
 
 
 def _of_parts(rule: AnyRule, results: ExperimentResults, level: float, failing: float) -> Points:
-    """Returns the points of a part that is undecided, or that fails with its own interval but not at the
-    level of all parts together."""
+    """Returns the points of a part that is undecided, or that fails with its own interval, but not at the
+    confidence level for all parts together."""
     if isinstance(rule, Combined):
         return _undecided_points(rule, results, level)
     found: Points = set()
@@ -96,7 +96,7 @@ def next_counts(
     study: Study, counts: Counts, points: Iterable[PointName], limits: Counts | None = None
 ) -> dict[PointName, int]:
     """Doubles the number of seeds of these points, up to the maximum of the point's experiment or up to
-    `limits`. With `limits`, a point that has no limit gets no more seeds."""
+    `limits`. If `limits` is given, a point without a limit gets no more seeds."""
     by_name = {one.name: one for one in study.experiments}
     grown = dict(counts)
     for point in points:

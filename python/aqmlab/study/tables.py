@@ -82,7 +82,7 @@ def overview(several: Sequence[Shown], *, by: str) -> Crossed:
 
 
 AGREE = 0.1
-"""Maximum difference between two means that count as equal, as a fraction of the second mean."""
+"""Maximum difference between two means that are considered equal, as a fraction of the second mean."""
 
 
 def agree(first: Interval, second: Interval) -> bool:

@@ -3,10 +3,10 @@ without executing runs.
 
 A row contains one measure of one run: the experiment, the variant (empty for the main runs), the labels of
 the point, the digest of its scenario, the seed, the measure with its version, and the value (a number, a list
-of numbers, or any other value as JSON). The file contains all numbers of the main runs. Lists are only
-included for measures that claims use. For variants, only measures that claims use are included. The metadata
-of the file contain the study, the form, the results version, the package version, the level of the intervals
-and, in a published file, the commit.
+of numbers, or any other value as JSON). The file contains all numbers of the main runs. Lists are included
+only for measures that claims use. For variants, only measures that claims use are included. The metadata of
+the file contain the study, the form, the results version, the package version, the confidence level of the
+intervals and, in a published file, the commit.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Part:
 def write(
     path: Path, study: Study, parts: Sequence[Part], store: Store, level: float, *, quick: bool
 ) -> None:
-    """Writes the values of those runs of these parts that are in the store."""
+    """For each of these parts, writes the values of the runs that are in the store."""
     judged = {
         (leaf.experiment.name, leaf.measure.key)
         for claim in study.claims
@@ -103,7 +103,7 @@ class Values:
     level: float
     quick: bool
     other_scenarios: int
-    """Number of points whose recorded scenario differs from the scenario in the present study."""
+    """Number of points whose recorded scenario differs from the scenario in the current study."""
 
 
 def read(path: Path, study: Study) -> Values:

@@ -25,8 +25,8 @@ def against_axis(
     """Returns a chart of a measure with intervals against the axis `x`, with a curve for each value of `by`
     and a panel for each value of `panel`.
 
-    By default `x` is the first numeric axis, `by` and `panel` are the next axes, and `log_x` is determined by
-    the range of the numbers. Raises `ValueError` if an axis or the measure does not exist, or if the chart
+    By default, `x` is the first numeric axis, `by` and `panel` are the next axes, and `log_x` is determined
+    by the range of the numbers. Raises `ValueError` if an axis or the measure does not exist, or if the chart
     has no room for an axis with several values.
     """
     import polars as pl
@@ -55,7 +55,7 @@ def against_axis(
 
 def distribution(result: Results, measure: str, *, by: str | None = None, panel: str | None = None) -> Chart:
     """Returns a chart of the distribution of a measure over replications, with a curve and its confidence
-    band for each value of `by`, and a panel for each value of `panel`. By default `by` and `panel` are the
+    band for each value of `by`, and a panel for each value of `panel`. By default, `by` and `panel` are the
     first axes. Raises the same errors as `against_axis`."""
     import polars as pl
 

@@ -105,8 +105,8 @@ class Swept:
 
 
 def judge(claims: Sequence[Claim], result: Results) -> tuple[Judged, ...]:
-    """Judges every claim from the runs of a result. If precision determined the number of runs, the level of
-    the intervals is corrected for the repeated looks at the data."""
+    """Judges every claim from the runs of a result. If `precision` determined the number of runs, the
+    confidence level of the intervals is corrected for the repeated looks at the data."""
     return tuple(Judged(claim=claim, evidence=result.judge(claim.rule)) for claim in claims)
 
 

@@ -68,8 +68,9 @@ def load(
 ) -> SweepFile:
     """Reads a sweep file, or a scenario file with axes in `overrides`.
 
-    An override has the form `path=value` or `path=value,value`. It replaces the values of the axis with this
-    path or label. For any other path, several values create an axis, and one value changes the scenario.
+    An override has the form `path=value` or `path=value,value`. An override replaces the values of the axis
+    with this path or label. For any other path, several values create an axis, and one value changes the
+    scenario.
 
     Raises `ScenarioFileError`, whose message contains the file, the field, the value and the allowed values.
     """
@@ -202,7 +203,7 @@ def _needed(table: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _is_measure(scenario: Scenario, own: Mapping[str, Measure], path: str, name: str) -> bool:
-    """Returns true if the scenario has the measure. Otherwise raises `ValueError`, which names the field and
+    """Returns true if the scenario has the measure. Otherwise, raises `ValueError`, which names the field and
     suggests similar names."""
     from aqmlab import measures
 
@@ -299,8 +300,8 @@ def _range(field: str, given: Mapping[str, Any]) -> list[Value]:
 
 
 def between(low: Value, high: Value, steps: int, log: bool = False, field: str = "axis") -> list[Value]:
-    """Returns `steps` values from `low` to `high`, including both ends. The values have equal distances or,
-    with `log`, equal ratios."""
+    """Returns `steps` values from `low` to `high`, including both ends. The values are evenly spaced or, with
+    `log`, have equal ratios."""
     first, last, unit = _ends(field, low, high)
     if not isinstance(steps, int) or isinstance(steps, bool) or steps < 2:
         raise ValueError(f"{field}.steps: must be a whole number of at least 2 (got {steps!r})")
@@ -315,7 +316,7 @@ def between(low: Value, high: Value, steps: int, log: bool = False, field: str =
 
 
 def by_step(low: Value, high: Value, step: Value, field: str = "axis") -> list[Value]:
-    """Returns the values from `low` to at most `high` with the distance `step`."""
+    """Returns the values from `low` to at most `high` at intervals of `step`."""
     first, last, unit = _ends(field, low, high)
     apart, _, _ = _ends(f"{field}.step", step, step, unit)
     if not apart > 0:
@@ -325,7 +326,7 @@ def by_step(low: Value, high: Value, step: Value, field: str = "axis") -> list[V
 
 
 def _ends(field: str, low: Value, high: Value, unit: str | None = None) -> tuple[float, float, str]:
-    """Returns the two ends as numbers, and their common unit. By default the common unit is the unit of the
+    """Returns the two ends as numbers, and their common unit. By default, the common unit is the unit of the
     first end."""
     first, first_unit = _number(field, low)
     last, last_unit = _number(field, high)

@@ -124,7 +124,7 @@ def plan(
     run_nothing: bool = False,
 ) -> Planned:
     """Returns the points of a sweep with the digests of their scenarios. If the store contains the sweep,
-    digests are read from the store. Otherwise the sweep and its points are added to the store.
+    digests are read from the store. Otherwise, the sweep and its points are added to the store.
 
     If MSER-5 determines the warm-up, the pilot runs for MSER-5 are executed, with a progress bar if `label`
     is given. With a `label`, values that have no effect at some points, and are omitted at these points, are
@@ -202,7 +202,7 @@ def run(
     """Executes the runs of a sweep that are missing from the store.
 
     With `shard = (i, n)`, only every n-th point is run, beginning with the i-th point, so that n machines can
-    share a sweep. Raises the same errors as `campaign.execute`. `KeyboardInterrupt` is raised again, and
+    share a sweep. Raises the same errors as `campaign.execute`. `KeyboardInterrupt` is re-raised, and
     finished runs remain stored.
     """
     account = account or Account()

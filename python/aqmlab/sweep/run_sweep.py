@@ -25,10 +25,10 @@ def run_sweep(
     """Executes the runs of a sweep that are missing from the store, and returns the table of all runs.
 
     Without a `store`, the runs are not saved. `executor` executes the runs. Without an `executor`, this
-    machine executes `jobs` runs in parallel, by default one per core. With a `label`, a progress bar is
-    shown. After Ctrl-C, the table contains the finished runs, and its `interrupted` is true.
+    machine executes `jobs` runs in parallel (by default, one per core). With a `label`, a progress bar is
+    shown. After Ctrl-C, the table contains the finished runs, and its attribute `interrupted` is true.
 
-    Failed runs are listed in the result's `failures`, and are only repeated with `retry`. With `fail_fast`,
+    Failed runs are listed in the result's `failures`, and are repeated only with `retry`. With `fail_fast`,
     the first failed run raises `FirstFailureError`. If a scenario is rejected, raises `ValueError`, which
     names the point, before any run.
     """

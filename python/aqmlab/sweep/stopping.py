@@ -44,10 +44,10 @@ class Stopping:
 
 @dataclass(frozen=True, kw_only=True)
 class StoppingState:
-    """The present and the required number of replications of a point."""
+    """The current and the required number of replications of a point."""
 
     wanted: int
-    """Required number of replications, which equals the present number if the point is complete."""
+    """Required number of replications, which equals the current number if the point is complete."""
     have: int
     exhausted: bool = False
     """Whether the point has the maximum number of replications although its intervals are wider than
@@ -64,7 +64,7 @@ def stopping_states(
 ) -> list[StoppingState]:
     """The stopping state of each point.
 
-    The precision rule is evaluated at its looks in order. Each look only uses the first replications, so that
+    The precision rule is evaluated at its looks in order. Each look uses only the first replications, so that
     additional runs in the store do not change the result.
     """
     if stopping is None:

@@ -2,7 +2,7 @@
 
 An axis is a dotted path of the scenario with a set of values: numbers, strings or named tables. The points
 are all combinations of the axes' values, except that zipped axes vary together and a filter can exclude
-points. The digest of the complete scenario identifies a point. Therefore old runs remain valid if an axis is
+points. The digest of the complete scenario identifies a point. Therefore, old runs remain valid if an axis is
 added later and the values of this axis include the previous value.
 """
 

@@ -47,7 +47,7 @@ LONG_GAP = 10
 _AUTORATE = re.compile(r"(DATA|LOAD|SUMMARY|REFLECTOR|CPU|CPU_RAW|SHAPER|DEBUG|INFO|SYSLOG|ERROR)(_HEADER)?;")
 _KINDS = ("LOAD", "DATA", "SUMMARY")
 """The kinds of records that contain rates, in order of preference. LOAD records are preferred because they
-are at equal intervals."""
+are evenly spaced in time."""
 
 _RATE_COLUMNS: Mapping[tuple[Direction, RateKind], str] = {
     (Direction.DOWNLOAD, RateKind.SHAPER): "CAKE_DL_RATE_KBPS",

@@ -5,7 +5,7 @@ The rate varies randomly between 0 and twice the mean rate, and delivery opportu
 rate. The model is based on K. Winstein, A. Sivaraman and H. Balakrishnan, "Stochastic Forecasts Achieve High
 Throughput and Low Delay over Cellular Networks", 2013, who model the deliveries of a cellular link as a
 Poisson process whose rate is a Brownian motion. The numbers are aqmlab's choice and do not describe a
-measured link. The code only uses sums and products, so that a seed produces the same trace on every machine.
+measured link. The code uses only sums and products, so that a seed produces the same trace on every machine.
 """
 
 from __future__ import annotations

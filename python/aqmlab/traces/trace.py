@@ -1,7 +1,7 @@
 """Replays captured or synthetic packet traces through a queue with a selected link rate.
 
-The purpose is to count the flows that have a packet in a fair scheduler. A. Kortebi, L. Muscariello, S.
-Oueslati and J. Roberts, "Evaluating the number of active flows in a scheduler realizing fair statistical
+The purpose is to count the flows that have a packet queued in a fair scheduler. A. Kortebi, L. Muscariello,
+S. Oueslati and J. Roberts, "Evaluating the number of active flows in a scheduler realizing fair statistical
 bandwidth sharing", 2005, found hundreds of such flows among tens of thousands of flows in progress. J.
 Roberts with J. Augé, "Fair queueing and congestion control", 2005, state a maximum of 500 below a load of
 0.9. A flow is *active* while at least one of its packets is queued, and *in progress* from its first packet

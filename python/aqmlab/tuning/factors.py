@@ -26,8 +26,8 @@ class Factor:
     """A number at the path `path` of a scenario, with a range from `low` to `high`. `unit` is the unit of the
     range, such as `ms`, or empty if the number has no unit.
 
-    With the scale `log`, equal ratios have equal weight, and both ends must be greater than zero. An
-    `integer` factor only has whole numbers as values.
+    With the scale `log`, equal ratios have equal weight, and both ends must be greater than zero. The values
+    of an `integer` factor are whole numbers.
     """
 
     path: str
@@ -55,8 +55,8 @@ class Factor:
         """Creates a factor from the ends of its range, in the syntax of scenarios: `"30p"`, `"1.5ms"`,
         `0.02`.
 
-        The factor only has whole numbers as values if both ends are whole numbers (`1`, not `1.0`), or if
-        both ends are in packets or bytes (including `5kB`).
+        The values of the factor are whole numbers if both ends are whole numbers (`1`, not `1.0`), or if both
+        ends are in packets or bytes (including `5kB`).
         """
         (first, unit), (last, other) = _bytes(*_number_of(path, low)), _bytes(*_number_of(path, high))
         if unit != other:

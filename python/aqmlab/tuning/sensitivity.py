@@ -82,7 +82,7 @@ class Design:
 
         The columns are `S1`, `S1_conf`, `ST` and `ST_conf` for `sobol`, and `mu`, `mu_star`, `mu_star_conf`
         and `sigma` for `morris`. `conf` is half the width of a bootstrap interval. If outputs are missing, no
-        estimate is possible. In this case `ValueError` is raised with the number of missing outputs.
+        estimate is possible. In this case, `ValueError` is raised with the number of missing outputs.
         """
         import polars as pl
 

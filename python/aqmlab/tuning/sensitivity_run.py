@@ -35,7 +35,7 @@ REPLICATIONS = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """The runs of a sensitivity analysis, which consist of each sample of a design with the same seeds. Use
+    """The runs of a sensitivity analysis, in which each sample of a design is run with the same seeds. Use
     `plan` to create this object."""
 
     scenario: Scenario

@@ -83,8 +83,8 @@ class Trials:
 
 
 def mean(values: Sequence[float]) -> float:
-    """Returns the mean over seeds, or NaN if a seed has no value, because a comparison with a part of the
-    seeds would be unfair."""
+    """Returns the mean over seeds, or NaN if a seed has no value, because a comparison that is based on only
+    some of the seeds would be unfair."""
     return math.fsum(values) / len(values)
 
 

@@ -44,7 +44,7 @@ class Tuner:
     """Searches for the values of `factors` that minimise or maximise a measure, within `limits` of other
     measures.
 
-    `limits` contains bands by the name of the measure. Several questions can be open at the same time. To
+    `limits` contains bands by the name of the measure. Several questions can be pending at the same time. To
     reproduce the questions, report the answers in the same order and between the same questions.
     """
 

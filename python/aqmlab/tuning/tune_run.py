@@ -66,15 +66,16 @@ def limit(text: str) -> tuple[str, Band]:
 
 @dataclass(frozen=True, kw_only=True)
 class Tuning:
-    """The parameters of a tuning. Raises `ValueError`, which names the field, if a parameter is invalid.
+    """The parameters of a tuning run. Raises `ValueError`, which names the field, if a parameter is invalid.
 
-    Each of the `trials` runs `scenario` with other values of the `factors`. All trials use the same
+    Each of the `trials` runs `scenario` with different values of the `factors`. All trials use the same
     `replications` seeds, so that trials are compared in pairs. The answer contains the means of `objective`
-    and of the measures in `limits`. `at_once` questions are open at the same time: a larger number keeps more
-    cores busy, but each question is based on fewer answers. The best values are judged with `fresh`
-    additional seeds. They are compared with the unchanged scenario and with the queues in `against`, by the
-    `objective`, the measures in `limits` and the measures in `also`. `seed` is the first seed, by default the
-    scenario's seed, and also determines the questions. Equal tunings have equal questions.
+    and of the measures in `limits`. `at_once` questions are pending at the same time: a larger number keeps
+    more cores busy, but each question is based on fewer answers. The best values are judged with `fresh`
+    additional seeds. These values are compared with the unchanged scenario and with the queues in `against`,
+    by the `objective`, the measures in `limits` and the measures in `also`. `seed` is the first seed (by
+    default, the scenario's seed), and also determines the questions. Tuning runs with equal parameters have
+    equal questions.
     """
 
     scenario: Scenario

@@ -1,4 +1,4 @@
-//! First in, first out: a flow waits until all earlier flows are complete, and then uses the whole link.
+//! First in, first out: a flow waits until all earlier flows are complete and then uses the whole link.
 
 use std::collections::VecDeque;
 

@@ -1,5 +1,5 @@
 //! Servers, which determine how a link serves the flows in progress. Flows arrive at a server, and the server returns
-//! the next departure and the departure time.
+//! which flow departs next and when.
 //!
 //! aqmlab's choice: the times of a fluid model are real numbers, so times in this module are seconds in an `f64`
 //! instead of integer nanoseconds. Carried bytes are counted when a flow departs, never as a difference of two clock
@@ -28,8 +28,8 @@ pub(crate) struct Job {
     pub(crate) class: u32,
 }
 
-/// A link that serves flows. Times must not decrease from call to call, and the time passed to `advance` must not be
-/// later than `next`.
+/// A link that serves flows. Times must not decrease from one call to the next, and the time passed to `advance` must
+/// not be later than the time that `next` returns.
 pub(crate) trait Server {
     /// Returns the time of the next departure, or infinity if no flow is in progress.
     fn next(&self) -> f64;
@@ -40,7 +40,7 @@ pub(crate) trait Server {
     /// Adds a flow that arrives at the current time.
     fn join(&mut self, job: Job);
 
-    /// Serves flows until `next`, and returns the slot of the departing flow.
+    /// Serves flows until the time that `next` returns, and returns the slot of the departing flow.
     fn leave(&mut self) -> u32;
 
     /// Returns the number of bytes that the link has carried for a class so far.

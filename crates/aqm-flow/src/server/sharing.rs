@@ -1,14 +1,14 @@
-//! Processor sharing: at any time, every flow in progress has a share of the link. Shares may be weighted, and are
+//! Processor sharing: at any time, every flow in progress gets a share of the link. Shares may be weighted, and are
 //! limited by the flows' peak rates.
 //!
 //! Sources: L. Kleinrock, "Time-shared Systems: A Theoretical Treatment", 1967 (processor sharing, and discriminatory
 //! processor sharing with weights); D. Bertsekas & R. Gallager, "Data Networks", 1992, section 6.5.2 (max-min shares:
 //! capacity that some flows cannot use is divided among the other flows). The rule that streaming flows have priority
-//! and that elastic flows share the remaining capacity is from T. Bonald & J. W. Roberts, "Congestion at Flow Level and
-//! the Impact of User Behaviour", 2003.
+//! and that elastic flows share the remaining capacity was taken from T. Bonald & J. W. Roberts, "Congestion at Flow
+//! Level and the Impact of User Behaviour", 2003.
 //!
 //! At any time, all flows of a group have the same rate. A group therefore needs only one virtual clock and one heap.
-//! The virtual clock counts the bytes that a permanent flow of the group would have sent, and the heap contains the
+//! The virtual clock counts the bytes that a permanent flow in the group would have sent, and the heap contains the
 //! clock readings at which the group's flows complete. Processing an event takes O(log n) steps for n flows, plus one
 //! step per group.
 //!
@@ -19,13 +19,13 @@ use std::collections::BinaryHeap;
 
 use super::{Job, Server};
 
-/// The parameters that determine the share of the link for the flows of a class.
+/// The parameters that determine which share of the link the flows of a class get.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Group {
-    /// Weight of a flow. The rates of all elastic flows that are below their peak rates are proportional to the
-    /// weights.
+    /// Weight of each flow. The rates of all elastic flows that are below their peak rates are proportional to the
+    /// weights of these flows.
     pub(crate) weight: f64,
-    /// Peak rate of each flow, in bytes per second; may be infinite.
+    /// Peak rate of each flow, in bytes per second; the value may be infinite.
     pub(crate) peak: f64,
     /// Whether the flows have priority and always send at their peak rate.
     pub(crate) streaming: bool,
@@ -36,7 +36,7 @@ struct GroupState {
     group: Group,
     /// Flows, sorted by the virtual time of their departure.
     flows: BinaryHeap<Job>,
-    /// Virtual clock in bytes. The clock is reset to zero when the group is empty, to limit rounding errors.
+    /// Virtual clock, in bytes. In order to limit rounding errors, the clock is reset to zero when the group is empty.
     clock: f64,
     /// Rate of each flow, in bytes per second.
     rate: f64,
@@ -50,7 +50,8 @@ pub(crate) struct Sharing {
     /// Capacity of the link, in bytes per second.
     capacity: f64,
     groups: Vec<GroupState>,
-    /// Indices of the elastic groups, in the order in which the groups reach their peak rates as the shares increase.
+    /// Indices of the elastic groups, in the order in which the groups would reach their peak rates if the shares
+    /// increased.
     elastic: Vec<usize>,
     streaming: Vec<usize>,
     now: f64,
@@ -123,7 +124,8 @@ impl Sharing {
             }
             group.rate = peak.min(weight / weights * room).max(0.0);
             group.carried_rate = group.rate;
-            // If a group is below its peak rate, so are all later groups, and this block does not change their shares.
+            // If a group is below its peak rate, all later groups are also below their peak rates, and their shares are
+            // not changed by this block.
             if group.rate == peak {
                 room = (room - group.demand()).max(0.0);
                 weights -= group.weights();
@@ -135,7 +137,7 @@ impl Sharing {
 impl GroupState {
     /// Returns the sum of the peak rates of the group's flows.
     fn demand(&self) -> f64 {
-        // The product of zero and an infinite peak rate would not be a number.
+        // The product of zero and an infinite peak rate would be NaN.
         if self.flows.is_empty() { 0.0 } else { self.flows.len() as f64 * self.group.peak }
     }
 
@@ -189,8 +191,8 @@ mod tests {
 
     #[test]
     fn equal_flows_share_equally() {
-        // The first flow sends 50 B alone. Then both flows send at 5 B/s until the second is complete, and the first
-        // sends another 5 B alone.
+        // The first flow sends 50 B alone. Then both flows send at 5 B/s until the second flow is complete. Finally,
+        // the first flow sends another 5 B alone.
         let remaining = departures(&mut Sharing::new(10.0, &[ELASTIC]), &[(0.0, 100.0, 0), (5.0, 45.0, 0)]);
         assert_close(&remaining, &[14.5, 14.0]);
     }
@@ -216,7 +218,8 @@ mod tests {
     fn streaming_flows_have_priority_and_lose_the_excess() {
         let video = Group { peak: 6.0, streaming: true, ..ELASTIC };
         let mut link = Sharing::new(10.0, &[ELASTIC, video]);
-        // Until 10 s, one flow streams and leaves 4 B/s. From 10 s to 20 s, two flows stream and leave nothing.
+        // Until 10 s, one flow streams and leaves 4 B/s for elastic flows. From 10 s to 20 s, two flows stream and
+        // leave no capacity.
         let flows = [(0.0, 60.0, 0), (0.0, 120.0, 1), (10.0, 60.0, 1)];
         let remaining = departures(&mut link, &flows);
         assert_close(&remaining, &[22.0, 20.0, 20.0]);

@@ -1,6 +1,6 @@
 //! Shortest remaining processing time: the flow with the fewest remaining bytes uses the whole link. An arriving flow
-//! with fewer bytes preempts the flow in service. No discipline achieves a smaller mean duration of flows (L. Schrage,
-//! "A Proof of the Optimality of the Shortest Remaining Processing Time Discipline", 1968).
+//! that has fewer bytes preempts the flow in service. No other discipline achieves a smaller mean flow duration (L.
+//! Schrage, "A Proof of the Optimality of the Shortest Remaining Processing Time Discipline", 1968).
 
 use std::collections::BinaryHeap;
 
@@ -10,12 +10,12 @@ use super::{Job, Server};
 pub(crate) struct Shortest {
     /// Capacity of the link, in bytes per second.
     capacity: f64,
-    /// Flow in service, with the number of bytes that remained at the time `since`.
+    /// Flow in service, with the number of bytes that remained to be sent at the time `since`.
     first: Option<Job>,
     /// All other flows, with their remaining bytes.
     waiting: BinaryHeap<Job>,
     now: f64,
-    /// Time at which the service of the flow `first` last began.
+    /// Time at which the link last began to serve the flow `first`.
     since: f64,
     carried: Vec<f64>,
 }
@@ -79,7 +79,7 @@ mod tests {
     fn a_smaller_flow_preempts_the_flow_in_service() {
         let flows = [(0.0, 100.0, 0), (1.0, 10.0, 0), (1.5, 50.0, 0), (2.5, 60.0, 0)];
         let remaining = departures(&mut Shortest::new(10.0, 1), &flows);
-        // When the second flow arrives, the first has 90 B left; the third and the fourth flow are smaller.
+        // When the second flow arrives, the first flow has 90 B left; the third flow and the fourth flow are smaller.
         assert_close(&remaining, &[22.0, 2.0, 7.0, 13.0]);
     }
 }

@@ -1,15 +1,15 @@
-//! Packet loss on a link, as independent losses or as bursts of losses.
+//! Packet loss on a link, either independent or in bursts.
 //!
-//! Bursts follow E. N. Gilbert, "Capacity of a Burst-Noise Channel", 1960, and E. O. Elliott, 1963, with the terms of
-//! `tc-netem(8)`. The channel has two states, good and bad. A packet is lost with the loss probability of the current
-//! state. After the packet, the state changes from good to bad with probability `p`, and from bad to good with
-//! probability `r`. In the long run, a share `p / (p + r)` of packets arrives while the channel is in the bad state. A
-//! stay in the bad state lasts for 1 / `r` packets on average.
+//! Bursts follow the models of E. N. Gilbert, "Capacity of a Burst-Noise Channel", 1960, and E. O. Elliott, 1963. The
+//! parameters are named after those of `tc-netem(8)`. The channel has two states, good and bad. A packet is lost with
+//! the loss probability of the current state. After the packet, the state changes from good to bad with probability
+//! `p`, and from bad to good with probability `r`. In the long run, a fraction `p / (p + r)` of the packets arrives
+//! while the channel is in the bad state. On average, the channel stays in the bad state for 1 / `r` packets.
 
 use aqm_net::{ConfigErrors, ErrorCollector, Rng, parameters};
 
 parameters! {
-    /// Packet loss on the link, independent or in bursts (Gilbert-Elliott).
+    /// Packet loss on the link, either independent or in bursts (Gilbert-Elliott model).
     pub struct Loss {
         /// Probability that a packet is lost, independently of other packets. Set either `probability`, or `p` and `r`.
         pub probability: Option<f64> = None, "no default: either `probability`, or `p` and `r`, is required";
@@ -47,7 +47,7 @@ impl Loss {
     }
 }
 
-/// The random losses of a channel during a run.
+/// The random loss process of a channel during a run.
 pub(super) struct Losses {
     rng: Rng,
     kind: Kind,
@@ -59,7 +59,7 @@ enum Kind {
 }
 
 impl Losses {
-    /// Returns the losses of a channel that starts in the good state.
+    /// Returns the loss process of a channel that starts in the good state.
     pub(super) fn new(config: &Loss, rng: Rng) -> Self {
         let (in_good, in_bad) = (config.loss_in_good, config.loss_in_bad);
         let kind = match (config.p, config.r) {

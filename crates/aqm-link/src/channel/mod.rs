@@ -1,9 +1,10 @@
 //! The channel between the transmitter and the far end of a link. The channel has a propagation delay, which may change
 //! during the run, and may lose and reorder packets.
 //!
-//! All effects on a packet are determined when the packet leaves the queue, because the end of its transmission is
-//! known at this time. A packet lost on the channel counts as a drop of the link with the reason `line-loss`, reported
-//! at the start of its transmission. The transmission of a lost packet takes as long as that of any other packet.
+//! All effects of the channel on a packet are determined when the packet leaves the queue, because the time at which
+//! the packet's transmission will end is known at that moment. A packet lost on the channel is counted as a drop by the
+//! link. The reason for the drop is `line-loss`, and the drop is reported at the time when the packet's transmission
+//! starts. The transmission of a lost packet takes as long as that of any other packet.
 
 pub mod delay_steps;
 pub mod loss;
@@ -20,21 +21,21 @@ parameters! {
     ///
     /// These keys belong to the same table as `queue`: `[bottleneck]`, `[bottleneck.reverse]` or `[links.NAME]`.
     pub struct Config {
-        /// Changes of the propagation delay, in order of time. Until the first step, the propagation delay is `delay`.
-        /// The delay of a packet is the propagation delay at the end of its transmission. If the propagation delay
-        /// decreases, no packet overtakes a preceding packet: later packets wait.
+        /// Changes of the propagation delay, in chronological order. Until the first step, the propagation delay is
+        /// `delay`. The delay of a packet is the propagation delay that applies when the packet's transmission ends. If
+        /// the propagation delay decreases, later packets wait, so that no packet overtakes an earlier packet.
         pub delay_steps: Vec<DelayStep> = Vec::new(), "aqmlab's choice";
         /// Period after which the delay steps repeat.
         pub delay_repeat: Option<Span> = None, "aqmlab's choice";
         /// Packet loss.
         pub loss: Option<Loss> = None, "tc-netem(8), `loss`";
-        /// Additional delay of some packets, so that other packets overtake these packets.
+        /// Additional delay for some packets, so that other packets overtake them.
         pub reordering: Option<Reordering> = None, "tc-netem(8), `delay` with jitter; terms of RFC 4737";
     }
 }
 
 impl Config {
-    /// Returns whether the channel has no impairments, so that every packet has the same propagation delay.
+    /// Returns whether the channel has no impairments, in which case every packet has the same propagation delay.
     pub fn is_plain(&self) -> bool {
         *self == Self::default()
     }
@@ -42,7 +43,7 @@ impl Config {
     /// Returns the impairments of the channel. Before the first step, the propagation delay is `delay`.
     ///
     /// # Errors
-    /// Returns every invalid field with the allowed values.
+    /// Returns an error for each invalid field, with the allowed values.
     pub fn impairments(&self, delay: Span) -> Result<Impairments, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let steps =
@@ -82,13 +83,13 @@ impl Impairments {
         self.delays.values().min().unwrap_or_default()
     }
 
-    /// Returns whether packets may arrive in a different order than they were sent.
+    /// Returns whether packets may arrive out of order.
     pub fn reorders(&self) -> bool {
         self.reordering.is_some()
     }
 
-    /// Returns the channel for a run. Its random numbers are from the random streams of the link named `link` in
-    /// `chance`.
+    /// Returns the channel for a run. The channel's random numbers are drawn from the streams that `chance` contains
+    /// for the link named `link`.
     pub fn channel(&self, chance: &Streams, link: &str) -> Channel {
         let stream = |name: &str| chance.named(&format!("{name}/{link}"), 0);
         let impaired = Impaired {
@@ -102,7 +103,7 @@ impl Impairments {
     }
 }
 
-/// The channel from the transmitter of a link to the far end.
+/// The channel from a link's transmitter to the far end of the link.
 pub struct Channel {
     /// The propagation delay, if the channel has no impairments.
     delay: Span,
@@ -127,7 +128,7 @@ impl Channel {
         Self { delay, least_delay: delay, impaired: None }
     }
 
-    /// Returns whether the channel has no impairments, so that every packet has the same delay.
+    /// Returns whether the channel has no impairments, in which case every packet has the same delay.
     pub fn is_constant(&self) -> bool {
         self.impaired.is_none()
     }
@@ -143,8 +144,8 @@ impl Channel {
         self.least_delay
     }
 
-    /// Returns the arrival of a packet whose transmission ends at `end`. Packets must be passed in the order of their
-    /// transmission.
+    /// Returns the outcome for a packet whose transmission ends at `end`. This method must be called for packets in the
+    /// order in which they are transmitted.
     pub fn arrival(&mut self, end: Instant) -> Arrival {
         match &mut self.impaired {
             None => Arrival::At(end + self.delay),
@@ -155,7 +156,7 @@ impl Channel {
 
 struct Impaired {
     delays: Steps<Span>,
-    /// Latest arrival time of the packets without an additional delay so far.
+    /// Latest arrival time so far among the packets that had no additional delay.
     last: Instant,
     losses: Option<Losses>,
     reorderer: Option<Reorderer>,

@@ -1,19 +1,20 @@
-//! Reordering: some packets have an additional delay, so that other packets overtake these packets.
+//! Reordering: some packets have an additional delay, so that other packets overtake them.
 //!
-//! The terms are from RFC 4737 and `tc-netem(8)`. However, netem's `reorder` sends a share of the packets immediately
-//! and delays all other packets. In aqmlab, all packets have the delay of the link, and a share of the packets has an
-//! additional delay. If the additional delay has jitter, packets of this share may also overtake one another.
+//! The terminology follows RFC 4737 and `tc-netem(8)`. However, netem's `reorder` sends a fraction of the packets
+//! immediately and delays all other packets. In aqmlab, the link delays all packets, and a fraction of the packets has
+//! an additional delay. If the additional delay has jitter, the packets with an additional delay may also overtake one
+//! another.
 
 use aqm_net::{ConfigErrors, ErrorCollector, Rng, Span, parameters};
 
 parameters! {
-    /// Additional delay of a share of packets, so that other packets overtake these packets.
+    /// Additional delay for a fraction of the packets, so that other packets overtake them.
     pub struct Reordering {
         /// Probability that a packet gets the additional delay.
         pub probability: Option<f64> = None, "no default: required";
         /// Additional delay.
         pub delay: Span = Span::from_millis(10), "aqmlab's choice";
-        /// Jitter added to the additional delay, uniform on [0, `jitter`].
+        /// Jitter of the additional delay; a uniformly distributed value from [0, `jitter`] is added.
         pub jitter: Span = Span::ZERO, "aqmlab's choice";
     }
 }
@@ -33,7 +34,7 @@ impl Reordering {
     }
 }
 
-/// Draws at random which packets of a run get the additional delay.
+/// Selects at random which packets of a run get the additional delay.
 pub(super) struct Reorderer {
     rng: Rng,
     probability: f64,

@@ -2,9 +2,9 @@
 //!
 //! The transmitter is idle until a packet is queued. The transmitter then waits until the queued packets or bytes fill
 //! a burst, but no longer than `max_wait`. After a further `gap`, the transmitter sends the queued packets back to
-//! back, including packets that arrive during the burst. The burst ends if the queue is empty or holds its packets
-//! back, after `packets` packets, or after the packet with which the burst reaches `bytes` bytes. After the burst, the
-//! transmitter is idle again. If packets are already queued at this time, the next `max_wait` starts immediately.
+//! back, including packets that arrive during the burst. The burst ends when the queue is empty or holds its packets
+//! back, when `packets` packets have been sent, or when at least `bytes` bytes have been sent. After the burst, the
+//! transmitter is idle again. If packets are already queued when a burst ends, the next `max_wait` starts immediately.
 //!
 //! A heavily loaded transmitter therefore sends bursts of full size, each after a `gap`. On a lightly loaded link, each
 //! burst waits for the full `max_wait`. An outage interrupts a burst, which continues after the outage.
@@ -18,12 +18,12 @@ parameters! {
     pub struct Aggregation {
         /// Maximum number of packets in a burst.
         pub packets: u32 = 64, "IEEE 802.11n: the window of a block acknowledgement has 64 frames";
-        /// Maximum number of bytes in a burst, which only the last packet of the burst may exceed. By default, the
-        /// number of bytes is not limited.
+        /// Number of bytes after which a burst ends; the last packet of the burst may exceed this number. By default,
+        /// the number of bytes is not limited.
         pub bytes: Option<Size> = None, "aqmlab's choice";
         /// Maximum time for which the transmitter waits for a full burst.
         pub max_wait: Span = Span::from_millis(2), "aqmlab's choice";
-        /// Overhead of the medium before each burst, for example for channel access and a preamble.
+        /// Time that the medium requires before each burst, for example for channel access and a preamble.
         pub gap: Span = Span::ZERO, "aqmlab's choice";
     }
 }

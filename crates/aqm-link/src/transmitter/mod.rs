@@ -1,14 +1,14 @@
 //! Transmitters: the sending side of a link, with a constant or a varying rate.
 //!
-//! A [`Port`](crate::Port) asks a transmitter with a varying rate for the next time at which the transmitter may take a
-//! packet (`ready`), and for the end of a transmission that begins now (`transmit`). The port makes these calls in the
-//! order of time. The results depend only on the time and on the queued packets, so the times are exact even if the
-//! port is served late. While the rate is zero or the link is down, the transmitter takes no packet from the queue, and
-//! a packet in transmission is interrupted and continues afterwards.
+//! A [`Port`](crate::Port) queries a transmitter with a varying rate for the next time at which the transmitter may
+//! take a packet (`ready`), and for the end of a transmission that begins now (`transmit`). The port makes these calls
+//! in chronological order. The results depend only on the time and on the queued packets, so the times are exact even
+//! if the port is served late. While the rate is zero or the link is down, the transmitter takes no packet from the
+//! queue, and a packet in transmission is interrupted and continues afterwards.
 //!
-//! Separate modules contain rates that change ([`rates`]), Mahimahi's delivery opportunities ([`opportunities`]),
-//! [`outages`], and transmission in bursts ([`aggregation`]). Outages can be combined with rates and with
-//! opportunities.
+//! Separate modules implement changing rates ([`rates`]), Mahimahi's delivery opportunities ([`opportunities`]),
+//! [`outages`], and transmission in bursts ([`aggregation`]). Outages can be combined with changing rates and with
+//! delivery opportunities.
 
 pub mod aggregation;
 pub mod opportunities;
@@ -29,7 +29,7 @@ parameters! {
     /// These keys belong to the same table as `queue`: `[bottleneck]`, `[bottleneck.reverse]` or `[links.NAME]`. If
     /// these keys determine the rate from the start of the run, `rate` may be omitted and defaults to the mean rate.
     pub struct Config {
-        /// Changes of the rate, in order of time. Until the first step, the link sends at its `rate`. If the rate
+        /// Rate changes, in chronological order. Until the first step, the link sends at its `rate`. If the rate
         /// changes during the transmission of a packet, the rest of the packet is sent at the new rate. At `0bps`, the
         /// link sends nothing.
         pub rate_steps: Vec<RateStep> = Vec::new(), "aqmlab's choice";
@@ -65,7 +65,7 @@ impl Config {
     /// Reads the rates or opportunities. The function `contents` returns the contents of the file with a given name.
     ///
     /// # Errors
-    /// Returns every invalid field with the allowed values.
+    /// Returns an error for each invalid field, with the allowed values.
     pub fn schedule<'a>(&self, contents: impl Fn(&str) -> Option<&'a str>) -> Result<Schedule, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let file = |path: &str, name: &str| {
@@ -99,7 +99,7 @@ impl Config {
             let last = steps.last().map_or(Span::ZERO, |&(at, _)| at);
             let problem = format_args!("must be later than the last step at {last} (got {repeat})");
             errors.check(last < repeat, "rate_repeat", problem);
-            // The limit prevents a run with a thousand million steps, which would practically never end.
+            // The limit prevents a run with a billion steps, which would practically never end.
             let least = Span::from_nanos(1000 * steps.len() as u64);
             let problem = format_args!("must be at least {least}, which is 1us for each step (got {repeat})");
             errors.check(repeat >= least, "rate_repeat", problem);
@@ -107,10 +107,10 @@ impl Config {
         errors.finish_some(steps.map(|steps| Schedule::Rates { steps, repeat: self.rate_repeat }))
     }
 
-    /// Returns the service of a transmitter. `rate` is the rate until the first rate step.
+    /// Returns the parameters of a transmitter with a varying rate. `rate` is the rate until the first rate step.
     ///
     /// # Errors
-    /// Returns every invalid field of outages and bursts.
+    /// Returns an error for each invalid field of the outages and bursts.
     pub fn service(&self, rate: Rate, schedule: Schedule) -> Result<Service, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let outages = outages::read(&self.outages).map_err(|wrong| wrong.within("outages"));
@@ -143,7 +143,7 @@ impl Config {
 pub enum Schedule {
     /// Rate steps, and the period after which the steps repeat.
     Rates {
-        /// The rate steps, in order of time.
+        /// The rate steps, in chronological order.
         steps: Vec<(Span, Rate)>,
         /// The period after which the steps repeat, if any.
         repeat: Option<Span>,
@@ -154,7 +154,7 @@ pub enum Schedule {
 
 impl Schedule {
     /// Returns the mean rate over one period or, if the steps do not repeat, over the run. Returns zero if the mean is
-    /// below the lowest valid rate, and `None` if the schedule does not contain the initial rate.
+    /// below the lowest valid rate, and `None` if the schedule does not specify the rate at the start of the run.
     pub fn mean_rate(&self, duration: Span) -> Option<Rate> {
         let bps = match self {
             Self::Rates { steps, repeat } => {
@@ -186,13 +186,13 @@ enum Sending {
 }
 
 impl Service {
-    /// Returns the transmitter for a run. Its random outages are drawn from `rng`.
+    /// Returns the transmitter for a run. The transmitter's random outages are drawn from `rng`.
     pub fn transmitter(&self, rng: Rng) -> Transmitter {
         Transmitter::Varying(Box::new(self.running(rng)))
     }
 
-    /// Returns the number of bits that the transmitter can send between two times if packets are always queued, without
-    /// the waiting times of bursts. `rng` must be the random stream that was passed to
+    /// Returns the number of bits that the transmitter can send between two times if packets are always queued. The
+    /// waiting times before bursts are ignored. `rng` must be the random stream that was passed to
     /// [`transmitter`](Self::transmitter).
     pub fn bits(&self, rng: Rng, between: [Instant; 2]) -> f64 {
         let Varying { sending, mut outages, .. } = self.running(rng);
@@ -210,7 +210,7 @@ impl Service {
         }
     }
 
-    /// Returns the rate steps in order of time. The iterator is endless if the steps repeat.
+    /// Returns the rate steps in chronological order. The iterator is infinite if the steps repeat.
     pub fn rate_steps(&self) -> impl Iterator<Item = (Instant, Rate)> {
         let rates = match &self.sending {
             Sending::Rates(rates) => Some(rates),
@@ -283,8 +283,8 @@ impl Varying {
         }
     }
 
-    /// Returns the end of a transmission that begins at `start`, or `NEVER` if the transmission cannot complete at the
-    /// remaining rates.
+    /// Returns the time at which a transmission that begins at `start` ends, or `NEVER` if the remaining rates are too
+    /// low to complete the transmission.
     #[inline(never)]
     pub(crate) fn transmit(&mut self, start: Instant, bytes: u64) -> Instant {
         if let Some(bursts) = &mut self.bursts {
@@ -324,8 +324,8 @@ impl Varying {
         }
     }
 
-    /// Returns whether the transmitter waits for more packets, so that [`ready`](Self::ready) must be called again when
-    /// a packet arrives.
+    /// Returns whether the transmitter is waiting for more packets, in which case [`ready`](Self::ready) must be called
+    /// again when a packet arrives.
     pub(crate) fn waits_for_more(&self) -> bool {
         self.bursts.as_ref().is_some_and(Bursts::waits_for_more)
     }

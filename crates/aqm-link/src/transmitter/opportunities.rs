@@ -1,17 +1,17 @@
 //! Mahimahi's delivery opportunities, which reproduce a recorded link, for example a mobile link.
 //!
 //! Source: R. Netravali et al., "Mahimahi: Accurate Record-and-Replay for HTTP", 2015; the program is `mm-link`, and
-//! its algorithm is in `link_queue.cc`. Each line of a trace is a time in whole milliseconds, and the times are in
-//! ascending order. At each of these times, the link may deliver a fixed number of bytes (1504, although the manual
-//! says 1500). Lines with equal times are separate opportunities. The last time is the period after which the trace
-//! repeats.
+//! its algorithm is in `link_queue.cc`. Each line of a trace contains a time as a whole number of milliseconds, and the
+//! times are in ascending order. At each of these times, the link may deliver a fixed number of bytes (1504, although
+//! the manual says 1500). Lines with equal times are separate opportunities. The last time is the period after which
+//! the trace repeats.
 //!
-//! The size of each packet is increased by 4 bytes, the header of a TUN device, so that a packet of 1500 bytes fits
-//! exactly into an opportunity. At an opportunity, packets are taken from the queue while bytes of the opportunity
-//! remain. The last of these packets may also need bytes of the next opportunity. In this case, the packet leaves the
-//! queue when its service begins, and departs at the opportunity that provides its last bytes. If the queue becomes
-//! empty, the remaining bytes of the opportunity are lost. If a packet arrives at the time of an opportunity, the
-//! opportunity precedes the arrival.
+//! The size of each packet is increased by 4 bytes, which is the length of a TUN device's header, so that a packet of
+//! 1500 bytes exactly fills an opportunity. At an opportunity, packets are taken from the queue while bytes of the
+//! opportunity remain. The last of these packets may also need bytes of the next opportunity. A packet that needs
+//! several opportunities leaves the queue at the first of them, and departs at the opportunity in which its last bytes
+//! are sent. If the queue becomes empty, the remaining bytes of the opportunity are lost. If a packet arrives at the
+//! time of an opportunity, the opportunity precedes the arrival.
 //!
 //! aqmlab's choice: a packet larger than an opportunity uses several opportunities, whereas Mahimahi stops with an
 //! error.
@@ -23,7 +23,7 @@ use aqm_net::{ConfigError, ConfigErrors, ErrorCollector, Instant, Size, Span, pa
 use super::outages::Outages;
 
 parameters! {
-    /// Delivery opportunities of a trace in Mahimahi's format.
+    /// Delivery opportunities, read from a trace in Mahimahi's format.
     pub struct Opportunities {
         /// Trace file with a whole number of milliseconds on each line.
         pub file: Option<String> = None, "no default: required";
@@ -112,14 +112,14 @@ impl Trace {
         self.times[self.times.len() - 1]
     }
 
-    /// Returns the mean rate in bits per second if all packets have the maximum size, where the length of a packet is
-    /// the length in the queue.
+    /// Returns the mean rate in bits per second if each packet exactly fills an opportunity. The overhead that this
+    /// link adds to each packet is not counted.
     pub(super) fn mean_bps(&self) -> f64 {
         let bits = 8 * (self.bytes - self.overhead) * self.times.len() as u64;
         bits as f64 / self.period().seconds()
     }
 
-    /// Returns the number of bits that can be sent after the time `from` and up to the time `to`.
+    /// Returns the number of bits that can be sent later than `from`, but no later than `to`.
     pub(super) fn bits(mut self, outages: &mut Outages, [from, to]: [Instant; 2]) -> f64 {
         let mut opportunities = 0_u64;
         self.pass(from);
@@ -187,8 +187,8 @@ impl Trace {
         self.next += self.times[self.next..].partition_point(|&time| time < since);
     }
 
-    /// Skips the opportunities during outages, because these opportunities are lost. Returns the time of the next
-    /// usable opportunity.
+    /// Skips opportunities that occur during outages, because they are lost. Returns the time of the next usable
+    /// opportunity.
     fn skip_outages(&mut self, outages: &mut Outages) -> Instant {
         loop {
             let next = self.next_time();

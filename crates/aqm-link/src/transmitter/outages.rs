@@ -15,12 +15,12 @@ parameters! {
 }
 
 parameters! {
-    /// Random outages: the link starts up, and then alternates between down and up after exponentially distributed
-    /// times.
+    /// Random outages: the link is up at the start of a run, and then alternates between being down and being up for
+    /// exponentially distributed times.
     pub struct RandomOutages {
-        /// Mean time for which the link is up.
+        /// Mean time for which the link stays up.
         pub mean_up: Span = Span::from_millis(30_000), "aqmlab's choice";
-        /// Mean time for which the link is down.
+        /// Mean time for which the link stays down.
         pub mean_down: Span = Span::from_millis(500), "aqmlab's choice";
     }
 }
@@ -30,7 +30,7 @@ impl RandomOutages {
     pub(super) fn check(&self) -> Result<(), ConfigErrors> {
         let mut errors = ErrorCollector::default();
         for (name, mean) in [("mean_up", self.mean_up), ("mean_down", self.mean_down)] {
-            // The limit prevents a run with a thousand million outages, which would practically never end.
+            // The limit prevents a run with a billion outages, which would practically never end.
             let problem = format_args!("must be at least 1us (got {mean})");
             errors.check(mean >= Span::from_nanos(1000), name, problem);
         }
@@ -38,7 +38,8 @@ impl RandomOutages {
     }
 }
 
-/// Checks the outages of a scenario and returns them in the order of time. Adjacent and overlapping outages are merged.
+/// Checks the outages of a scenario and returns them in chronological order. Adjacent and overlapping outages are
+/// merged.
 pub(super) fn read(outages: &[Outage]) -> Result<Vec<[Instant; 2]>, ConfigErrors> {
     let mut errors = ErrorCollector::default();
     let mut read: Vec<[Instant; 2]> = Vec::new();
@@ -64,21 +65,21 @@ pub(super) fn read(outages: &[Outage]) -> Result<Vec<[Instant; 2]>, ConfigErrors
     errors.finish(apart)
 }
 
-/// The outages of a link, which must be queried in the order of time.
+/// The outages of a link, which must be queried in chronological order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outages {
-    /// The outages set in the scenario: disjoint, and in the order of time.
+    /// The outages set in the scenario, which are disjoint and in chronological order.
     given: Arc<[[Instant; 2]]>,
     /// Index of the first outage that has not ended.
     next: usize,
     random: Option<Random>,
 }
 
-/// Random outages: the current outage, or the next one.
+/// Random outages: the current outage or, if the link is up, the next outage.
 #[derive(Clone, Debug)]
 struct Random {
     rng: Rng,
-    /// Mean time for which the link is up, in nanoseconds.
+    /// Mean time for which the link stays up, in nanoseconds.
     mean_up: f64,
     mean_down: f64,
     outage: [Instant; 2],
@@ -98,8 +99,8 @@ impl Outages {
         self
     }
 
-    /// Returns whether the link is down at `now`, and the time until which this state certainly lasts. Times must not
-    /// decrease from call to call.
+    /// Returns whether the link is down at `now`, and a time until which the link is certain to stay in this state. The
+    /// times of consecutive calls must not decrease.
     #[inline]
     pub(super) fn at(&mut self, now: Instant) -> (bool, Instant) {
         if self.given.is_empty() && self.random.is_none() {
@@ -115,14 +116,14 @@ impl Outages {
         let given = self.given.get(self.next).map_or([Instant::NEVER; 2], |&outage| outage);
         let random = self.random.as_mut().map_or([Instant::NEVER; 2], |random| random.at(now));
         let down = given[0] <= now || random[0] <= now;
-        // While the link is down, the state lasts until the latest end of the outages that have begun. While the link
-        // is up, the state lasts until the earliest start of an outage.
+        // If the link is down, it stays down until the latest end of the outages that have begun. If the link is up, it
+        // stays up until the earliest start of an outage.
         let ends = [given, random].into_iter().filter(|outage| outage[0] <= now).map(|outage| outage[1]);
         (down, ends.max().unwrap_or_else(|| given[0].min(random[0])))
     }
 
-    /// Returns whether the link is down at `now`. Considers only the random outage that the last call of
-    /// [`at`](Self::at) returned.
+    /// Returns whether the link is down at `now`. Among the random outages, only the outage that the last call to
+    /// [`at`](Self::at) returned is considered.
     pub(super) fn is_down_at(&self, now: Instant) -> bool {
         let covers = |[from, until]: &[Instant; 2]| *from <= now && now < *until;
         self.given.iter().any(covers) || self.random.as_ref().is_some_and(|random| covers(&random.outage))

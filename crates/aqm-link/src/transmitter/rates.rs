@@ -1,9 +1,9 @@
 //! A transmitter whose rate changes in steps.
 //!
-//! If the rate changes during the transmission of a packet, the rest of the packet is sent at the new rate. The packet
-//! departs when the integral of the rate since the start of its transmission equals its length. The integral is
-//! computed exactly, and the departure time is rounded to the nearest nanosecond, as with a constant rate. While the
-//! rate is zero, the transmitter takes no packet.
+//! If the rate changes during the transmission of a packet, the rest of the packet is sent at the new rate. A packet
+//! departs when the integral of the rate since the start of the packet's transmission equals the packet's length. The
+//! integral is computed exactly, and the departure time is rounded to the nearest nanosecond, as for a constant rate.
+//! While the rate is zero, the transmitter takes no packet.
 
 use aqm_net::parameters;
 use aqm_net::{ConfigErrors, ErrorCollector, Instant, Pace, Quantity, Rate, RateOrZero, Span, Steps};
@@ -77,7 +77,7 @@ pub(super) fn parse(content: &str) -> Result<Vec<(Span, Rate)>, String> {
     Ok(steps)
 }
 
-/// If `fields` are column names, returns the unit of the rate column.
+/// Returns the unit of the rate column if `fields` contains column names.
 fn header(fields: &[&str]) -> Option<&'static str> {
     let [time, rate] = fields else { return None };
     let units = ["bps", "kbps", "Mbps", "Gbps"].into_iter();
@@ -127,12 +127,12 @@ impl Rates {
         Self(Steps::new(Speed::of(rate), steps, repeat))
     }
 
-    /// Returns the rate at `now`, which may be any time of the run.
+    /// Returns the rate at `now`, which may be any time in the run.
     pub(super) fn rate_at(&self, now: Instant) -> Rate {
         self.0.value_at(now).rate
     }
 
-    /// Returns the steps in order of time. The iterator is endless if the steps repeat.
+    /// Returns the steps in chronological order. The iterator is infinite if the steps repeat.
     pub(super) fn steps(&self) -> impl Iterator<Item = (Instant, Rate)> {
         self.0.steps().map(|(at, speed)| (at, speed.rate))
     }
@@ -141,7 +141,7 @@ impl Rates {
         self.0.values().map(|speed| speed.rate).max().unwrap_or_default()
     }
 
-    /// Returns the speed at `now`, and the time until which the speed certainly does not change.
+    /// Returns the speed at `now`, and a time until which the speed is certain not to change.
     #[inline]
     fn at(&mut self, now: Instant, outages: &mut Outages) -> (Speed, Instant) {
         let (speed, until) = self.0.at(now);

@@ -13,7 +13,7 @@ fn at(nanos: u64) -> Instant {
     Instant::from_nanos(nanos)
 }
 
-/// Reads a config. Every file that the config names has the contents `content`.
+/// Reads a config. Every file named in the configuration has the contents `content`.
 fn read(config: Value, content: &str) -> Result<Service, ConfigErrors> {
     let config = <Config as aqm_net::Parameter>::read(config)?;
     let schedule = config.schedule(|_| Some(content))?;
@@ -91,7 +91,7 @@ fn the_integral_of_a_rate_is_exact_to_a_nanosecond() {
             if end == Instant::NEVER {
                 break;
             }
-            // In units of 1e-9 bits, over intervals without a step.
+            // The amounts are in units of 1e-9 bits and are summed over intervals without a rate step.
             let mut changes: Vec<u64> = steps.iter().map(|(at, _)| at.nanos()).collect();
             let rounds = repeat.map_or(1, |period| end.nanos() / period.nanos() + 1);
             changes =
@@ -240,7 +240,8 @@ fn a_trace_of_one_is_12_mbps_and_a_zero_coincides_with_the_end_of_a_period() {
 fn small_packets_share_an_opportunity_and_a_packet_may_span_two() {
     let arrivals = [(0, 496), (0, 496), (0, 1500), (0, 996), (3_500_000, 100)];
     let milli = |from, to| (from * MILLI, to * MILLI);
-    // At 1 ms: 500, 500 and 504 of 1504 bytes. At 2 ms: 1000 and 504. At 3 ms: 496, and the remainder is lost.
+    // At 1 ms, packets use 500, 500 and 504 of the 1504 bytes. At 2 ms, packets use 1000 and 504 bytes. At 3 ms, a
+    // packet uses 496 bytes, and the remainder of the opportunity is lost.
     let expected = [milli(1, 1), milli(1, 1), milli(1, 2), milli(2, 3), milli(4, 4)];
     assert_eq!(sent(&opportunities(&[1]), &arrivals), expected);
     // The packet is twice as large as an opportunity; Mahimahi would stop with an error.
@@ -264,7 +265,8 @@ fn a_burst_begins_when_full_or_after_max_wait_and_ends_with_an_empty_queue() {
         service(json!({"aggregation": table}))
     };
     let arrivals: Vec<(u64, u16)> = [0, 1000, 2000, 4000, 9500].map(|micros| (micros * 1000, 1000)).into();
-    // Three packets wait at 2 ms. The fourth waits until 10 ms, 5 ms after the transmitter began to rest at 5 ms.
+    // Three packets are queued at 2 ms. The fourth packet waits until 10 ms, which is 5 ms after the transmitter became
+    // idle.
     let micros =
         |list: &[(u64, u64)]| list.iter().map(|&(from, to)| (from / 1000, to / 1000)).collect::<Vec<_>>();
     let found = micros(&sent(&bursts(json!({})), &arrivals));
@@ -280,7 +282,8 @@ fn a_burst_begins_when_full_or_after_max_wait_and_ends_with_an_empty_queue() {
 
 #[test]
 fn max_wait_begins_when_a_burst_ends() {
-    // Ten packets are queued: bursts follow one another without waiting, each after a gap.
+    // Ten packets are queued, so each burst follows the previous burst after only a gap, without waiting for more
+    // packets.
     let config = json!({"aggregation": {"packets": 5, "max_wait": "5ms", "gap": "1ms"}});
     let arrivals: Vec<(u64, u16)> = (0..12).map(|_| (0, 1000)).collect();
     let starts: Vec<u64> = sent(&service(config), &arrivals).iter().map(|(start, _)| start / MILLI).collect();

@@ -1,4 +1,4 @@
-//! A lab: hosts without access to other networks. Each host is a network namespace with a TUN device.
+//! A lab, which consists of hosts without access to other networks. Each host is a network namespace with a TUN device.
 //!
 //! Source: Linux, network_namespaces(7). The namespaces have no names and initially contain no processes. Only file
 //! descriptors of this process refer to the namespaces, so the namespaces disappear when this process ends. The
@@ -26,20 +26,19 @@ use crate::host::program::{self, Child, Daemons, EtcFiles};
 use crate::host::tun;
 use crate::tcp::kernel_tcp::{Kernel, KernelTcp};
 
-/// Resolver configuration under which the lookup of an unknown name fails quickly, because a host cannot reach a DNS
-/// server.
+/// Resolver configuration that makes lookups of unknown names fail quickly, because a host cannot reach a DNS server.
 const RESOLV_CONF: &str = "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n";
 
-/// Explanation for a setting that cannot be changed in a container.
+/// Explanation that is added to the error if a setting cannot be changed because the process runs in a container.
 const READ_ONLY: &str = "/proc/sys is read-only: a container needs `--security-opt systempaths=unconfined` (Docker) \
                          or `--security-opt unmask=ALL` (Podman)";
 
 /// The specification of a host.
 #[derive(Clone, Debug)]
 pub struct HostSpec {
-    /// Name of the host. Programs in all hosts of the lab resolve the name to the host's first address.
+    /// Name of the host. In all hosts of the lab, programs resolve this name to the host's first address.
     pub name: String,
-    /// Second byte of the host's addresses; the host has all addresses of 10.`prefix`.0.0/16.
+    /// Second byte of the host's addresses; all addresses in 10.`prefix`.0.0/16 belong to the host.
     pub prefix: u8,
     /// The `prefix` of the host's peer.
     pub peer: u8,
@@ -102,13 +101,13 @@ impl Host {
         &self.spec
     }
 
-    /// Returns whether a socket can select its own congestion control.
+    /// Returns whether sockets in the host can select their own congestion control.
     pub(crate) fn has_free_choice(&self) -> bool {
         self.free_choice
     }
 
-    /// Returns the address of the host with this `number`, counted from 0. Several hosts may share the namespace, each
-    /// with its own number.
+    /// Returns the address of the host with this `number`, counted from 0. Several emulated hosts may share the
+    /// namespace; each of these hosts has its own number.
     pub fn address(&self, number: u16) -> Ipv4Addr {
         let [high, low] = number.wrapping_add(1).to_be_bytes();
         Ipv4Addr::new(10, self.spec.prefix, high, low)
@@ -146,8 +145,8 @@ impl Host {
         Ok(thread)
     }
 
-    /// Runs a program in the host. The program sees only its own processes. When this process ends, a program that
-    /// still runs is killed with all of its child processes.
+    /// Runs a program in the host. The program sees only its own processes. If the program is still running when this
+    /// process ends, the program and all of its child processes are killed.
     ///
     /// # Errors
     /// Returns an error if the program cannot be found or run.
@@ -163,8 +162,8 @@ impl Host {
         self.query(netlink::statistics)
     }
 
-    /// Returns the effective settings as reported by the kernel: all settings that this module makes, and properties of
-    /// the kernel that cannot be set.
+    /// Returns the effective settings as reported by the kernel: all settings that this module applies, and properties
+    /// of the kernel that cannot be set.
     ///
     /// # Errors
     /// Returns an error if the kernel does not report the data.
@@ -230,7 +229,8 @@ fn set_up(spec: &HostSpec) -> Result<SetUp, LiveError> {
     Ok(SetUp { namespace: namespace.into(), tun, free_choice: route.congctl.is_none() })
 }
 
-/// Disables IPv6 on devices that are created later, because router solicitations would enter the emulated queues.
+/// Disables IPv6 on devices that are created later, because otherwise router solicitations would enter the emulated
+/// queues.
 fn without_ipv6() -> std::io::Result<()> {
     if !Path::new("/proc/sys/net/ipv6").exists() {
         return Ok(());

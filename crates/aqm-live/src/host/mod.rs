@@ -1,5 +1,5 @@
-//! Hosts: network namespaces with devices (`lab.rs`, `tun.rs`, `netlink.rs`), the programs in the hosts, and the
-//! privileges that hosts and programs need.
+//! Hosts: network namespaces with devices (`lab.rs`, `tun.rs`, `netlink.rs`), the programs that run in the hosts, and
+//! the privileges that hosts and programs need.
 
 pub(crate) mod lab;
 pub(crate) mod netlink;

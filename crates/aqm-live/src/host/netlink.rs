@@ -1,4 +1,4 @@
-//! Devices and routes of a host, configured with rtnetlink in the network namespace of the calling thread.
+//! Configures the devices and routes of a host, using rtnetlink in the network namespace of the calling thread.
 //!
 //! Sources: Linux, `Documentation/networking/ip-sysctl.rst`; rtnetlink(7). The async runtime that the crate `rtnetlink`
 //! needs exists only during a call.
@@ -26,20 +26,21 @@ use crate::tcp::kernel_tcp::RouteSettings;
 /// router stalled, and the emulated queues would not count these losses.
 const DEVICE_QUEUE: u32 = 10_000;
 
-/// The queue discipline of the device. The machine's default discipline might pace packets (`fq`) or drop packets.
+/// The qdisc of the device. The machine's default qdisc is not used, because it might pace packets (`fq`) or drop
+/// packets.
 const QDISC: &str = "noqueue";
 
 /// `RTAX_FEATURE_ECN` of rtnetlink.h.
 const FEATURE_ECN: u32 = 1;
 
-/// The bit of `RTAX_RTO_MIN` in a lock mask. The minimum RTO of a route takes effect only if the route locks this
-/// metric.
+/// The bit for `RTAX_RTO_MIN` in the lock mask of a route. The kernel uses a route's minimum RTO only if this metric is
+/// locked.
 const LOCK_RTO_MIN: u32 = 1 << 13;
 
 /// Prefix length of a host's addresses, in bits.
 const PREFIX_BITS: u8 = 16;
 
-/// Counters of the packets that a TUN device transferred or lost.
+/// Counters of the packets that a TUN device has transferred or lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DeviceStatistics {
     /// Packets from the host.
@@ -55,7 +56,7 @@ pub struct DeviceStatistics {
     pub rx_packets: u64,
     /// Bytes of the packets to the host.
     pub rx_bytes: u64,
-    /// Packets to the host that were dropped because buffer space was missing.
+    /// Packets to the host that were dropped because no buffer space was available.
     pub rx_dropped: u64,
     /// Packets to the host that were malformed.
     pub rx_errors: u64,
@@ -71,7 +72,7 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    /// Returns the settings that [`bring_up`] makes. `gso_max_segs` is 1, because otherwise a BPF program would see
+    /// Returns the settings that [`bring_up`] applies. `gso_max_segs` is 1, because otherwise a BPF program would see
     /// segments that are larger than a packet and are split later.
     pub fn expected(mtu: u16) -> Self {
         Self {
@@ -88,12 +89,12 @@ fn network(prefix: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, prefix, 0, 0)
 }
 
-/// Returns the first host address of 10.`prefix`.0.0/16.
+/// Returns the first host address in 10.`prefix`.0.0/16.
 pub(crate) fn first_address(prefix: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, prefix, 0, 1)
 }
 
-/// Enables the loopback device and the TUN device of a host with the addresses 10.`prefix`.0.0/16.
+/// Assigns the addresses 10.`prefix`.0.0/16 to a host, and enables the host's loopback device and TUN device.
 pub(crate) fn bring_up(prefix: u8, mtu: u16) -> Result<(), LiveError> {
     with_netlink("cannot set up the devices of a host", async |mut netlink| {
         let loopback = index_of(&netlink, "lo").await?;
@@ -211,7 +212,7 @@ fn with_netlink<T>(what: &str, task: impl AsyncFnOnce(Handle) -> Result<T, Error
     })
 }
 
-/// Sends a request that creates or replaces an object, and waits for its acknowledgement.
+/// Sends a request that creates or replaces an object, and waits until the kernel acknowledges the request.
 async fn send(netlink: &mut Handle, message: RouteNetlinkMessage) -> Result<(), Error> {
     let mut request = NetlinkMessage::from(message);
     request.header.flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE;

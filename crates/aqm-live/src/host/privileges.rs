@@ -1,8 +1,9 @@
-//! The privileges of this process for live runs, and a user namespace that gives an unprivileged user more privileges.
+//! Determines whether this process has the privileges for live runs, and creates a user namespace in which an
+//! unprivileged user has more privileges.
 //!
-//! Sources: Linux, capabilities(7), user_namespaces(7). A process in its own user namespace has root privileges for the
-//! network namespaces that the process creates, which is sufficient for a live run. Real-time priority and BPF require
-//! privileges on the machine itself.
+//! Sources: Linux, capabilities(7), user_namespaces(7). A process in its own user namespace has root privileges over
+//! the network namespaces that it creates. These privileges are sufficient for a live run. Real-time priority and BPF
+//! require privileges in the initial user namespace.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -16,16 +17,16 @@ use crate::LiveError;
 use crate::host::realtime::{Grant, request_fifo};
 use crate::host::{program, tun};
 
-/// Environment variable that is set if the command was restarted in a user namespace.
+/// Environment variable that is set if this command has been restarted in a user namespace.
 const MARK: &str = "AQMLAB_IN_USER_NAMESPACE";
 
-/// Numbers of capabilities (capability.h).
+/// Capability numbers from capability.h.
 const CAP_NET_ADMIN: u32 = 12;
 const CAP_IPC_LOCK: u32 = 14;
 const CAP_SYS_ADMIN: u32 = 21;
 const CAP_BPF: u32 = 39;
 
-/// The features that a live run can use on this machine. For each unavailable feature, the reason is given.
+/// The features that a live run can use on this machine. For each unavailable feature, the value states the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Privileges {
     /// Namespaces for the hosts; a live run requires this feature.
@@ -34,15 +35,15 @@ pub struct Privileges {
     pub tun: Grant,
     /// Real-time priority. Without real-time priority, runs on a busy machine are often invalid.
     pub realtime: Grant,
-    /// BPF, with which the senders' windows are written into packets, for SHRED. Without BPF, the router polls the
+    /// BPF, which writes the sender's window into each packet, as SHRED requires. Without BPF, the router polls the
     /// windows.
     pub bpf: Grant,
 }
 
 impl Privileges {
-    /// Tests which features are available, without permanent changes to the machine.
+    /// Tests which features are available. The test does not change the machine permanently.
     pub fn here() -> Self {
-        // The test runs in its own thread, so that the test's namespace and device disappear when the thread ends.
+        // The test runs in its own thread, so that its namespace and device disappear when the thread ends.
         let test = std::thread::spawn(|| {
             let fifo = request_fifo(1);
             let Err(error) = unshare(CloneFlags::CLONE_NEWNET) else {
@@ -78,7 +79,7 @@ fn bpf() -> Grant {
     }
 }
 
-/// Returns the possible reasons for which the system denied namespaces, according to the settings of the system.
+/// Returns the reasons why the system may have denied namespaces, according to the system's settings.
 fn namespaces_refused() -> String {
     let setting = |name: &str| fs::read_to_string(format!("/proc/sys/{name}")).unwrap_or_default();
     let value = |name: &str| setting(name).trim().to_owned();
@@ -97,7 +98,7 @@ fn namespaces_refused() -> String {
     reasons.join("; ")
 }
 
-/// Returns whether the process may lock memory without a limit.
+/// Returns whether the process may lock an unlimited amount of memory.
 pub(crate) fn may_lock_memory() -> bool {
     may(CAP_IPC_LOCK) && in_first_user_namespace()
 }
@@ -116,8 +117,7 @@ fn in_first_user_namespace() -> bool {
     map.split_whitespace().eq(["0", "0", "4294967295"])
 }
 
-/// Returns whether this process lacks privileges that the process would have in a user namespace, and therefore should
-/// be restarted in a user namespace.
+/// Returns whether this process should be restarted in a user namespace, because it would have more privileges there.
 pub fn needs_user_namespace() -> bool {
     !(may(CAP_SYS_ADMIN) && may(CAP_NET_ADMIN)) && std::env::var_os(MARK).is_none()
 }

@@ -1,9 +1,10 @@
 //! Programs that run inside a host, and the code that runs between `fork` and `exec`.
 //!
 //! Sources: Linux, pid_namespaces(7), mount_namespaces(7), prctl(2). Each program has its own process namespace. The
-//! first process of the namespace is a copy of this process, and only waits for other processes. When the first process
-//! ends, the kernel kills all remaining processes in the namespace, including daemons. The kernel kills the first
-//! process when the thread that created the first process ends, thus at the latest when this process ends.
+//! first process in this namespace is a copy of the current process, and does nothing but wait for other processes.
+//! When the first process ends, the kernel kills all remaining processes in the namespace, including daemons. The
+//! kernel kills the first process when the thread that created it ends, which is no later than the end of the current
+//! process.
 
 #![allow(unsafe_code)]
 
@@ -31,20 +32,20 @@ use nix::unistd::{ForkResult, Pid, close, fork, getegid, geteuid, mkdir, write};
 
 use crate::LiveError;
 
-/// Base of the exit status of a program that a signal terminated. As in a shell, the status is this number plus the
-/// number of the signal.
+/// Base of the exit status of a program that was terminated by a signal. As in a shell, the exit status is this value
+/// plus the signal number.
 const SIGNALLED: i32 = 128;
 
-/// The exit status EX_OSERR of sysexits.h, used if the system denies an operation.
+/// The exit status EX_OSERR from sysexits.h, which is used if the system denies an operation.
 const EX_OSERR: i32 = 71;
 
-/// Treatment of the processes that remain when a program ends.
+/// What happens to a program's remaining processes when the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Daemons {
     /// Remaining processes are killed.
     End,
-    /// Remaining processes continue, and the program counts as running until the last remaining process ends. Used for
-    /// servers that detach into the background.
+    /// Remaining processes continue, and the program is considered to be running until the last remaining process ends.
+    /// This variant is for servers that detach into the background.
     Stay,
 }
 
@@ -72,8 +73,8 @@ impl Child {
         status
     }
 
-    /// Waits until the program ends, but at most for `timeout`. Returns the exit status as in [`wait`](Self::wait), or
-    /// `None` if the program has not ended.
+    /// Waits until the program ends or until `timeout` has elapsed. Returns the exit status as in [`wait`](Self::wait),
+    /// or `None` if the program has not ended.
     pub fn wait_timeout(&mut self, timeout: Duration) -> Option<i32> {
         if self.status.is_none() {
             self.status = match self.ended.recv_timeout(timeout) {
@@ -88,7 +89,7 @@ impl Child {
     /// Kills the program and all of its child processes. Does nothing if the program has ended.
     pub fn kill(&self) {
         if let Some(first) = *lock(&self.process) {
-            // The process has not been reaped, so the process number has not been reused.
+            // The process has not been reaped, so its PID cannot have been reused.
             let _ = kill(first, Signal::SIGKILL);
         }
     }
@@ -103,14 +104,14 @@ impl Drop for Child {
     }
 }
 
-/// The contents of files in `/etc` that programs in a host see.
+/// The files in `/etc` that programs in a host see in place of the machine's files.
 #[derive(Clone, Debug)]
 pub(crate) struct EtcFiles {
     pub hosts: String,
     pub resolv_conf: String,
 }
 
-/// Starts `command` in the network `namespace`, with its own namespaces for processes and mounts.
+/// Starts `command` in the network namespace `namespace`, with a process namespace and a mount namespace of its own.
 pub(crate) fn spawn(
     namespace: BorrowedFd<'_>,
     files: &EtcFiles,
@@ -139,8 +140,8 @@ pub(crate) fn spawn(
             reap(child, &thread_process, &end);
         }
     };
-    // The kernel kills the first process when the thread that created the process ends, so this thread waits until the
-    // first process ends.
+    // The kernel kills the first process when the thread that created it ends, so this thread waits until the first
+    // process ends.
     let keeper = std::thread::Builder::new().name("program".to_owned()).spawn(keep).map_err(failed)?;
     let (stdin, stdout, stderr) = started
         .recv()
@@ -157,8 +158,8 @@ fn lock(process: &Mutex<Option<Pid>>) -> MutexGuard<'_, Option<Pid>> {
     process.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits for the first process of a program and sends its exit status. The process is reaped under the lock. Otherwise,
-/// another process could get the same process number and be killed.
+/// Waits until the first process of a program ends, and sends the exit status of this process. The lock is held while
+/// the process is reaped. Otherwise, its PID could be reused, and an unrelated process could be killed.
 fn reap(mut child: process::Child, process: &Mutex<Option<Pid>>, end: &Sender<i32>) {
     let ended = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
     while waitid(Id::Pid(pid_of(&child)), ended) == Err(Errno::EINTR) {}
@@ -168,7 +169,7 @@ fn reap(mut child: process::Child, process: &Mutex<Option<Pid>>, end: &Sender<i3
     let _ = end.send(status);
 }
 
-/// Returns the exit status as a shell reports it.
+/// Returns the exit status in the form in which a shell reports an exit status.
 fn exit_status(status: ExitStatus) -> i32 {
     status.code().unwrap_or_else(|| SIGNALLED + status.signal().unwrap_or_default())
 }
@@ -180,12 +181,12 @@ fn enter(network: BorrowedFd<'_>, files: &EtcFiles) -> nix::Result<()> {
     unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWPID)?;
     let none: Option<&str> = None;
     mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)?;
-    // The tmpfs must be mounted somewhere until its files are bound. /proc can be used, because nothing needs /proc at
-    // this time.
+    // The tmpfs must be mounted somewhere until its files have been bind-mounted. /proc can serve as the mount point,
+    // because nothing needs /proc at this stage.
     mount(Some("etc"), "/proc", Some("tmpfs"), MsFlags::empty(), Some("mode=0755"))?;
     let bound = bind(files);
-    // The system denies this mount if parts of /sys are hidden, as in containers. Programs then see the machine's
-    // devices.
+    // The system denies this mount if parts of /sys are hidden, as in containers. In this case, programs see the
+    // machine's devices.
     let _ = show_devices();
     umount2("/proc", MntFlags::MNT_DETACH)?;
     bound
@@ -206,8 +207,8 @@ fn bind(files: &EtcFiles) -> nix::Result<()> {
     Ok(())
 }
 
-/// Shows the devices of the network namespace in `/sys/class/net` instead of the machine's devices. The rest of `/sys`
-/// does not change.
+/// Makes `/sys/class/net` show the devices of the network namespace instead of the machine's devices. The rest of
+/// `/sys` remains unchanged.
 fn show_devices() -> nix::Result<()> {
     let none: Option<&str> = None;
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC | MsFlags::MS_RDONLY;
@@ -229,17 +230,17 @@ fn start(mut command: Command, daemons: Daemons) -> io::Result<process::Child> {
         die_with_parent(reader.as_fd(), writing)?;
         let none: Option<&str> = None;
         let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
-        // The system denies this mount if parts of /proc are hidden, as in containers. Programs then see processes
-        // outside the namespace.
+        // The system denies this mount if parts of /proc are hidden, as in containers. In this case, programs see
+        // processes outside the namespace.
         let _ = mount(Some("proc"), "/proc", Some("proc"), flags, none);
-        // SAFETY: the child of the fork calls only `exec`, and its parent only the functions in `wait_for_all`.
+        // SAFETY: the forked child only calls `exec`, and the parent only calls the functions in `wait_for_all`.
         match unsafe { fork() }? {
             ForkResult::Child => Ok(()),
             ForkResult::Parent { child } => wait_for_all(child, daemons),
         }
     };
-    // SAFETY: `between` only makes system calls. It neither allocates nor takes a lock that another thread of the
-    // forked process could have held.
+    // SAFETY: `between` only makes system calls. `between` neither allocates memory nor takes a lock that another
+    // thread of the original process could have held at the fork.
     unsafe { command.pre_exec(between) };
     let child = command.spawn();
     drop(writer);
@@ -247,8 +248,8 @@ fn start(mut command: Command, daemons: Daemons) -> io::Result<process::Child> {
 }
 
 /// Requests that the kernel kill this process when the thread that created this process ends. `reader` and `writing`
-/// are the ends of a pipe that the parent has open, too. If the pipe has no writer after `writing` is closed, the
-/// parent has already died.
+/// are the two ends of a pipe, both of which are also open in the parent. If the pipe has no writer after `writing` has
+/// been closed, the parent has already died.
 fn die_with_parent(reader: BorrowedFd<'_>, writing: RawFd) -> nix::Result<()> {
     set_pdeathsig(Signal::SIGKILL)?;
     close(writing)?;
@@ -256,12 +257,12 @@ fn die_with_parent(reader: BorrowedFd<'_>, writing: RawFd) -> nix::Result<()> {
     if poll(&mut ends, PollTimeout::ZERO)? > 0 { Err(Errno::ESRCH) } else { Ok(()) }
 }
 
-/// Waits for `program` and for orphaned processes in the first process of a namespace, and exits with the exit status
-/// of the program.
+/// Runs in the first process of a namespace: waits for `program` and for orphaned processes, and exits with the exit
+/// status of `program`.
 fn wait_for_all(program: Pid, daemons: Daemons) -> ! {
-    // SAFETY: the block only makes system calls. The block closes this process's copies of all file descriptors and
-    // does not use them. Otherwise, devices, pipes and the program's files would stay open until the first process
-    // ends.
+    // SAFETY: the block only makes system calls. The block closes all file descriptors of this process, which are
+    // copies and are not used afterwards. If they were not closed, devices, pipes and the program's files would stay
+    // open until the first process ends.
     unsafe {
         if libc::syscall(libc::SYS_close_range, 0, libc::c_uint::MAX, 0) != 0 {
             libc::_exit(EX_OSERR);
@@ -283,7 +284,8 @@ fn wait_for_all(program: Pid, daemons: Daemons) -> ! {
 }
 
 /// Runs `command` in a new user namespace in which the current user is root, and waits until the command ends. Returns
-/// the exit status as a shell reports it. The command is killed if the calling thread ends.
+/// the exit status in the form in which a shell reports an exit status. The command is killed if the calling thread
+/// ends.
 pub(crate) fn run_as_own_root(mut command: Command) -> io::Result<i32> {
     let uid_map = format!("0 {} 1\n", geteuid());
     let gid_map = format!("0 {} 1\n", getegid());
@@ -294,11 +296,11 @@ pub(crate) fn run_as_own_root(mut command: Command) -> io::Result<i32> {
         write_file(c"/proc/self/setgroups", "deny")?;
         write_file(c"/proc/self/uid_map", &uid_map)?;
         write_file(c"/proc/self/gid_map", &gid_map)?;
-        // This call must follow `unshare`, because `unshare` clears the setting.
+        // This call must come after `unshare`, because `unshare` clears the parent-death signal.
         die_with_parent(reader.as_fd(), writing)?;
         Ok(())
     };
-    // SAFETY: `between` only makes system calls; its texts were allocated before.
+    // SAFETY: `between` only makes system calls; the strings that it uses were allocated before the fork.
     unsafe { command.pre_exec(between) };
     let child = command.spawn();
     drop(writer);

@@ -1,4 +1,5 @@
-//! The programs of a plan: servers, which start at the beginning of a run, and clients, which start when they are due.
+//! The programs of a plan: servers, which start at the beginning of a run, and clients, which start at their scheduled
+//! times.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,8 +16,8 @@ use crate::host::lab::{Host, Lab};
 use crate::host::program::{Child, Daemons};
 use crate::load::HostIndex;
 
-/// Maximum time for which the start of a client is delayed until its server listens. The time is limited because some
-/// servers use neither TCP nor UDP.
+/// Maximum time that a client waits for its server to listen before the client is started anyway. The time is limited
+/// because some servers use neither TCP nor UDP.
 const LISTEN_TIMEOUT: Span = Span::from_millis(3000);
 
 /// The states of listening sockets in the tables under `/proc/net`: `TCP_LISTEN` for TCP, and `TCP_CLOSE` for UDP
@@ -42,13 +43,13 @@ struct Server {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Exit {
     status: i32,
-    /// Time at which the exit was noticed.
+    /// Time at which the exit was detected.
     at: Instant,
 }
 
 /// The programs of a plan.
 pub(crate) struct Programs {
-    /// The servers, by position of their workload.
+    /// The servers, keyed by the position of their workload.
     servers: BTreeMap<u32, Server>,
     pending: Vec<PendingClient>,
     clients: Vec<(String, Child, Option<i32>)>,
@@ -61,7 +62,7 @@ impl Programs {
         for (traffic, planned) in (0..).zip(plan.workloads()) {
             let Some(spec) = planned.programs else { continue };
             if let Some(mut command) = command(spec.server) {
-                // Standard input and standard output of the terminal are reserved for the client.
+                // The terminal's standard input and standard output are reserved for the client.
                 command.stdin(Stdio::null()).stdout(std::io::stderr());
                 let host = lab.at(HostIndex { traffic, side: Side::Sender });
                 let child = host.spawn(command, Daemons::Stay)?;
@@ -103,7 +104,7 @@ impl Programs {
         Ok(())
     }
 
-    /// Returns whether the plan has clients, whether or not they have started.
+    /// Returns whether the plan has clients, regardless of whether the clients have started.
     pub(crate) fn have_clients(&self) -> bool {
         !(self.pending.is_empty() && self.clients.is_empty())
     }
@@ -119,7 +120,8 @@ impl Programs {
         self.servers.values().filter_map(ended).collect()
     }
 
-    /// Returns the exit statuses of clients, by workload; `None` for a client that was killed at the end.
+    /// Returns the exit statuses of the clients, by workload; the status is `None` for a client that was killed at the
+    /// end of the run.
     pub(crate) fn statuses(&self) -> BTreeMap<String, Option<i32>> {
         self.clients.iter().map(|(name, _, status)| (name.clone(), *status)).collect()
     }
@@ -132,7 +134,7 @@ impl Exit {
     }
 }
 
-/// Returns whether a program in the host listens for connections or datagrams.
+/// Returns whether any program in the host is listening for connections or datagrams.
 fn listens(host: &Host) -> Result<bool, LiveError> {
     host.query(|| {
         let has_listener = |(name, state): (&str, &str)| {

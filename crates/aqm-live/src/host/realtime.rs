@@ -1,7 +1,7 @@
 //! Real-time priority for the router's thread, and precise sleeping.
 //!
-//! Sources: Linux, sched(7), mlockall(2), prctl(2). The kernel suspends real-time threads that run without a pause
-//! (`sched_rt_runtime_us`) for tens of milliseconds, so a thread that only spins would be late. The router's thread
+//! Sources: Linux, sched(7), mlockall(2), prctl(2). The kernel suspends real-time threads that run without a pause for
+//! tens of milliseconds (`sched_rt_runtime_us`), so a thread that spins all the time would be late. The router's thread
 //! therefore sleeps, and spins only shortly before the end of its wait.
 
 #![allow(unsafe_code)]
@@ -15,11 +15,11 @@ use nix::sys::prctl::set_timerslack;
 use nix::sys::time::TimeSpec;
 use serde::Serialize;
 
-/// Time from the wake-up of a thread to the end of its wait, which is also the maximum time for which the thread spins.
-/// The value is about twice the duration of a wake-up.
+/// Time before the end of a wait at which the thread wakes up, which is also the maximum time for which the thread
+/// spins. The value is about twice the time that a wake-up takes.
 pub const SPIN: Duration = Duration::from_micros(60);
 
-/// A privilege, or the reason for which the system has not granted the privilege.
+/// A privilege that the system granted, or the reason why the system denied it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "granted", content = "why", rename_all = "kebab-case")]
 pub enum Grant {
@@ -47,11 +47,11 @@ pub struct Realtime {
     pub fifo: Grant,
     /// Locked memory: the memory of the process is never swapped out.
     pub locked_memory: Grant,
-    /// Minimum timer slack: timers are not delayed so that several timers expire together.
+    /// Minimum timer slack: the kernel does not delay timers in order to let several timers expire together.
     pub timer_slack: Grant,
 }
 
-/// Makes the calling thread a real-time thread with this `priority` (1 to 99), as far as the system grants the
+/// Makes the calling thread a real-time thread with this `priority` (1 to 99), to the extent that the system grants the
 /// privileges. Threads and programs that the calling thread starts are not real-time threads.
 pub fn realtime(priority: i32) -> Realtime {
     let lock = "locked memory needs the capability CAP_IPC_LOCK, or no limit on locked memory (`ulimit -l`)";
@@ -71,15 +71,15 @@ pub(crate) fn request_fifo(priority: i32) -> Grant {
 
 fn fifo(priority: i32) -> Result<(), Errno> {
     let parameters = libc::sched_param { sched_priority: priority };
-    // SAFETY: `parameters` outlives the call; 0 is the calling thread.
+    // SAFETY: `parameters` outlives the call; the thread ID 0 refers to the calling thread.
     let done = unsafe {
         libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &raw const parameters)
     };
     Errno::result(done).map(drop)
 }
 
-/// Locks current and future memory pages. If locked memory had a limit, later allocations would fail, so the limit is
-/// removed first.
+/// Locks current and future memory pages. The limit on locked memory is removed first, because later allocations could
+/// otherwise exceed the limit and fail.
 fn lock_memory() -> Result<(), Errno> {
     use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
     if getrlimit(Resource::RLIMIT_MEMLOCK)?.0 != RLIM_INFINITY && !crate::host::privileges::may_lock_memory()
@@ -95,7 +95,7 @@ fn lock_memory() -> Result<(), Errno> {
 /// spins. Returns the number of ready files, or 0 after a signal.
 ///
 /// # Errors
-/// Returns the errors of `ppoll`, except an interruption by a signal.
+/// Returns the errors of `ppoll`; an interruption by a signal is not an error.
 pub fn wait(files: &mut [PollFd<'_>], until: Option<Instant>) -> Result<usize, Errno> {
     let Some(until) = until else { return poll(files, None) };
     let asleep = until.saturating_duration_since(Instant::now()).saturating_sub(SPIN);

@@ -1,8 +1,8 @@
-//! TUN devices: network interfaces whose IP packets a program reads from and writes to a file descriptor.
+//! TUN devices: network interfaces whose IP packets a program exchanges with the kernel through a file descriptor.
 //!
 //! Source: Linux, `Documentation/networking/tuntap.rst`. The device is not persistent and disappears when its file
-//! descriptor is closed. Because `IFF_VNET_HDR` is not set, the kernel passes packets that are not larger than the MTU
-//! and have complete checksums.
+//! descriptor is closed. Because `IFF_VNET_HDR` is not set, the packets that the kernel passes to the program are not
+//! larger than the MTU and have complete checksums.
 
 #![allow(unsafe_code)]
 
@@ -65,7 +65,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns the result of `open` in a thread with its own network and mounts, after `hide` has changed the mounts.
+    /// Calls `open` in a thread with its own network and mount namespaces, after `hide` has changed the mounts, and
+    /// returns the result.
     fn open_after(hide: fn()) -> Option<Result<OwnedFd, LiveError>> {
         let thread = std::thread::spawn(move || {
             if let Err(error) = unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS) {

@@ -30,8 +30,8 @@ impl TrafficContext for Actions {
     fn converse(&mut self, conversation: Conversation) {
         self.all.push(Action::Converse(conversation));
     }
-    // Plans with workloads that continue conversations or send datagrams in both directions were rejected before the
-    // run.
+    // Plans whose workloads extend conversations or send datagrams in both directions are rejected before the run
+    // starts.
     fn request(&mut self, _: u32, _: Exchange) {}
     fn finish(&mut self, _: u32) {}
     fn datagram_back(&mut self, _: u32, _: u16, _: Ecn) {}

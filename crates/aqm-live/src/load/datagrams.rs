@@ -2,7 +2,7 @@
 //!
 //! A datagram contains two integers of 8 bytes each, in big-endian order. The first integer is the number of the
 //! datagram within its stream, counted from zero. The second integer is the sending time in nanoseconds since the start
-//! of the run. An integer that does not fit into the datagram is omitted.
+//! of the run. If the datagram is too short for an integer, the integer is omitted.
 //!
 //! aqmlab's choice: if a workload requests a datagram that is shorter than the headers, the datagram consists of the
 //! headers only.
@@ -33,13 +33,13 @@ pub struct Received {
     pub bytes: u64,
     /// Number of datagrams marked with the ECN codepoint CE.
     pub marked: u64,
-    /// Number of datagrams that arrived after a datagram that was sent later.
+    /// Number of datagrams that arrived after a datagram with a later sending time.
     pub overtaken: u64,
-    /// Sum of the delays from sending to reading, over all datagrams that contain a sending time.
+    /// Sum of the delays between sending and reading, for all datagrams that contain a sending time.
     pub total_delay: Span,
 }
 
-/// The streams that an end sends.
+/// The streams that one end sends.
 #[derive(Default)]
 pub(super) struct Sending(BTreeMap<u32, Stream>);
 
@@ -93,16 +93,16 @@ impl Stream {
         for (slot, word) in payload.chunks_exact_mut(8).zip(words) {
             slot.copy_from_slice(&word.to_be_bytes());
         }
-        // The number is not used again, even if the kernel rejects the datagram. For the receiver, a rejected datagram
-        // is lost.
+        // The number is not reused even if the kernel rejects the datagram. The receiver counts a rejected datagram as
+        // lost.
         self.count += 1;
         socket.send(payload)?;
         Ok(())
     }
 }
 
-/// The streams that an end receives, by source address. The value is `None` for a source address that belongs to no
-/// workload.
+/// The streams that one end receives, keyed by source address. The value is `None` if the source address does not
+/// belong to a workload.
 #[derive(Clone, Default)]
 pub(super) struct Receiving(Rc<RefCell<BTreeMap<SocketAddrV4, Option<Incoming>>>>);
 
@@ -110,12 +110,12 @@ pub(super) struct Receiving(Rc<RefCell<BTreeMap<SocketAddrV4, Option<Incoming>>>
 struct Incoming {
     job: u32,
     received: Received,
-    /// Number of the next datagram if no datagram is lost.
+    /// Expected number of the next datagram.
     next: u64,
 }
 
 impl Receiving {
-    /// Returns and resets the counts of all streams, by job.
+    /// Returns the counts of all streams, by job, and resets the counts.
     pub(super) fn take_all(&self) -> Vec<(u32, Received)> {
         let all = self.0.take();
         all.into_values().flatten().map(|incoming| (incoming.job, incoming.received)).collect()

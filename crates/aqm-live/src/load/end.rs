@@ -25,7 +25,7 @@ use super::{ConnectionDelays, Expected, HostIndex, Job, Task};
 use super::{datagrams, http, push};
 use crate::{Clock, LiveError};
 
-/// Pause after an `accept` that failed because the kernel had no file descriptor or memory for the connection.
+/// Pause after a call to `accept` has failed because no file descriptor or no memory was available for the connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
 /// Maximum number of bytes in a single read or write.
@@ -46,11 +46,11 @@ pub(super) enum Command {
     Stop,
 }
 
-/// The parts from which an end is built.
+/// The parts that are needed to start an end.
 pub(super) struct EndSpec {
     pub(super) index: HostIndex,
     pub(super) options: Options,
-    /// Addresses at which the end accepts connections or receives datagrams.
+    /// Addresses on which the end accepts connections or receives datagrams.
     pub(super) listening: Vec<SocketAddrV4>,
     pub(super) sends_datagrams: bool,
     pub(super) expected: Expected,
@@ -58,24 +58,24 @@ pub(super) struct EndSpec {
     pub(super) delays: mpsc::Sender<ConnectionDelays>,
 }
 
-/// The state that all connections of an end share.
+/// The state that is shared by all connections of an end.
 pub(super) struct End {
     spec: EndSpec,
     clock: Clock,
     ports: Ports,
-    /// Connections on which this end sends the data, by job number.
+    /// Connections over which this end sends the data, by job number.
     senders: RefCell<BTreeMap<u32, Rc<TcpStream>>>,
     scratch: Scratch,
 }
 
-/// Runs an end until a command stops the end, or until the command channel is closed. Sends `Ok` to `ready` when the
-/// end listens, or an error if the end cannot listen.
+/// Runs an end until a command stops it or the command channel is closed. Sends `Ok` to `ready` when the end is
+/// listening, or an error if the end cannot listen.
 pub(super) fn run(
     spec: EndSpec,
     commands: UnboundedReceiver<Command>,
     ready: &mpsc::Sender<Result<(), LiveError>>,
 ) {
-    // If the kernel denies this request, sleeps are longer by 50 microseconds.
+    // If the kernel denies this request, each sleep takes 50 microseconds longer.
     let _ = set_timerslack(1);
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -223,20 +223,20 @@ impl End {
         self.clock.now()
     }
 
-    /// Sleeps for `span`. The thread of the workloads wakes the task, because the async runtime of this thread rounds
-    /// times up to milliseconds.
+    /// Sleeps for `span`. The task is woken by the thread that runs the workloads, because the async runtime of an
+    /// end's thread rounds sleep times up to whole milliseconds.
     pub(super) async fn sleep(&self, span: Span) {
         if span.is_zero() {
             return;
         }
         let (wake, woken) = oneshot::channel();
         let _ = self.spec.reports.send(Report::Sleep { until: self.now() + span, wake });
-        // If the sending side of the channel is closed, the run is over.
+        // If the sender of the channel has been dropped, the run is over.
         let _ = woken.await;
     }
 
     /// Returns the shared read buffer, which contains the data of the last read. A task must not await anything while
-    /// the task borrows the buffer.
+    /// it borrows the buffer.
     pub(super) fn scratch(&self) -> RefMut<'_, Box<[u8]>> {
         self.scratch.borrow_mut()
     }
@@ -254,9 +254,9 @@ impl End {
         self.report_at(number, self.now(), event);
     }
 
-    /// Reports an event of a job at the time `at`.
+    /// Reports an event of a job that occurred at the time `at`.
     pub(super) fn report_at(&self, number: u32, at: Instant, event: Event) {
-        // If the receiving side of the channel is closed, the run is over.
+        // If the receiver of the channel has been dropped, the run is over.
         let _ = self.spec.reports.send(Report::Job { number, at, event });
     }
 
@@ -265,13 +265,13 @@ impl End {
         self.report(number, Event::Failed(reason(operation, error)));
     }
 
-    /// Reports an error that belongs to no job.
+    /// Reports an error that is not related to a job.
     pub(super) fn report_error(&self, operation: &str, error: &(dyn Error + 'static)) {
         let (traffic, at) = (self.spec.index.traffic, self.now());
         let _ = self.spec.reports.send(Report::Error { traffic, at, reason: reason(operation, error) });
     }
 
-    /// Opens the connection of a job, after announcing the connection to the other end. If the connection cannot be
+    /// Announces the connection of a job to the other end, and opens the connection. If the connection cannot be
     /// opened, reports the failure and returns `None`.
     pub(super) async fn connect(&self, job: &Job) -> Option<Rc<TcpStream>> {
         let (socket, local) = match sockets::bind(job.from, &self.ports, self.spec.options) {
@@ -307,18 +307,18 @@ impl End {
         expected.insert(local, job.clone());
     }
 
-    /// Returns and removes the job that was announced for the address `peer`.
+    /// Removes and returns the job that was announced for the address `peer`.
     pub(super) fn take_expected(&self, peer: SocketAddrV4) -> Option<Job> {
         self.spec.expected.lock().unwrap_or_else(PoisonError::into_inner).remove(&peer)
     }
 
-    /// Registers a connection on which this end sends the data. The kernel's state of the connection is read when the
+    /// Registers a connection over which this end sends the data. The connection's kernel state is read when the
     /// connection ends.
     pub(super) fn register_sender(&self, number: u32, stream: &Rc<TcpStream>) {
         self.senders.borrow_mut().insert(number, Rc::clone(stream));
     }
 
-    /// Removes a connection on which this end sends the data, and reports the kernel's state of the connection.
+    /// Removes a connection over which this end sends the data, and reports the connection's kernel state.
     pub(super) fn release_sender(&self, number: u32) {
         let stream = self.senders.borrow_mut().remove(&number);
         if let Some(stream) = stream {
@@ -334,8 +334,8 @@ impl End {
     }
 }
 
-/// Returns a description of a failure. The description contains only the root cause of the error, not the errors of
-/// libraries that wrap the cause.
+/// Returns a description of a failure. The description contains only the root cause of the error, not the library
+/// errors that wrap the root cause.
 fn reason(operation: &str, error: &(dyn Error + 'static)) -> String {
     format!("{operation}: {}", Cause::of(error))
 }

@@ -8,15 +8,16 @@ use super::record::RequestRecord;
 /// A request and its progress.
 pub(super) struct Entry {
     pub(super) record: RequestRecord,
-    /// Whether the request is a conversation, each exchange of which is a separate transfer for the workload.
+    /// Whether the request is a conversation. The workload treats each exchange of a conversation as a separate
+    /// transfer.
     pub(super) is_conversation: bool,
     /// Number of completed exchanges.
     pub(super) responses: usize,
 }
 
 impl Entry {
-    /// Returns the transfer in progress, as the workload counts transfers. For a conversation, the transfer is the
-    /// current exchange, and the request size of the transfer is the sum of the request sizes so far.
+    /// Returns the transfer in progress, from the workload's point of view. For a conversation, the transfer is the
+    /// current exchange, and its request size is the sum of all request sizes so far.
     pub(super) fn current(&self) -> Transfer {
         let exchanges = &self.record.exchanges;
         let Some(current) = exchanges.get(self.responses).filter(|_| self.is_conversation) else {
@@ -31,16 +32,16 @@ impl Entry {
         }
     }
 
-    /// Returns whether the request is finished: the request has failed, or all data have arrived and the kernel's final
-    /// state was reported. A datagram stream always counts as finished, because only the workload knows the end of the
-    /// stream.
+    /// Returns whether the request is finished, which means that the request has failed, or that all data have arrived
+    /// and the kernel's final state has been reported. A datagram stream is always considered finished, because only
+    /// the workload knows when the stream ends.
     pub(super) fn is_over(&self) -> bool {
         let RequestRecord { completed, failed, tcp, transfer, .. } = &self.record;
         transfer.page_objects == 0 || failed.is_some() || completed.is_some() && tcp.is_some()
     }
 
-    /// Records that all data of the request or, in a conversation, of the current exchange have arrived. Returns the
-    /// completed transfer.
+    /// Records that all data of the request have arrived or, for a conversation, all data of the current exchange.
+    /// Returns the completed transfer.
     pub(super) fn arrive(&mut self, first_byte: Option<Instant>, at: Instant) -> Transfer {
         let transfer = self.current();
         if let Some(current) = self.record.exchanges.get_mut(self.responses) {

@@ -1,9 +1,9 @@
 //! Exchanges over HTTP/1.1. The client runs at the receiver of the data, and the server runs at the sender. All
-//! exchanges of a job use one connection.
+//! exchanges of a job use the same connection.
 //!
 //! The server closes the connection with the last byte of the last response, and the client closes the connection after
-//! the client has received the last response. The last response therefore needs no header `connection: close`, which
-//! would not fit into small responses.
+//! receiving the last response. Therefore, the last response does not need a `connection: close` header, which would
+//! not fit into small responses.
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -113,7 +113,7 @@ pub(super) async fn respond_all(end: Rc<End>, stream: Rc<TcpStream>, number: u32
     }
 }
 
-/// The state of a server's connection.
+/// The state of a connection at the server.
 struct Server {
     end: Rc<End>,
     stream: Rc<TcpStream>,
@@ -140,7 +140,7 @@ impl Server {
     }
 }
 
-/// A body with this number of bytes, or an endless body if the number is `None`.
+/// A body with `left` bytes, or an endless body if `left` is `None`.
 struct Filling {
     left: Option<u64>,
 }

@@ -1,10 +1,10 @@
-//! The formats of requests and responses that have a given number of bytes on the connection, including headers.
+//! The formats of requests and responses whose length, including headers, is a given number of bytes.
 //!
-//! A response consists of the status line `HTTP/1.1 200 OK`, the header `content-length`, and a body. A response can
-//! have any number of bytes from 38 on. If no number of digits in `content-length` yields exactly the required length,
-//! the response has an additional empty header. A request is a GET with a path of suitable length, and can have any
-//! number of bytes from 26 plus the length of `host` on. A request of more than 8 KiB is a POST with a body, because
-//! servers reject long headers.
+//! A response consists of the status line `HTTP/1.1 200 OK`, a `content-length` header, and a body. The length of a
+//! response can be any number of bytes that is at least 38. If the required length cannot be reached exactly with any
+//! number of digits in `content-length`, the response contains an additional empty header. A request is a GET with a
+//! path of suitable length. The length of a request can be any number of bytes that is at least 26 plus the length of
+//! `host`. A request longer than 8 KiB is a POST with a body, because servers reject long headers.
 //!
 //! aqmlab's choice: if a workload requests a message that is shorter than the shortest possible message, the shortest
 //! possible message is sent.
@@ -15,16 +15,16 @@ pub(super) const SHORTEST_RESPONSE: u64 = 38;
 /// Maximum length of a request without a body.
 const LONGEST_HEAD: u64 = 8192;
 
-/// Bytes of `HTTP/1.1 200 OK`, `content-length: `, and three line ends.
+/// Number of bytes in `HTTP/1.1 200 OK`, `content-length: ` and three line ends.
 const RESPONSE_HEAD: u64 = 17 + 16 + 2 + 2;
 
-/// Bytes of an empty header with a name of one letter: `x: ` and a line end.
+/// Number of bytes in an empty header whose name is a single letter: `x: ` and a line end.
 const EMPTY_HEADER: u64 = 5;
 
-/// Bytes of `GET / HTTP/1.1`, `host: `, and three line ends.
+/// Number of bytes in `GET / HTTP/1.1`, `host: ` and three line ends.
 const GET_HEAD: u64 = 16 + 6 + 2 + 2;
 
-/// Bytes of `POST / HTTP/1.1`, `host: `, `content-length: `, and four line ends.
+/// Number of bytes in `POST / HTTP/1.1`, `host: `, `content-length: ` and four line ends.
 const POST_HEAD: u64 = 17 + 6 + 2 + 16 + 2 + 2;
 
 /// The format of a response.
@@ -37,7 +37,7 @@ pub(super) struct ResponseShape {
 }
 
 impl ResponseShape {
-    /// Returns the format of a response with `bytes` bytes.
+    /// Returns the format of a response that is `bytes` bytes long.
     pub(super) fn of(bytes: u64) -> Self {
         let padded = || body_for(bytes, RESPONSE_HEAD + EMPTY_HEADER).map(|body| Self { body, padded: true });
         let plain = body_for(bytes, RESPONSE_HEAD).map(|body| Self { body, padded: false });
@@ -48,20 +48,21 @@ impl ResponseShape {
 /// The format of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RequestShape {
-    /// Number of characters of the path after the first `/`.
+    /// Number of characters in the path after the first `/`.
     pub(super) path: usize,
     /// Bytes of the body, if the request is a POST.
     pub(super) body: Option<u64>,
 }
 
 impl RequestShape {
-    /// Returns the format of a request with `bytes` bytes to a host whose name has `host` bytes.
+    /// Returns the format of a request that is `bytes` bytes long, to a host whose name is `host` bytes long.
     pub(super) fn of(bytes: u64, host: usize) -> Self {
         let host = host as u64;
         if bytes <= LONGEST_HEAD {
             return Self { path: bytes.saturating_sub(GET_HEAD + host) as usize, body: None };
         }
-        // If no number of digits yields exactly the required length, the path gets an additional character.
+        // If the required length cannot be reached exactly with any number of digits, one character is added to the
+        // path.
         let with_path = |path: u64| {
             body_for(bytes, POST_HEAD + host + path)
                 .map(|body| Self { path: path as usize, body: Some(body) })
@@ -70,13 +71,13 @@ impl RequestShape {
     }
 }
 
-/// Returns the length of the shortest request to a host whose name has `host` bytes.
+/// Returns the length of the shortest request to a host whose name is `host` bytes long.
 pub(super) fn shortest_request(host: usize) -> u64 {
     GET_HEAD + host as u64
 }
 
-/// Returns the body length of a message with `bytes` bytes in total. `head` is the length of the header without the
-/// digits of the body length. Returns `None` if no body length yields exactly `bytes` bytes.
+/// Returns the body length of a message whose total length is `bytes`. `head` is the length of the header without the
+/// digits of the body length. Returns `None` if no body length results in exactly `bytes` bytes.
 fn body_for(bytes: u64, head: u64) -> Option<u64> {
     (1..=20).find_map(|digits| bytes.checked_sub(head + digits).filter(|&body| count_digits(body) == digits))
 }

@@ -1,18 +1,19 @@
 //! The load generator, which runs the workloads of a plan over real sockets.
 //!
-//! The workloads are the same as in the simulator, with the same arrivals and sizes. One thread runs all workloads in
-//! real time (`players.rs`) and sends commands to the two ends of each workload. An end is a thread inside a host's
-//! namespace and owns the sockets at this end (`end.rs`). [`RequestRecord`] contains a request and its outcome.
+//! The workloads are the same as in the simulator, and produce the same arrivals and sizes. One thread runs all
+//! workloads in real time (`players.rs`) and sends commands to the two ends of each workload. An end is a thread that
+//! runs inside a host's namespace and owns the sockets at its side of the workload (`end.rs`). [`RequestRecord`]
+//! contains a request and its outcome.
 //!
 //! For a transfer without a request, the sender of the data opens the connection, sends the bytes and closes the
 //! connection (`push.rs`). Transfers with a request and the exchanges of a conversation use HTTP/1.1 between a client
-//! at the receiver of the data and a server at the sender (`http.rs`). Requests and responses have the specified number
-//! of bytes on the connection, including headers (`message.rs`). As in the simulator, the sender of the data closes the
-//! connection with the last byte, so that the last segment carries the FIN. Datagrams are sent over UDP
+//! at the receiver of the data and a server at the sender (`http.rs`). The length of each request and response,
+//! including headers, is the specified number of bytes (`message.rs`). As in the simulator, the sender of the data
+//! closes the connection with the last byte, so that the last segment carries the FIN. Datagrams are sent over UDP
 //! (`datagrams.rs`).
 //!
-//! aqmlab's choice: the router applies the additional delays at the ends of a conversation ([`ConnectionDelays`]); the
-//! ends do not sleep for these delays.
+//! aqmlab's choice: the additional delays at the ends of a conversation are applied by the router
+//! ([`ConnectionDelays`]); the ends do not sleep to produce these delays.
 
 mod actions;
 mod datagrams;
@@ -53,10 +54,10 @@ use sockets::Options;
 
 pub use record::{Facts, RequestRecord};
 
-/// Default port of the listening ends. Wireshark decodes traffic on this port as HTTP.
+/// Default port on which ends listen. Wireshark dissects traffic on this port as HTTP.
 pub const DEFAULT_PORT: u16 = 8080;
 
-/// Index of a host: a workload, and one of the two ends of the workload.
+/// Index of a host, which consists of a workload and one of the workload's two ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostIndex {
     /// Position of the workload.
@@ -72,13 +73,14 @@ impl HostIndex {
     }
 }
 
-/// The hosts on which the ends of workloads run.
+/// The hosts on which the ends of the workloads run.
 pub trait HostSet {
-    /// Returns the first two bytes of the addresses of an end's hosts. The last two bytes of the address of host number
-    /// h, counted from zero, are h + 1.
+    /// Returns the first two bytes of the addresses of an end's hosts. The last two bytes of the address are h + 1 for
+    /// the host with the number h, counted from zero.
     fn prefix(&self, index: HostIndex) -> [u8; 2];
 
-    /// Returns whether all addresses of the namespace belong to the end. If so, one socket listens at all addresses.
+    /// Returns whether all addresses of the namespace belong to the end. If they do, a single socket listens on all
+    /// addresses.
     fn has_own_namespace(&self, index: HostIndex) -> bool;
 
     /// Runs `task` in a new thread in the host.
@@ -104,7 +106,7 @@ pub struct ConnectionDelays {
     pub server_delay: Span,
 }
 
-/// A load that is ready to start: all ends of the workloads listen, and nothing has been sent.
+/// A load that is ready to start: all ends of the workloads are listening, and nothing has been sent.
 pub struct Prepared {
     players: Vec<Player>,
     ends: Vec<JoinHandle<()>>,
@@ -114,17 +116,17 @@ pub struct Prepared {
 
 /// The load of a run in progress. Dropping this value stops the load.
 pub struct Load {
-    /// The thread of the workloads; `None` after the thread has been joined.
+    /// The thread that runs the workloads; `None` after the thread has been joined.
     players: Option<JoinHandle<(Vec<RequestRecord>, Facts)>>,
     done: Arc<AtomicBool>,
     reports: mpsc::Sender<Report>,
 }
 
-/// Starts the ends of the workloads of `plan` on their hosts. When this function returns, the ends listen. This
+/// Starts the ends of the workloads of `plan` on their hosts. When this function returns, the ends are listening. This
 /// function does not start programs (`kind = "program"`).
 ///
 /// # Errors
-/// Returns an error if the system denies an operation, or if a workload has more hosts than available addresses.
+/// Returns an error if the system denies an operation, or if a workload has more hosts than there are addresses.
 pub fn prepare(
     plan: &Plan,
     hosts: &dyn HostSet,
@@ -163,7 +165,7 @@ pub fn prepare(
         players.push(Player::new(planned.name, planned.workload.clone(), ends));
     }
     drop(ready);
-    // Each end sends one outcome. The channel closes if an end terminates without an outcome.
+    // Each end sends one outcome. If an end terminates without sending an outcome, the channel closes.
     for _ in 0..ends.len() {
         let gone =
             || LiveError::new("cannot start an end of the load generator", "the end's thread has terminated");
@@ -173,8 +175,8 @@ pub fn prepare(
 }
 
 impl Prepared {
-    /// Starts the workloads. Time zero of the run is the start of `clock`. Requests that are already due are sent
-    /// immediately and counted as late.
+    /// Starts the workloads. Time zero of the run is the time at which `clock` was started. Requests that are already
+    /// due are sent immediately and counted as late.
     ///
     /// # Errors
     /// Returns an error if the thread cannot start.
@@ -207,7 +209,7 @@ impl Load {
     /// outcomes.
     ///
     /// # Errors
-    /// Returns an error if the thread of the workloads panicked.
+    /// Returns an error if the thread that runs the workloads panicked.
     pub fn finish(mut self) -> Result<(Vec<RequestRecord>, Facts), LiveError> {
         let outcome = self.players.take().and_then(|players| players.join().ok());
         outcome.ok_or_else(|| {
@@ -251,13 +253,13 @@ impl Addresses {
         Ipv4Addr::new(first, second, third, fourth)
     }
 
-    /// Returns the address at which the host receives connections and datagrams.
+    /// Returns the address on which the host accepts connections and receives datagrams.
     fn remote(&self, side: Side, host: u32) -> SocketAddrV4 {
         SocketAddrV4::new(self.address(side, host), self.port)
     }
 
-    /// Returns the addresses at which an end listens. If `at_all` is true, one unspecified address represents all
-    /// addresses; otherwise, the result contains the address of each host.
+    /// Returns the addresses on which an end listens. If `at_all` is true, the result is the single unspecified
+    /// address, which stands for all addresses; otherwise, the result contains the address of each host.
     fn listening(&self, side: Side, at_all: bool) -> Vec<SocketAddrV4> {
         let each = || (0..self.count).map(|host| self.remote(side, host)).collect();
         if at_all { vec![SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, self.port)] } else { each() }
@@ -289,11 +291,11 @@ struct Job {
     task: Task,
 }
 
-/// The purpose of a connection.
+/// The task for which a connection is opened.
 #[derive(Clone, Debug)]
 enum Task {
-    /// The end that opens the connection sends this number of bytes and closes the connection. If the number is `None`,
-    /// this end sends endlessly.
+    /// The end that opens the connection sends this number of bytes and then closes the connection, or sends data
+    /// endlessly if the number is `None`.
     Push(Option<u64>),
     /// The end that opens the connection sends requests, and the other end responds.
     Request(Arc<Rounds>),
@@ -301,5 +303,5 @@ enum Task {
     Stream,
 }
 
-/// The jobs of a workload whose connections have not been accepted yet, by the address that opens the connection.
+/// The jobs of a workload whose connections have not been accepted yet, keyed by the address that opens the connection.
 type Expected = Arc<Mutex<BTreeMap<SocketAddrV4, Job>>>;

@@ -23,7 +23,7 @@ pub(super) struct Player {
     pub(super) ends: Ends,
     /// The jobs of the datagram streams.
     pub(super) streams: BTreeMap<u32, Job>,
-    /// Time of the last call of the workload.
+    /// Time at which the workload was last called.
     pub(super) called: Instant,
     pub(super) facts: WorkloadFacts,
 }

@@ -1,8 +1,8 @@
 //! The thread that runs all workloads in real time and sends the workloads' requests to the ends.
 //!
-//! A workload requests calls at certain times. Even if a call is late, the workload is called with the requested time,
-//! so that the workload sends the same requests as in a simulation. The events of transfers are reported to the
-//! workload with the time at which the events were observed. The times that a workload receives never decrease.
+//! A workload requests calls at certain times. Even if a call is late, the requested time is passed to the workload, so
+//! that the workload sends the same requests as in a simulation. Transfer events are reported to the workload with the
+//! time at which they were observed. The times that are passed to a workload never decrease.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -42,14 +42,15 @@ pub(super) struct Players {
     clock: Clock,
     end: Instant,
     wakes: BinaryHeap<Reverse<Wake>>,
-    /// Connections that sleep, by the time and the number of their wake-up.
+    /// Sleeping connections, keyed by the time and the number of their wake-up.
     sleepers: BTreeMap<(Instant, u64), oneshot::Sender<()>>,
     /// Number of wake-ups requested so far.
     planned: u64,
     entries: Vec<Entry>,
-    /// Index of an entry. All earlier entries are finished.
+    /// Index of an entry before which all entries are finished.
     first_open: usize,
-    /// Number of ends that have not yet confirmed that all commands were processed; `None` while requests are left.
+    /// Number of ends that have not yet confirmed that all commands have been processed; `None` while there are
+    /// unfinished requests.
     echoes: Option<usize>,
     /// Whether the load is finished.
     done: Arc<AtomicBool>,
@@ -74,14 +75,14 @@ impl Players {
         }
     }
 
-    /// Runs the workloads until the run ends or a report stops the load. Then waits until the threads `ends` have
-    /// terminated.
+    /// Runs the workloads until the run ends or a report stops the load, and then waits until all threads in `ends`
+    /// have terminated.
     pub(super) fn play(
         mut self,
         reports: &mpsc::Receiver<Report>,
         ends: Vec<JoinHandle<()>>,
     ) -> (Vec<RequestRecord>, Facts) {
-        // If the kernel denies this request, wake-ups are later by 50 microseconds.
+        // If the kernel denies this request, each wake-up is 50 microseconds later.
         let _ = set_timerslack(1);
         self.send_all(|| Command::Begin(self.clock));
         for position in 0..self.all.len() {
@@ -128,8 +129,8 @@ impl Players {
         }
     }
 
-    /// If no workload will send another request and all requests are finished, requests from the ends a confirmation
-    /// that all commands, for example for datagrams, have been processed.
+    /// If no workload will send another request and all requests are finished, requests each end to confirm that all
+    /// commands (for example, for datagrams) have been processed.
     fn update_done(&mut self) {
         if self.echoes.is_none() && self.is_idle() {
             self.send_all(|| Command::Echo);
@@ -150,7 +151,7 @@ impl Players {
 
     fn send_all(&self, command: impl Fn() -> Command) {
         for end in self.all.iter().flat_map(|player| &player.ends.commands) {
-            // If an end has terminated, the end does not need the command.
+            // If the end has already terminated, it does not need the command.
             let _ = end.send(command());
         }
     }
@@ -158,7 +159,7 @@ impl Players {
     /// Wakes all workloads and connections that are due by `now`.
     fn wake_until(&mut self, now: Instant) {
         while let Some(sleeper) = self.sleepers.first_entry().filter(|entry| entry.key().0 <= now) {
-            // If the connection was aborted, the channel is closed and nothing wakes up.
+            // If the connection was aborted, the channel is closed and there is no task to wake.
             let _ = sleeper.remove().send(());
         }
         while let Some(&Reverse(Wake { at, position, .. })) = self.wakes.peek() {
@@ -340,7 +341,7 @@ impl Players {
                 record.tcp = Some(info);
             }
             Event::Received(received) => record.received = Some(received),
-            // Events after the end of the run are ignored.
+            // Events that occur after the end of the run are ignored.
             Event::Arrived(_) | Event::Failed(_) if at > self.end => {}
             Event::Arrived(first_byte) => {
                 let (position, transfer) = (record.traffic as usize, entry.arrive(first_byte, at));

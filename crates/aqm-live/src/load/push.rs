@@ -24,8 +24,8 @@ pub(super) async fn send(end: Rc<End>, job: Job, bytes: Option<u64>) {
     }
 }
 
-/// Sends the data and closes the connection. Returns when the other end has also closed the connection, because then
-/// all data have arrived.
+/// Sends the data and closes the connection. Returns when the other end has also closed the connection, which means
+/// that all data have arrived.
 async fn send_all(end: &End, stream: &TcpStream, bytes: Option<u64>) -> io::Result<()> {
     // With this option, all segments except the last segment are full, and the last segment carries the FIN.
     set_cork(stream, true)?;

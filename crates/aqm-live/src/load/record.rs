@@ -1,4 +1,4 @@
-//! The reports that ends send to the thread of the workloads, and the records of a load.
+//! The reports that ends send to the thread that runs the workloads, and the records of a load.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddrV4;
@@ -13,12 +13,12 @@ use super::datagrams::Received;
 use super::tcp_info::TcpInfo;
 use crate::router::lateness::Lateness;
 
-/// A report to the thread of the workloads, sent by an end or by the owner of the load.
+/// A report that an end or the owner of the load sends to the thread that runs the workloads.
 #[derive(Debug)]
 pub(super) enum Report {
     /// An event of a job.
     Job { number: u32, at: Instant, event: Event },
-    /// An error that belongs to no job.
+    /// An error that is not related to a job.
     Error { traffic: u32, at: Instant, reason: String },
     /// A sleeping connection requests a wake-up at `until`.
     Sleep { until: Instant, wake: oneshot::Sender<()> },
@@ -31,22 +31,22 @@ pub(super) enum Report {
 /// An event of a job.
 #[derive(Debug)]
 pub(super) enum Event {
-    /// The job has this local address, and its connection is being opened.
+    /// The connection of the job is being opened from this local address.
     Opened(SocketAddrV4),
     /// The client sends a request.
     Requested,
-    /// All data of a transfer without a request have arrived, or all data of the current response have arrived. For a
-    /// response, the value is the arrival time of the first byte.
+    /// All data of the current response, or of a transfer without a request, have arrived. For a response, the value is
+    /// the arrival time of the first byte.
     Arrived(Option<Instant>),
     /// The job has failed.
     Failed(String),
-    /// The kernel's final state of the connection at the sender of the data.
+    /// The final kernel state of the connection at the sender of the data.
     Info(TcpInfo),
     /// Counts of a received datagram stream.
     Received(Received),
 }
 
-/// A request of a workload and its outcome: a transfer, a conversation or a datagram stream. Each request has its own
+/// A workload's request (for a transfer, a conversation or a datagram stream) and its outcome. Each request has its own
 /// connection or, for a datagram stream, its own ports.
 #[derive(Clone, Debug)]
 pub struct RequestRecord {
@@ -55,22 +55,21 @@ pub struct RequestRecord {
     /// The requested transfer. For a conversation, the size is the total size of all responses. For a datagram stream,
     /// the transfer has no size, and `host` is the number of the stream.
     pub transfer: Transfer,
-    /// Time at which the end opened the connection, or the time of the request if the end did not open a connection.
+    /// Time at which the connection was opened, or the time of the request if no connection was opened.
     pub opened: Instant,
-    /// Address of the end that opened the connection; `None` if the end got no address.
+    /// Address of the end that opened the connection; `None` if no address was assigned to the end.
     pub local: Option<SocketAddrV4>,
     /// Address of the end that accepted the connection.
     pub remote: SocketAddrV4,
     /// Time at which the last byte was read; `None` if the last byte was not read before the end of the run, or if the
     /// transfer is endless.
     pub completed: Option<Instant>,
-    /// Reason for which the request failed; `None` if the request completed, or was still in progress at the end of the
-    /// run.
+    /// Reason why the request failed; `None` if the request completed or was still in progress at the end of the run.
     pub failed: Option<String>,
-    /// Counts of the TCP connection at the sender of the data.
+    /// Counts for the TCP connection at the sender of the data.
     pub ends: EndCounts,
-    /// The kernel's state of the connection at the sender of the data, read when the sender closed the connection or
-    /// was stopped; `None` if the sender had no connection.
+    /// The kernel state of the connection at the sender of the data, read when the sender closed the connection or was
+    /// stopped; `None` if the sender had no connection.
     pub tcp: Option<TcpInfo>,
     /// The exchanges over the connection, in order; empty for a transfer without a request.
     pub exchanges: Vec<ExchangeRecord>,
@@ -102,7 +101,7 @@ pub struct Facts {
     pub workloads: Vec<WorkloadFacts>,
 }
 
-/// Facts about one workload, in addition to the records of its requests.
+/// Facts about one workload that are not part of the records of its requests.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WorkloadFacts {
     /// Name of the workload in the scenario.
@@ -113,8 +112,8 @@ pub struct WorkloadFacts {
     pub failures: BTreeMap<String, u64>,
     /// The congestion controls that the kernel used at the sender of the data.
     pub congestion_controls: BTreeSet<String>,
-    /// Number of requests, responses and datagrams that are larger than specified, because the headers alone are larger
-    /// than the specified size.
+    /// Number of requests, responses and datagrams that are larger than specified because the headers alone exceed the
+    /// specified size.
     pub lengthened: u64,
 }
 

@@ -15,13 +15,13 @@ pub(super) struct Rounds {
 /// A request and its response.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Round {
-    /// Pause of the client before the request.
+    /// Pause of the client before it sends the request.
     pub(super) pause: Span,
-    /// Bytes of the request on the connection.
+    /// Length of the request in bytes, including headers.
     pub(super) request: u64,
-    /// Think time of the server from the arrival of the complete request to the start of the response.
+    /// Think time of the server, from the arrival of the complete request to the start of the response.
     pub(super) think: Span,
-    /// Bytes of the response on the connection; `None` if the response is endless.
+    /// Length of the response in bytes, including headers; `None` if the response is endless.
     pub(super) response: Option<u64>,
 }
 

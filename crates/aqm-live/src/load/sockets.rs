@@ -9,11 +9,11 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::net::TcpSocket;
 
-/// Maximum number of connections that may wait until a listening socket accepts them. The kernel may lower the number
-/// to its own limit, `somaxconn`.
+/// Maximum number of connections that may wait to be accepted on a listening socket. The kernel caps this number at its
+/// own limit, `somaxconn`.
 const BACKLOG: i32 = 65_535;
 
-/// Bytes of the IP and UDP headers.
+/// Length of the IP and UDP headers, in bytes.
 pub(super) const IP_AND_UDP: u16 = 28;
 
 /// The common options of a workload's sockets.
@@ -21,7 +21,7 @@ pub(super) const IP_AND_UDP: u16 = 28;
 pub(super) struct Options {
     /// DSCP of the packets.
     pub(super) dscp: u8,
-    /// Whether segments that are not full are sent immediately (`TCP_NODELAY`).
+    /// Whether segments that are smaller than the MSS are sent immediately (`TCP_NODELAY`).
     pub(super) no_delay: bool,
     /// Total length in bytes of a datagram's IP, UDP and link headers.
     pub(super) datagram_header: u16,
@@ -36,13 +36,13 @@ pub(super) fn allow_many() {
     let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) else { return };
     let more = most.max(SOCKETS);
     if setrlimit(Resource::RLIMIT_NOFILE, more, more).is_err() {
-        // If the system denies this request, the limit does not change, and opening a socket beyond the limit fails
-        // with an error.
+        // If the system denies this request, the limit remains unchanged, and an attempt to open a socket beyond the
+        // limit fails with an error.
         let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
     }
 }
 
-/// Returns a TCP socket that listens at `address`. Accepted sockets inherit the options of the listening socket.
+/// Returns a TCP socket that listens on `address`. Accepted sockets inherit the options of the listening socket.
 pub(super) fn listen(address: SocketAddrV4, options: Options) -> io::Result<TcpListener> {
     let socket = stream(options)?;
     socket.set_reuse_address(true)?;
@@ -59,9 +59,10 @@ pub(super) fn bind(from: Ipv4Addr, ports: &Ports, options: Options) -> io::Resul
     Ok((TcpSocket::from_std_stream(socket.into()), local))
 }
 
-/// The ports from which an end opens connections, used in ascending order. If connections are opened in the same order,
-/// they therefore have the same ports in each run, and a port is reused as late as possible. The kernel does not select
-/// the ports, because the kernel needs milliseconds to find a free port if thousands of ports are in use.
+/// The ports from which an end opens connections, used in ascending order. Connections that are opened in the same
+/// order therefore have the same ports in each run, and a port is reused as late as possible. The ports are not
+/// selected by the kernel, because the kernel needs several milliseconds to find a free port if thousands of ports are
+/// in use.
 #[derive(Debug)]
 pub(super) struct Ports(Cell<u16>);
 
@@ -114,7 +115,8 @@ pub(super) fn connect_datagrams(
     Ok((socket.into(), local))
 }
 
-/// Returns a UDP socket that receives datagrams at `address` and reports the DSCP and ECN codepoint of each datagram.
+/// Returns a UDP socket that receives datagrams on `address` and reports the DSCP and the ECN codepoint of each
+/// datagram.
 pub(super) fn receive_datagrams(address: SocketAddrV4) -> io::Result<UdpSocket> {
     let socket = datagrams()?;
     socket.bind(&address.into())?;

@@ -1,4 +1,4 @@
-//! The kernel's state of a connection: `TCP_INFO`, and the congestion control that the connection uses.
+//! The kernel state of a connection: `TCP_INFO`, and the congestion control that the connection uses.
 
 #![allow(unsafe_code)]
 
@@ -9,7 +9,7 @@ use aqm_net::Span;
 use aqm_sim::emulation::EndCounts;
 use socket2::SockRef;
 
-/// The kernel's state of a connection at one of its ends.
+/// The kernel state of one end of a connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TcpInfo {
     /// Number of retransmitted segments.
@@ -24,27 +24,28 @@ pub struct TcpInfo {
     pub congestion_control: String,
 }
 
-/// Number of requested 32-bit words of the kernel's `struct tcp_info` (`linux/tcp.h`). A kernel with a shorter
-/// structure returns fewer words.
+/// Number of 32-bit words that are requested from the kernel's `struct tcp_info` (`linux/tcp.h`). A kernel whose
+/// structure is shorter returns fewer words.
 const WORDS: usize = 64;
 
 /// Positions of fields in the structure, in words.
 const RTT_US: usize = 17;
 const CWND: usize = 20;
 const TOTAL_RETRANSMITTED: usize = 25;
-/// Position of the word whose first half in memory is the number of timeouts. The other half counts recoveries.
+/// Position of the word whose first half in memory contains the number of timeouts. The other half contains the number
+/// of recoveries.
 const TOTAL_RTO: usize = 60;
 
 impl TcpInfo {
-    /// Returns the current state of the connection of `socket`.
+    /// Returns the current state of the connection to which `socket` belongs.
     ///
     /// # Errors
     /// Returns an error if the kernel does not report the state.
     pub(super) fn of(socket: &impl AsFd) -> io::Result<Self> {
         let mut words = [0_u32; WORDS];
         let mut length = size_of_val(&words) as libc::socklen_t;
-        // SAFETY: the kernel writes at most `length` bytes to `words`, which outlive the call, and any bits are valid
-        // numbers.
+        // SAFETY: the kernel writes at most `length` bytes to `words`, which outlives the call, and any bit pattern is
+        // a valid integer.
         let result = unsafe {
             libc::getsockopt(
                 socket.as_fd().as_raw_fd(),
@@ -70,7 +71,7 @@ impl TcpInfo {
         })
     }
 
-    /// Returns the counts that are columns of the result tables.
+    /// Returns the counts that the result tables contain as columns.
     pub fn counts(&self) -> EndCounts {
         // Linux does not report the number of fast retransmits of a single connection.
         EndCounts { timeouts: self.timeouts.map(u64::from), fast_retransmits: None }

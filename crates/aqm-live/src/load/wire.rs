@@ -1,4 +1,4 @@
-//! A connection for the HTTP library. The connection counts the bytes that it sends and is closed with the last byte.
+//! A connection for the HTTP library, which counts the bytes that are sent and is closed with the last byte.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -24,18 +24,18 @@ pub(super) struct Wire {
 /// The progress of a connection.
 pub(super) struct Progress {
     sent: Cell<u64>,
-    /// Cumulative number of bytes sent at the end of each message of this end. The connection is closed with the last
-    /// byte.
+    /// For each message that this end sends, the total number of bytes sent up to the end of the message. The
+    /// connection is closed with the last byte.
     ends: Vec<u64>,
     /// Number of messages sent completely.
     done: Cell<usize>,
-    /// Arrival time of the first byte since the last call of [`take_first_byte`](Self::take_first_byte).
+    /// Arrival time of the first byte since the last call to [`take_first_byte`](Self::take_first_byte).
     first_byte: Cell<Option<Instant>>,
 }
 
 impl Progress {
-    /// Creates the progress of a new connection. This end sends messages with the lengths `messages` and then closes
-    /// the connection. If `messages` is empty, the HTTP library closes the connection.
+    /// Creates the progress of a new connection. This end sends messages, whose lengths are given by `messages`, and
+    /// then closes the connection. If `messages` is empty, the HTTP library closes the connection.
     pub(super) fn new(messages: impl Iterator<Item = u64>) -> Rc<Self> {
         let ends = messages.scan(0_u64, |total, bytes| {
             *total = total.saturating_add(bytes);
@@ -56,8 +56,8 @@ impl Wire {
         Self { stream: Rc::clone(stream), end: Rc::clone(end), progress: Rc::clone(progress) }
     }
 
-    /// Counts sent bytes. All segments of a message except its last segment are full. The last segment is sent when the
-    /// message is complete, and carries the FIN if the message is the connection's last message.
+    /// Counts sent bytes. All segments of a message except the last one are full-sized. The last segment is sent when
+    /// the message is complete, and carries the FIN if the message is the last one on the connection.
     fn note_sent(&self, result: io::Result<usize>) -> io::Result<usize> {
         let sent = result?;
         let Progress { sent: total, ends, done, .. } = &*self.progress;
@@ -74,17 +74,17 @@ impl Wire {
     }
 }
 
-/// Sets whether segments that are not full wait for more data or the FIN (`TCP_CORK`).
+/// Sets whether a segment smaller than the MSS is held back until more data or the FIN follows (`TCP_CORK`).
 pub(super) fn set_cork(stream: &TcpStream, cork: bool) -> io::Result<()> {
     SockRef::from(stream).set_tcp_cork(cork)
 }
 
-/// Closes the sending direction of a connection. The FIN is sent after the data that are still queued.
+/// Closes the sending direction of a connection. The FIN is sent after any data that are still queued.
 pub(super) fn close(stream: &TcpStream) -> io::Result<()> {
     SockRef::from(stream).shutdown(Shutdown::Write)
 }
 
-/// Returns whether a call failed only because the socket was not ready, so that the call must be repeated later.
+/// Returns whether a call failed only because the socket was not ready, in which case the call must be repeated later.
 pub(super) fn would_block<T>(result: &io::Result<T>) -> bool {
     matches!(result, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
 }

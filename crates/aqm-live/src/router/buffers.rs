@@ -1,6 +1,6 @@
-//! Buffers with the bytes of packets in transit, by the packet number that the emulation assigned.
+//! Buffers for the bytes of packets in transit, indexed by the packet number that the emulation assigned.
 
-/// The MTU of every device in bytes, which is the maximum length of packets from hosts.
+/// The MTU of every device, in bytes, which is the maximum length of packets from hosts.
 pub const MTU: usize = 1500;
 
 /// Number of packets for which memory is allocated at once.
@@ -11,15 +11,15 @@ struct Slot {
     bytes: [u8; MTU],
 }
 
-/// The bytes of packets, by packet number. Packet numbers are small, because the emulation reuses the numbers.
+/// The bytes of packets, indexed by packet number. Packet numbers remain small, because the emulation reuses them.
 #[derive(Default)]
 pub struct Buffers {
     chunks: Vec<Box<[Slot]>>,
 }
 
 impl Buffers {
-    /// Creates buffers with memory for this number of packets. As long as no more packets are in transit, no further
-    /// memory is allocated.
+    /// Creates buffers and allocates memory for this number of packets. No further memory is allocated unless more
+    /// packets are in transit at the same time.
     pub fn with_capacity(packets: usize) -> Self {
         let mut buffers = Self::default();
         while buffers.chunks.len() * CHUNK < packets {

@@ -1,5 +1,5 @@
-//! The clock of a live run, which counts the nanoseconds since the beginning of the run with the system's monotonic
-//! clock.
+//! The clock of a live run, which uses the system's monotonic clock to count the nanoseconds since the beginning of the
+//! run.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ impl Clock {
         Self { start: std::time::Instant::now() }
     }
 
-    /// Returns the current time of the run.
+    /// Returns the current time, relative to the beginning of the run.
     pub fn now(&self) -> Instant {
         Instant::from_nanos(self.start.elapsed().as_nanos() as u64)
     }

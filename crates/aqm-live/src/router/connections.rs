@@ -1,10 +1,10 @@
-//! Assignment of packets to flows, and conversion of sequence numbers to numbers relative to the start of a connection.
+//! Assigns packets to flows, and converts TCP sequence numbers to numbers relative to the start of the connection.
 //!
 //! aqmlab's choice: a flow lasts as long as packets use its ports. If a second SYN has the same sequence number as the
 //! first SYN, the second SYN is a retransmission; otherwise, the second SYN begins a new flow. If the beginning of a
-//! connection was not observed, sequence numbers are relative to the first observed number, and earlier numbers count
-//! as zero. A sequence number of 32 bits is extended to the possible value that is nearest to the last observed number,
-//! so a connection may carry any number of bytes.
+//! connection was not observed, sequence numbers are relative to the first observed number, and earlier numbers are
+//! treated as zero. A 32-bit sequence number is extended to the candidate value that is nearest to the last observed
+//! number, so a connection may carry any number of bytes.
 
 #[cfg(test)]
 mod tests;
@@ -18,32 +18,31 @@ use aqm_tcp::{Flags, Sacks, Segment};
 
 use crate::router::ip::{Headers, TcpHeader, Transport};
 
-/// Maximum number of flows in the table. Only programs that probe random ports or addresses open this many flows.
+/// Maximum number of flows in the table. This limit is reached only if programs probe random ports or addresses.
 const MAX_FLOWS: u32 = 1 << 20;
 
-/// The common key of a flow's packets in both directions. Values for each end are indexed by [`Side`].
+/// The key that all packets of a flow share in both directions. Arrays with one value per end are indexed by [`Side`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FlowKey {
     /// Position of the workload.
     pub traffic: u32,
-    /// Number of the protocol above IP.
+    /// IP protocol number.
     pub protocol: u8,
-    /// Last 16 bits of each end's address.
+    /// The last 16 bits of the address of each end.
     pub addresses: [u16; 2],
     /// Port of each end; zero if the protocol has no ports.
     pub ports: [u16; 2],
 }
 
 impl FlowKey {
-    /// Returns the key of a workload's flow over this protocol. `ends` contains the addresses of the sender and of the
-    /// receiver.
+    /// Returns the key of a workload's flow that uses this protocol. `ends` contains the addresses of the sender and
+    /// the receiver.
     pub fn of(traffic: u32, protocol: u8, ends: [SocketAddrV4; 2]) -> Self {
         let addresses = ends.map(|end| last_bits(*end.ip()));
         Self { traffic, protocol, addresses, ports: ends.map(|end| end.port()) }
     }
 
-    /// Returns the number of the flow's host within the workload, counted from zero. The host is that of the flow's
-    /// sender.
+    /// Returns the number of the sender's host within the workload, counted from zero.
     pub fn host(&self) -> u32 {
         u32::from(self.addresses[Side::Sender as usize]).saturating_sub(1)
     }
@@ -54,13 +53,13 @@ impl Key for FlowKey {
         let [[a, b], [c, d]] = [self.addresses, self.ports].map(|pair| pair.map(u64::from));
         let ends = a << 48 | b << 32 | c << 16 | d;
         let rest = u64::from(self.traffic) << 8 | u64::from(self.protocol);
-        // The hash table multiplies this value once more and uses the upper bits of the product.
+        // The hash table multiplies this value again and uses the upper bits of the product.
         let mixed = (ends ^ ends >> 32 ^ rest << 40).wrapping_mul(0xd6e8_feb8_6659_fd93);
         mixed ^ mixed >> 32 ^ rest
     }
 }
 
-/// A new flow, of which the first packet has arrived.
+/// A new flow, whose first packet has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewFlow {
     /// Key of the flow.
@@ -87,14 +86,15 @@ pub struct Connections {
 
 struct Flow {
     number: u32,
-    /// Numbering of the segments that each end sends, by side; `None` if no segment of the end was observed.
+    /// Numbering of the segments sent by each end, indexed by side; `None` if no segment from the end has been
+    /// observed.
     numbers: [Option<Numbers>; 2],
 }
 
 /// The numbering of the segments in one direction.
 #[derive(Clone, Copy)]
 struct Numbers {
-    /// The sequence number of 32 bits that corresponds to zero.
+    /// The 32-bit sequence number that corresponds to the relative number zero.
     origin: u32,
     /// The last observed number, relative to `origin`.
     last: u64,
@@ -112,8 +112,9 @@ impl Connections {
         Self { flows: Table::new(MAX_FLOWS).unwrap_or_else(|error| unreachable!("{error}")) }
     }
 
-    /// Returns the flow and the contents of a packet with these headers. `from` is the position of the workload and the
-    /// end that sent the packet. If the packet begins a new flow, `open` is called and returns the number of the flow.
+    /// Returns the flow and the contents of a packet with these headers. `from` contains the position of the workload
+    /// and the end that sent the packet. If the packet begins a new flow, this function calls `open`, which returns the
+    /// number of the flow.
     pub fn identify(
         &mut self,
         headers: &Headers,
@@ -131,7 +132,7 @@ impl Connections {
             addresses: by_side([headers.source, headers.destination].map(last_bits), side),
             ports: by_side(ports(&headers.transport), side),
         };
-        // The table is ordered by last use and does not need the time.
+        // The table orders the flows by their last use, so the time passed here has no effect.
         let known = self.flows.touch(key, Instant::START);
         let is_another = |flow: &Flow| tcp.is_some_and(|tcp| flow.is_reopened_by(tcp, side));
         if known.as_ref().is_some_and(is_another) {
@@ -151,7 +152,7 @@ impl Connections {
 }
 
 impl Flow {
-    /// Returns whether this segment opens another connection with the same ports.
+    /// Returns whether this segment opens a new connection that reuses the same ports.
     fn is_reopened_by(&self, tcp: &TcpHeader, from: Side) -> bool {
         let opens = tcp.flags.has(Flags::SYN) && !tcp.flags.has(Flags::ACK) && !tcp.reset;
         opens && self.numbers[from as usize].is_some_and(|numbers| numbers.origin != tcp.seq.wrapping_add(1))
@@ -160,7 +161,7 @@ impl Flow {
     /// Converts the sequence numbers of a segment to relative numbers. `from` is the end that sent the segment.
     fn segment(&mut self, tcp: &TcpHeader, headers: &Headers, from: Side) -> Segment {
         let seq = if tcp.flags.has(Flags::SYN) {
-            // The number of the first byte is the sequence number of the SYN plus one. An existing numbering with a
+            // The sequence number of the first data byte is that of the SYN plus one. An existing numbering with a
             // different origin belongs to the previous connection with the same ports, and is replaced.
             let origin = tcp.seq.wrapping_add(1);
             let known = self.numbers[from as usize].is_some_and(|numbers| numbers.origin == origin);
@@ -197,22 +198,23 @@ impl Flow {
 }
 
 impl Numbers {
-    /// Returns the number that has the lower 32 bits of `number` and is nearest to the last observed number, or `None`
-    /// if the result would be below zero.
+    /// Returns the number whose lower 32 bits equal `number` and which is nearest to the last observed number, or
+    /// `None` if the result would be negative.
     fn unwrap(&self, number: u32) -> Option<u64> {
         let from_origin = number.wrapping_sub(self.origin);
         let from_last = from_origin.wrapping_sub(self.last as u32) as i32;
         self.last.checked_add_signed(from_last.into())
     }
 
-    /// Converts the sequence number of a segment and records the result as the last observed number. Returns zero if
-    /// the result would be below zero.
+    /// Converts the sequence number of a segment to a relative number and records the result as the last observed
+    /// number. Returns zero if the result would be negative.
     fn advance(&mut self, number: u32) -> u64 {
         self.unwrap(number).inspect(|&number| self.last = number).unwrap_or(0)
     }
 }
 
-/// Converts the values of a packet's source and destination to values by side. `from` is the end that sent the packet.
+/// Converts a pair of values for a packet's source and destination to an array that is indexed by side. `from` is the
+/// end that sent the packet.
 fn by_side([source, destination]: [u16; 2], from: Side) -> [u16; 2] {
     match from {
         Side::Sender => [source, destination],
@@ -220,7 +222,7 @@ fn by_side([source, destination]: [u16; 2], from: Side) -> [u16; 2] {
     }
 }
 
-/// Returns the last 16 bits of an address, which distinguish the hosts of an end.
+/// Returns the last 16 bits of an address, which identify one of the hosts of an end.
 pub(crate) fn last_bits(address: Ipv4Addr) -> u16 {
     let [.., high, low] = address.octets();
     u16::from_be_bytes([high, low])

@@ -1,12 +1,12 @@
-//! Parsing of packet headers, and updates of the two header fields that the router changes: the ECN codepoint and the
+//! Parses packet headers, and updates the two header fields that the router changes: the ECN codepoint and the
 //! checksum.
 //!
 //! Sources: IPv4: J. Postel, RFC 791, 1981; TCP: W. Eddy, RFC 9293, 2022; UDP: J. Postel, RFC 768, 1980. SACK: M.
 //! Mathis et al., RFC 2018, 1996. The checksum of a changed header is computed with equation 3 of A. Rijsinghani, RFC
 //! 1624, 1994.
 //!
-//! aqmlab's choice: the router does not verify checksums, because the sending kernel has just written the checksums,
-//! and the receiving kernel verifies them.
+//! aqmlab's choice: the router does not verify checksums, because they have just been written by the sending kernel and
+//! will be verified by the receiving kernel.
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -38,15 +38,15 @@ pub struct Headers {
     pub id: u16,
     /// Whether the packet must not be fragmented.
     pub dont_fragment: bool,
-    /// Length of the whole packet, in bytes.
+    /// Total length of the packet, in bytes.
     pub bytes: u16,
-    /// Number of the protocol above IP.
+    /// IP protocol number.
     pub protocol: u8,
-    /// Header of the protocol above IP.
+    /// Header of the transport protocol.
     pub transport: Transport,
 }
 
-/// The header of the protocol above IP.
+/// The transport header of an IPv4 packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// TCP.
@@ -55,7 +55,7 @@ pub enum Transport {
     Udp {
         /// Source and destination port.
         ports: [u16; 2],
-        /// Bytes of payload.
+        /// Payload length, in bytes.
         payload: u16,
     },
     /// Another protocol, or a fragment of a packet. Fragments are not parsed, because only the first fragment of a
@@ -74,15 +74,15 @@ pub struct TcpHeader {
     pub ack: u32,
     /// Flags, except RST.
     pub flags: Flags,
-    /// Whether the flag RST is set, which aborts the connection.
+    /// Whether the RST flag is set. A segment with this flag aborts the connection.
     pub reset: bool,
-    /// Bytes of payload.
+    /// Payload length, in bytes.
     pub payload: u16,
     /// SACK blocks.
     pub sacks: SackBlocks,
 }
 
-/// The SACK blocks of a TCP header, at most four.
+/// The SACK blocks in a TCP header; there are at most four.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SackBlocks {
     blocks: [[u32; 2]; 4],
@@ -90,7 +90,7 @@ pub struct SackBlocks {
 }
 
 impl SackBlocks {
-    /// Returns the ranges `[from, to)` in the order of the header.
+    /// Returns the ranges `[from, to)` in the order in which they appear in the header.
     pub fn ranges(&self) -> impl Iterator<Item = [u32; 2]> {
         self.blocks.into_iter().take(self.count.into())
     }
@@ -111,13 +111,13 @@ impl FromIterator<[u32; 2]> for SackBlocks {
 /// The reason why a packet cannot be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
-    /// The packet is not IPv4.
+    /// The packet is not an IPv4 packet.
     NotIpv4,
-    /// The packet ends before the end of its IP header, or the header length is too small.
+    /// The packet is too short to contain the whole IP header, or the length of the IP header is too small.
     IpHeader,
-    /// The packet is shorter than its total length, or the total length ends within the IP header.
+    /// The packet is shorter than the total length in its IP header, or the total length is shorter than the IP header.
     TotalLength,
-    /// The packet ends before the end of its TCP or UDP header, or this header has an invalid length.
+    /// The packet is too short to contain the whole TCP or UDP header, or the length of this header is invalid.
     TransportHeader,
 }
 
@@ -134,11 +134,11 @@ impl fmt::Display for Malformed {
 
 impl std::error::Error for Malformed {}
 
-/// Parses the headers of `packet`, which begins with its IP header. Bytes beyond the total length in the IP header are
-/// ignored.
+/// Parses the headers of `packet`, which must begin with the IP header. Bytes beyond the total length stated in the IP
+/// header are ignored.
 ///
 /// # Errors
-/// Returns an error if the packet is not IPv4 or is inconsistent.
+/// Returns an error if the packet is not an IPv4 packet or is inconsistent.
 pub fn parse(packet: &[u8]) -> Result<Headers, Malformed> {
     match packet.first() {
         Some(first) if first >> 4 != 4 => return Err(Malformed::NotIpv4),
@@ -193,8 +193,8 @@ fn tcp(segment: &[u8]) -> Option<TcpHeader> {
     })
 }
 
-/// Returns the blocks of the first SACK option. Parsing stops at an option with an invalid length, because receivers
-/// also ignore all options after an invalid option.
+/// Returns the blocks of the first SACK option. Parsing stops at an option whose length is invalid, because receivers
+/// also ignore all options that follow such an option.
 fn sacks(mut options: &[u8]) -> SackBlocks {
     const END: u8 = 0;
     const NO_OPERATION: u8 = 1;
@@ -236,7 +236,7 @@ fn ecn(bits: u8) -> Ecn {
 }
 
 /// Sets the ECN codepoint of a packet and updates the checksum (A. Rijsinghani, RFC 1624, 1994). The packet must have
-/// been parsed by [`parse`]. Does nothing if the packet is too short for an IP header.
+/// been parsed by [`parse`]. Does nothing if the packet is too short to contain an IP header.
 pub fn set_ecn(packet: &mut [u8], ecn: Ecn) {
     let Some(header) = packet.first_chunk_mut::<20>() else { return };
     let old = u16::from_be_bytes([header[0], header[1]]);
@@ -244,7 +244,8 @@ pub fn set_ecn(packet: &mut [u8], ecn: Ecn) {
     let new = u16::from_be_bytes([header[0], header[1]]);
     let checksum = u16::from_be_bytes([header[10], header[11]]);
     let sum = u32::from(!checksum) + u32::from(!old) + u32::from(new);
-    // The sum of three words has carries of at most two bits, so after two folds no carry remains.
+    // The carry of a sum of three words is at most two bits wide, so no carry remains after the sum has been folded
+    // twice.
     let folded = (sum & 0xffff) + (sum >> 16);
     let folded = (folded & 0xffff) + (folded >> 16);
     [header[10], header[11]] = (!(folded as u16)).to_be_bytes();

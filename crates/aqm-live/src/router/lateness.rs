@@ -1,19 +1,19 @@
-//! The lateness of delivered packets, and the stalls of the router.
+//! Records how late packets are delivered, and when the router stalls.
 
 use aqm_net::{Instant, Span};
 use hdrhistogram::Histogram;
 use serde_json::{Value, json};
 
-/// Lateness of a packet above which the router counts as stalled.
+/// If a packet is delivered later than this, the router is considered to have stalled.
 pub const STALL: Span = Span::from_millis(10);
 
-/// Maximum number of stalls that are listed individually. All stalls are counted.
+/// Maximum number of stalls that are listed individually; all stalls are counted.
 const LISTED: usize = 100;
 
-/// The lateness of packets delivered to their hosts, in units of 0.1 microseconds.
+/// The lateness of the packets delivered to hosts, in units of 0.1 microseconds.
 pub struct Lateness {
     histogram: Histogram<u64>,
-    /// Due time and lateness of the first late packet of each listed stall.
+    /// Due time and lateness of the first late packet in each listed stall.
     stalls: Vec<(Instant, Span)>,
     stall_count: u64,
     /// Late packets that were due at or before this time belong to the current stall.
@@ -23,7 +23,8 @@ pub struct Lateness {
 impl Lateness {
     /// Returns an empty record.
     pub fn new() -> Self {
-        // The histogram covers 0.1 microseconds to 1000 s with three significant digits. These bounds are valid.
+        // The histogram covers the range from 0.1 microseconds to 1000 s with three significant digits. These bounds
+        // are valid, so the call cannot fail.
         let histogram = Histogram::new_with_bounds(1, 10_000_000_000, 3);
         Self {
             histogram: histogram.unwrap_or_else(|error| unreachable!("bounds of a histogram: {error}")),
@@ -59,7 +60,7 @@ impl Lateness {
         self.histogram.len()
     }
 
-    /// Returns the lateness quantile: a share `share` of packets was not later than the result.
+    /// Returns a quantile of the lateness: the fraction `share` of the packets was late by no more than the result.
     pub fn quantile(&self, share: f64) -> Span {
         Span::from_nanos(100 * self.histogram.value_at_quantile(share))
     }
@@ -69,7 +70,7 @@ impl Lateness {
         Span::from_nanos(100 * self.histogram.max())
     }
 
-    /// Returns the number of stalls. In a stall, packets are late by more than [`STALL`].
+    /// Returns the number of stalls, during which packets are late by more than [`STALL`].
     pub fn stalls(&self) -> u64 {
         self.stall_count
     }
@@ -113,7 +114,7 @@ mod tests {
     #[test]
     fn packets_delayed_by_one_pause_are_one_stall() {
         let mut lateness = Lateness::new();
-        // A second without any delivery.
+        // No packet is delivered for one second.
         for due in (0..1000).map(|milli| 2_000_000 + 1000 * milli) {
             lateness.note(at(due), at(3_000_000));
         }

@@ -1,9 +1,9 @@
-//! The router: a thread that passes packets between the hosts' devices and the emulated network.
+//! The router, a thread that passes packets between the hosts' devices and the emulated network.
 //!
-//! The router reads each readable device until no packets remain, so that no packet waits in a device while the router
-//! sleeps. The emulation then processes all events that are due, each event with its exact time, and the router writes
-//! the outgoing packets to the devices. If the router is late, individual packets are delayed by microseconds, but the
-//! rates of links and the decisions of queues do not change.
+//! The router reads each readable device until the device has no more packets, so that no packet waits in a device
+//! while the router sleeps. Next, the emulation processes all events that are due, using the exact time of each event.
+//! Finally, the router writes the outgoing packets to the devices. If the router is late, individual packets are
+//! delayed by microseconds, but link rates and queue decisions do not change.
 
 pub(crate) mod buffers;
 pub(crate) mod clock;
@@ -42,34 +42,34 @@ use crate::tcp::hints::{Hints, Sent};
 /// Maximum number of packets that the router reads from one device before reading the other devices.
 const TURN: usize = 64;
 
-/// Maximum interval between two checks of the stop flags.
+/// Maximum interval at which the stop flags are checked.
 const STOP_CHECK_INTERVAL: Span = Span::from_millis(50);
 
-/// Maximum time for which the router runs without sleeping; then the router sleeps briefly. Otherwise, the kernel would
-/// suspend the real-time thread after 0.95 s of running within a second, for much longer than the brief sleep
-/// (sched(7), `sched_rt_runtime_us`).
+/// Maximum time for which the router runs without sleeping. After this time, the router sleeps briefly, because the
+/// kernel suspends a real-time thread that has run for 0.95 s within one second (sched(7), `sched_rt_runtime_us`), and
+/// this suspension is much longer than the brief sleep.
 const LONGEST_RUN: Span = Span::from_millis(800);
 
 /// Number of packets for which memory is allocated before a run.
 const INITIAL_BUFFERS: usize = 4096;
 
-/// A device and the end of a workload behind the device.
+/// A device, and the end of a workload that is behind the device.
 #[derive(Clone, Copy, Debug)]
 pub struct Device<'a> {
-    /// File descriptor of the device, which transfers IP packets without blocking.
+    /// Non-blocking file descriptor of the device, through which IP packets are transferred.
     pub fd: BorrowedFd<'a>,
     /// The end of a workload behind the device.
     pub index: HostIndex,
-    /// Whether the workload consists of programs. The packets of programs may have any headers.
+    /// Whether the workload consists of programs. Programs may send packets with any headers.
     pub programs: bool,
 }
 
-/// The clock and the controls of a run.
+/// The clock of a run, and the means to watch and stop the run.
 #[derive(Clone, Copy)]
 pub struct RunContext<'a> {
     /// Clock of the run.
     pub clock: Clock,
-    /// Watcher, which receives the progress of the run and may stop the run.
+    /// Watcher, which is informed of the progress of the run and may stop the run.
     pub watch: &'a Watch,
     /// Flags that stop the router before the end of the emulation.
     pub stop: &'a StopFlags,
@@ -78,10 +78,10 @@ pub struct RunContext<'a> {
 /// Flags that stop the router before the end of the emulation.
 #[derive(Debug, Default)]
 pub struct StopFlags {
-    /// Set when the hosts will send only acknowledgements from now on. The router then stops when all sent data have
-    /// arrived.
+    /// Set when the hosts will send nothing but acknowledgements for the rest of the run. If this flag is set, the
+    /// router stops as soon as all sent data have arrived.
     pub idle: AtomicBool,
-    /// Set to stop the router immediately.
+    /// Set in order to stop the router immediately.
     pub over: AtomicBool,
 }
 
@@ -90,27 +90,27 @@ pub struct RouterInputs {
     /// The congestion windows of the senders.
     pub hints: Hints,
     /// Channel for the additional delays of connections. The delays of a connection are announced before the first
-    /// packet of the connection.
+    /// packet of the connection is sent.
     pub delays: Receiver<ConnectionDelays>,
-    /// The capture, if packets are captured. The capture has one interface for each device, in the order of the
-    /// devices.
+    /// The capture, if packets are captured. The capture has one interface per device, in the order of the devices.
     pub capture: Option<Capture>,
 }
 
-/// Counts of the router that are not part of the result tables.
+/// Packet counts of the router that are not part of the result tables.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
     /// Number of packets read from devices.
     pub read: u64,
-    /// Number of read packets that were damaged or not IPv4.
+    /// Number of packets read that were damaged or were not IPv4 packets.
     pub malformed: u64,
-    /// Number of read packets that were larger than the MTU, because a host built large segments for offloading.
+    /// Number of packets read that were larger than the MTU because a host built large segments for segmentation
+    /// offload.
     pub oversize: u64,
     /// Number of packets written to devices.
     pub handed_over: u64,
     /// Number of packets that a device did not accept.
     pub refused: u64,
-    /// Number of sleeps that were necessary only because of the kernel's limit for real-time threads.
+    /// Number of times that the router slept only because the kernel limits the running time of real-time threads.
     pub forced_sleeps: u64,
 }
 
@@ -137,14 +137,14 @@ struct ExternalHosts<'a> {
     lateness: Lateness,
     counts: Counts,
     capture: Option<Capture>,
-    /// Numbers of the managed links.
+    /// Link numbers of the managed links.
     queues: Vec<u32>,
-    /// Marks of captured packets, by packet number.
+    /// Queue decisions to mark packets that will be captured, by packet number.
     marks: BTreeMap<u32, Fate>,
 }
 
 impl ExternalHosts<'_> {
-    /// Returns the current state of the network for a watcher.
+    /// Returns the current state of the network, in the form that a watcher receives.
     fn view(&self, emulation: &Emulation, now: Instant) -> View {
         let micros = |share: f64| self.lateness.quantile(share).nanos() as f64 / 1e3;
         let maximum = self.lateness.maximum().nanos() as f64 / 1e3;
@@ -195,7 +195,7 @@ impl Hosts for ExternalHosts<'_> {
 
 /// The outcome of the router.
 pub struct RouterOutcome {
-    /// The network in its final state.
+    /// The network, in its final state.
     pub emulation: Emulation,
     /// Key of each flow, by its number.
     pub flows: Vec<FlowKey>,
@@ -203,32 +203,32 @@ pub struct RouterOutcome {
     pub lateness: Lateness,
     /// Packet counts of the router.
     pub counts: Counts,
-    /// The inputs of the router, including the capture that is still running.
+    /// The inputs of the router, including the capture, which is still running.
     pub inputs: RouterInputs,
     /// Time at which the router stopped.
     pub end: Instant,
 }
 
-/// The router's state of connections and flows.
+/// The state that the router keeps about connections and flows.
 struct RouterState {
     connections: Connections,
     flows: FlowState,
     hints: Hints,
 }
 
-/// The router's state of flows.
+/// The state that the router keeps about flows.
 struct FlowState {
     keys: Vec<FlowKey>,
     announced_delays: Receiver<ConnectionDelays>,
-    /// Delays that were announced for connections without packets so far, by workload and the client's address and
-    /// port.
+    /// Delays that were announced for connections whose first packet has not arrived yet, keyed by workload and by the
+    /// client's address and port.
     delays: BTreeMap<(u32, u16, u16), [Span; 2]>,
-    /// Labels of the packets of programs, by workload, protocol, the server's port and DSCP.
+    /// Labels of the packets of programs, keyed by workload, protocol, server port and DSCP.
     labels: BTreeMap<(u32, u8, u16, u8), u16>,
 }
 
 impl FlowState {
-    /// Returns the additional delays of a flow's packets at its ends.
+    /// Returns the additional delays of a flow's packets at the two ends of the flow.
     fn delays_of(&mut self, key: &FlowKey) -> [Span; 2] {
         for delays in self.announced_delays.try_iter() {
             let client = (delays.traffic, last_bits(*delays.client.ip()), delays.client.port());
@@ -238,7 +238,7 @@ impl FlowState {
         self.delays.remove(&(key.traffic, key.addresses[client], key.ports[client])).unwrap_or_default()
     }
 
-    /// Returns the label of a packet of programs.
+    /// Returns the label of a packet that belongs to a workload of programs.
     fn label_of(&mut self, key: &FlowKey, dscp: u8, emulation: &mut Emulation) -> u16 {
         let port = key.ports[Side::Sender as usize];
         let of_workload = key.traffic as u16;
@@ -279,8 +279,8 @@ pub fn route(
     let mut slept_at = clock.now();
     let mut scratch = [0; 4 * MTU];
     let ended = loop {
-        // The flag is read before the devices. Data that were sent before the flag was set are therefore read in this
-        // iteration.
+        // The flag is read before the devices are read. Data that were sent before the flag was set are therefore read
+        // in this iteration.
         let idle = stop.idle.load(Relaxed);
         let mut position = 0;
         while position < polled.len() {
@@ -289,7 +289,7 @@ pub fn route(
             if exists {
                 position += 1;
             } else {
-                // If later polls included this device, the polls would never sleep.
+                // This device is excluded from later polls, because these polls would otherwise return immediately.
                 readable.remove(position);
                 polled.remove(position);
             }
@@ -305,7 +305,7 @@ pub fn route(
             break now;
         }
         let due = emulation.next_due().min(now + STOP_CHECK_INTERVAL).min(end);
-        // If the poll fails, no device counts as readable, and the devices are read in the next iteration.
+        // If the poll fails, no device is treated as readable, and the devices are read in the next iteration.
         let ready = wait(&mut polled, Some(clock.system_time(due))).unwrap_or(0);
         if ready == 0 {
             slept_at = clock.now();
@@ -327,8 +327,8 @@ pub fn route(
     }
 }
 
-/// Reads packets from a device until no packets remain, but at most [`TURN`] packets. Returns whether the device still
-/// exists.
+/// Reads packets from a device until no packets remain or [`TURN`] packets have been read. Returns whether the device
+/// still exists.
 fn read_device(
     device: &Device<'_>,
     emulation: &mut Emulation,

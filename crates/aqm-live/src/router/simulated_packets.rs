@@ -1,4 +1,5 @@
-//! The router's functions read the packets of a simulated run, whose flows and numbers are known.
+//! Tests in which the router's functions parse the packets of a simulated run, whose flows and sequence numbers are
+//! known.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +17,7 @@ use aqm_testing::{maybe_whole, maybe_words, truth, whole, words};
 use crate::router::connections::Connections;
 use crate::router::ip::{Headers, Transport, parse};
 
-/// Runs the scenario; returns its tables, and the headers of its packets at an interface.
+/// Runs the scenario, and returns its tables and the headers of its packets at an interface.
 fn packets_at(interface: &str) -> (Vec<Table>, Vec<Headers>) {
     let plan = Plan::of_toml(SCENARIO, Files::default()).unwrap_or_else(|errors| panic!("{errors}"));
     let tables = plan.run(&Watch::default()).unwrap().tables;
@@ -34,7 +35,8 @@ fn headers(block: &Block) -> Headers {
     parse(&bytes).unwrap()
 }
 
-/// Returns the rows of the table `packets` at a link, or at the ends of flows, with one of these events.
+/// Returns the rows of the table `packets` whose event is one of `events` and which were recorded at a link or, if
+/// `link` is `None`, at the ends of flows.
 fn rows_of(tables: &Vec<Table>, link: Option<&str>, events: &[&str]) -> Vec<usize> {
     let all = maybe_words(tables, "packets.link").into_iter().zip(words(tables, "packets.event"));
     let is_shown =
@@ -77,7 +79,7 @@ fn the_flow_the_numbers_and_the_flags_of_each_packet_are_found() {
                 assert_eq!((segment.seq, u64::from(segment.len)), (sequence[row], payload[row]));
                 let Transport::Tcp(tcp) = headers.transport else { panic!("{headers:?}") };
                 assert_eq!(ack[row].map(|ack| ack as u32 + 1), tcp.flags.has(Flags::ACK).then_some(tcp.ack));
-                // The bits of the TCP header (RFC 9293, section 3.1).
+                // These bits are the flags of the TCP header (RFC 9293, section 3.1).
                 for (bit, flag) in [(1, Flags::FIN), (2, Flags::SYN), (64, Flags::ECE), (128, Flags::CWR)] {
                     assert_eq!(flags[row].unwrap() & bit != 0, tcp.flags.has(flag), "row {row}");
                     *counts.entry(bit).or_insert(0) += u32::from(tcp.flags.has(flag));
@@ -99,7 +101,7 @@ fn the_acknowledgements_and_sack_blocks_of_a_sender_are_found() {
     let acks = rows_of(&tables, None, &["acknowledge"]);
     let (backward, flow) = (truth(&tables, "packets.backward"), whole(&tables, "packets.flow"));
     let workloads = words(&tables, "flows.traffic");
-    // The sender receives them, so they travelled backward.
+    // The sender receives these acknowledgements, so they travelled backward.
     let acks: Vec<usize> = acks.into_iter().filter(|&row| backward[row]).collect();
     let sequence = whole(&tables, "packets.sequence_bytes");
     assert!(acks.iter().all(|&row| workloads[flow[row] as usize] == "bulk"));

@@ -1,7 +1,7 @@
-//! The validity of live runs, and the reasons for which a run is invalid.
+//! The validity of live runs, and the reasons why a run is invalid.
 //!
-//! A disturbed run is excluded from averages over runs. The run is marked as invalid, and its manifest contains the
-//! reasons.
+//! A run that was disturbed is marked as invalid and is excluded from averages over runs. The run's manifest contains
+//! the reasons.
 
 use std::fs;
 
@@ -11,48 +11,49 @@ use serde_json::{Value, json};
 use crate::router::Counts;
 use crate::router::lateness::{Lateness, STALL};
 
-/// Limit on the 99 % quantile of the packets' lateness, as a share of the minimum round-trip time.
+/// Limit on the 99 % quantile of packet lateness, as a fraction of the minimum round-trip time.
 const SHARE_OF_ROUND_TRIP: f64 = 0.05;
 
-/// Minimum share of packets whose lateness is at most the transmission time of one packet on the slowest managed link.
+/// Minimum fraction of packets that must be late by no more than the transmission time of one packet on the slowest
+/// managed link.
 const ON_TIME: f64 = 0.95;
 
-/// Maximum share of processor time used by other machines on the same physical host.
+/// Maximum fraction of the processor time that other machines on the same physical host may use.
 const MAX_STEAL: f64 = 0.05;
 
-/// Lateness that is always accepted, which is the duration of a thread's wake-up.
+/// Lateness that is always accepted, because the wake-up of a thread takes this long.
 const WAKE_UP: Span = Span::from_nanos(150_000);
 
-/// The time scales of the network, with which the lateness of packets is compared.
+/// The time scales of the network, against which the lateness of packets is judged.
 #[derive(Clone, Copy, Debug)]
 pub struct Scales {
-    /// Minimum round-trip time of all workloads, without queueing delay.
+    /// Smallest round-trip time among all workloads, without queueing delay.
     pub round_trip: Span,
-    /// Transmission time of a full packet on the slowest managed link.
+    /// Transmission time of a full-sized packet on the slowest managed link.
     pub packet_time: Span,
 }
 
-/// The conditions that determine the validity of a run, in addition to lateness and packet counts.
+/// The conditions that, in addition to lateness and packet counts, determine whether a run is valid.
 #[derive(Clone, Debug, Default)]
 pub struct RunConditions {
     /// Packets that devices dropped before the router read them, by host.
     pub dropped_by_devices: Vec<(String, u64)>,
-    /// Share of processor time used by other machines on the same physical host (steal time); `None` if the system does
-    /// not report steal time.
+    /// Fraction of the processor time that other machines on the same physical host used (steal time); `None` if the
+    /// system does not report steal time.
     pub steal: Option<f64>,
     /// Unexpected congestion controls. Each element contains the workload, the expected congestion control and the
     /// actual congestion control.
     pub other_controls: Vec<(String, String, String)>,
-    /// Hosts whose counters and settings could not be read because a program has changed the host's network, with the
-    /// error.
+    /// Hosts whose counters and settings could not be read because a program has changed the host's network. Each
+    /// element contains the host and the error.
     pub changed: Vec<(String, String)>,
     /// Number of packets that are missing from the capture.
     pub not_captured: u64,
-    /// Reasons for which the windows reported to a queue are invalid.
+    /// Reasons why the windows reported to a queue are invalid.
     pub windows: Vec<String>,
 }
 
-/// Returns the reasons for which a run is invalid; empty if the run is valid.
+/// Returns the reasons why a run is invalid; the result is empty if the run is valid.
 pub fn invalid_reasons(
     lateness: &Lateness,
     counts: Counts,
@@ -138,8 +139,7 @@ pub fn record(lateness: &Lateness, counts: Counts, conditions: &RunConditions, r
     })
 }
 
-/// Returns the total processor time and the steal time since the start of the machine, in ticks (proc(5),
-/// `/proc/stat`).
+/// Returns the total processor time and the steal time since the machine was booted, in ticks (proc(5), `/proc/stat`).
 pub fn processor_time() -> Option<(u64, u64)> {
     let text = fs::read_to_string("/proc/stat").ok()?;
     let line = text.lines().find(|line| line.starts_with("cpu "))?;
@@ -149,7 +149,7 @@ pub fn processor_time() -> Option<(u64, u64)> {
     Some((fields.iter().take(8).sum(), steal))
 }
 
-/// Returns the share of steal time in the processor time between two readings.
+/// Returns steal time as a fraction of the total processor time between two readings.
 pub fn steal_between(before: Option<(u64, u64)>, after: Option<(u64, u64)>) -> Option<f64> {
     let ((all_before, steal_before), (all, steal)) = before.zip(after)?;
     let elapsed = all.checked_sub(all_before).filter(|&ticks| ticks > 0)?;
@@ -185,7 +185,8 @@ mod tests {
 
     #[test]
     fn every_disturbance_of_a_run_is_reported() {
-        // 2 % are late by more than 6 ms, and 6 % by more than a packet time.
+        // In the first case, 2 % of the packets are late by more than 6 ms; in the second case, 6 % are late by more
+        // than a packet time.
         let late = lateness((0..1000).map(|number| if number % 50 == 0 { 7000 } else { 30 }));
         let found = invalid_reasons(&late, Counts::default(), SCALES, &RunConditions::default());
         assert_eq!(found.len(), 1);

@@ -1,13 +1,13 @@
-//! The edge hint of SHRED for real senders. The hint is the sender's congestion window, and is written into every
-//! packet of the sender.
+//! The edge hint of SHRED for real senders. The hint is the sender's congestion window, which is written into every
+//! packet that the sender transmits.
 //!
 //! Sources: Linux, `Documentation/bpf/`; bpf(2). SHRED's requirements for the edge: M. Claypool, R. Kinicki and M.
 //! Hartling, "Active Queue Management for Web Traffic", 2004.
 //!
-//! aqmlab's choice: the hint is stored in the identification of the IPv4 header. A packet that must not be fragmented,
-//! such as a packet of TCP, does not need the identification (J. Touch, RFC 6864, 2013). The BPF program is assembled
-//! in this module, so that no compiler is needed, and is attached to the egress of the device. The device must not
-//! receive large segments that are split later (`gso_max_segs` is 1), because the kernel increments the identification
+//! aqmlab's choice: the hint is stored in the identification field of the IPv4 header. A packet that must not be
+//! fragmented, such as a TCP packet, does not need this field (J. Touch, RFC 6864, 2013). The BPF program is assembled
+//! in this module, so that no compiler is needed, and is attached to the egress path of the device. The device must not
+//! be given large segments that are split later (`gso_max_segs` is 1), because the kernel increments the identification
 //! in each segment that results from a split.
 
 #![allow(unsafe_code)]
@@ -35,11 +35,12 @@ pub struct CwndHint {
 }
 
 impl CwndHint {
-    /// Attaches the program to the device with the index `device` in the network namespace of the calling thread. Every
-    /// outgoing TCP packet then contains its sender's window, which [`window`] reads.
+    /// Attaches the program to the device with the index `device` in the network namespace of the calling thread. From
+    /// then on, every outgoing TCP packet contains its sender's window, which [`window`] reads.
     ///
     /// # Errors
-    /// Returns an error if the kernel is older than 6.6, or does not permit this process to load or attach a program.
+    /// Returns an error if the kernel is older than Linux 6.6, or if the kernel does not permit this process to load or
+    /// attach a program.
     pub fn attach(device: u32) -> Result<Self, LiveError> {
         let program = load(&program(), &mut [])
             .map_err(|error| refused("cannot load the BPF program that writes windows", error))?;
@@ -49,9 +50,9 @@ impl CwndHint {
     }
 }
 
-/// Returns the window, in segments, that a packet contains. The packet must be from a device with the program. Returns
-/// 0 if the packet may contain no window. A packet certainly comes from a socket that is neither half-open nor closed
-/// only if the packet has payload or FIN.
+/// Returns the window, in segments, that a packet contains. The packet must come from a device to which the program is
+/// attached. Returns 0 if the packet does not necessarily contain a window. Only a packet that carries payload or a FIN
+/// is certain to come from a socket that is neither half-open nor closed.
 pub fn window(headers: &Headers) -> u16 {
     match headers.transport {
         Transport::Tcp(tcp) if headers.dont_fragment && (tcp.payload > 0 || tcp.flags.has(Flags::FIN)) => {
@@ -94,7 +95,7 @@ const BPF_LINK_CREATE: c_long = 28;
 const SCHED_CLS: u32 = 3;
 const TCX_EGRESS: u32 = 47;
 
-/// Loads a program. The verifier writes its messages into `log`, if `log` is not empty.
+/// Loads a program. If `log` is not empty, the verifier writes its messages into `log`.
 fn load(program: &[Instruction], log: &mut [u8]) -> Result<OwnedFd, Errno> {
     let license = c"MIT";
     let mut name = [0; 16];
@@ -114,7 +115,7 @@ fn load(program: &[Instruction], log: &mut [u8]) -> Result<OwnedFd, Errno> {
     bpf(BPF_PROG_LOAD, &attributes)
 }
 
-/// Attaches a program to the egress of a device.
+/// Attaches a program to the egress path of a device.
 fn attach(program: &OwnedFd, device: u32) -> Result<OwnedFd, Errno> {
     let program = program.as_raw_fd().cast_unsigned();
     bpf(BPF_LINK_CREATE, &LinkCreate { program, device, attach_type: TCX_EGRESS, ..LinkCreate::default() })
@@ -123,16 +124,16 @@ fn attach(program: &OwnedFd, device: u32) -> Result<OwnedFd, Errno> {
 /// Calls bpf(2) with a command that returns a file descriptor.
 fn bpf<T>(command: c_long, attributes: &T) -> Result<OwnedFd, Errno> {
     // SAFETY: the kernel reads `size_of::<T>()` bytes of `attributes`, which is `repr(C)` without padding. The kernel
-    // also reads the memory at the addresses in `attributes`, with the lengths in `attributes`; this memory outlives
-    // the call. The kernel writes only into the log.
+    // also reads the memory regions whose addresses and lengths are stored in `attributes`; these regions outlive the
+    // call. The kernel writes only into the log.
     let result =
         unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_ref(attributes), size_of::<T>()) };
     let descriptor = Errno::result(result)? as RawFd;
-    // SAFETY: the kernel has just created the descriptor, and nothing else owns the descriptor.
+    // SAFETY: the kernel has just created the descriptor, so nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
-/// Returns an error with a remedy for the failed operation `what`.
+/// Returns an error which states that the operation `what` failed, and which suggests a remedy.
 fn refused(what: &str, error: Errno) -> LiveError {
     let contents = |file: &str| read_to_string(file).map(|text| text.trim().to_owned()).unwrap_or_default();
     let release = contents("/proc/sys/kernel/osrelease");
@@ -168,7 +169,7 @@ fn is_older_than_6_6(release: &str) -> bool {
     version > (0, 0) && version < (6, 6)
 }
 
-/// Returns the verifier's last message about the program.
+/// Returns the last message that the verifier reports about the program.
 fn verifier_message() -> String {
     let mut log = vec![0; 1 << 16];
     let _ = load(&program(), &mut log);

@@ -1,8 +1,9 @@
-//! The congestion controls that connections actually use. A program may select its own congestion control; connections
-//! of other workloads must use the plan's congestion control.
+//! The congestion controls that connections actually use. A program may select its own congestion control, whereas the
+//! connections of all other workloads must use the plan's congestion control.
 //!
-//! Source: Linux, sock_diag(7). aqmlab's choice: the connections are observed twenty times a second at both ends, and
-//! the last observation of each connection counts. Connections that are shorter than the interval may be missed.
+//! Source: Linux, sock_diag(7). aqmlab's choice: the connections are observed twenty times per second at both ends, and
+//! only the last observation of each connection is used. Connections that last for less than one observation interval
+//! may be missed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,31 +22,32 @@ use crate::router::connections::FlowKey;
 use crate::router::ip;
 use crate::tcp::inet_diag::SocketDiagnostics;
 
-/// Interval between observations. If the machine's table of connections has 262144 slots, an observation takes 0.3 ms
-/// of processor time for each address family, or 2 % of a processor for the two hosts.
+/// Interval between observations. If the machine's connection table has 262144 slots, an observation takes 0.3 ms of
+/// processor time per address family, which is 2 % of one processor for the two hosts together.
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// Maximum interval between two checks of a thread whether the run has ended.
+/// Maximum interval at which a thread checks whether the run has ended.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Number of connections that use each congestion control.
+/// Number of connections, by the congestion control that they use.
 type Counts = BTreeMap<String, u64>;
 
-/// The congestion controls that connections use at the two ends of a workload, by [`Side`].
+/// The congestion controls that connections use at the two ends of a workload, indexed by [`Side`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct InUse([Counts; 2]);
 
-/// The observing threads, one for each host of programs.
+/// The threads that observe connections. Each host on which programs run has one thread.
 #[derive(Default)]
 pub(crate) struct Controls {
     over: Arc<AtomicBool>,
-    /// Each thread returns the last observation of each connection, by the kernel's number of the connection's socket.
+    /// Each thread returns the last observation of each connection, keyed by the number that the kernel assigned to the
+    /// connection's socket.
     threads: Vec<(HostIndex, JoinHandle<BTreeMap<u64, String>>)>,
 }
 
 impl Controls {
-    /// Starts threads that observe the connections of the programs of `plan`. If the kernel has no socket diagnostics,
-    /// nothing is recorded.
+    /// Starts threads that observe the connections of the programs of `plan`. If the kernel does not support socket
+    /// diagnostics, nothing is recorded.
     ///
     /// # Errors
     /// Returns an error if a thread cannot start.
@@ -67,7 +69,7 @@ impl Controls {
         Ok(controls)
     }
 
-    /// Stops the threads and returns the observations by position of the workload.
+    /// Stops the threads, and returns the observations by the position of the workload.
     pub(crate) fn finish(mut self) -> BTreeMap<u32, InUse> {
         self.over.store(true, Relaxed);
         let mut in_use: BTreeMap<u32, InUse> = BTreeMap::new();
@@ -118,7 +120,7 @@ impl InUse {
     }
 }
 
-/// Adds a message for each workload of programs on whose hosts programs cannot select their own congestion control.
+/// Adds a message for each workload of programs whose hosts do not let programs select a congestion control.
 pub(crate) fn add_fixed(shortfalls: &mut [Vec<String>], plan: &Plan, lab: &Lab) {
     for ((traffic, planned), shortfalls) in (0..).zip(plan.workloads()).zip(shortfalls) {
         let host = lab.at(HostIndex { traffic, side: Side::Sender });
@@ -142,7 +144,7 @@ pub(crate) fn in_use(plan: &Plan, seen: &BTreeMap<u32, InUse>, flows: &[FlowKey]
     Value::Object((0..).zip(plan.workloads()).filter_map(of_workload).collect())
 }
 
-/// Returns the workloads that have connections with a different congestion control than the plan.
+/// Returns the workloads some of whose connections use a congestion control that differs from the plan's.
 pub(crate) fn others(plan: &Plan, lab: &Lab, facts: &Facts) -> Vec<(String, String, String)> {
     let mut others = Vec::new();
     for ((traffic, planned), workload) in (0..).zip(plan.workloads()).zip(&facts.workloads) {

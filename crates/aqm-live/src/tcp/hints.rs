@@ -1,17 +1,17 @@
-//! The congestion windows of real senders, for queues that read windows (SHRED). A BPF program writes the window into
-//! each packet or, if BPF is not available, the windows are polled.
+//! The congestion windows of real senders, for queues that use these windows (SHRED). A BPF program writes the sender's
+//! window into each packet. If BPF is not available, the windows are polled instead.
 //!
-//! As in a simulation, a SYN reports the initial window of the connection. The initial window is from the plan, because
-//! the kernel does not report a window before the connection is established. An acknowledgement without payload reports
-//! no window.
+//! As in a simulation, a SYN reports the initial window of the connection. The initial window is taken from the plan,
+//! because the kernel does not report a window before the connection is established. An acknowledgement without payload
+//! does not report a window.
 //!
-//! The reported windows are checked. Nearly all packets with payload must report a window. If packets contain windows,
-//! the first packet of each connection must report the effective initial window. In addition, the windows in packets
-//! must agree with the windows that socket diagnostics periodically report for the same connections
+//! The reported windows are checked. Nearly all packets with payload must report a window. If the windows are written
+//! into packets, the first packet of each connection must report the effective initial window. In addition, the windows
+//! in packets must agree with the windows that socket diagnostics periodically report for the same connections
 //! ([`crate::tcp::senders`]).
 //!
-//! aqmlab's choice: windows are polled at the interval [`EVERY`]. Polled windows are therefore older than windows in
-//! packets, by up to [`EVERY`] plus the duration of a poll. The manifest contains the interval.
+//! aqmlab's choice: windows are polled at the interval [`EVERY`]. A polled window is therefore up to [`EVERY`] plus the
+//! duration of a poll older than a window in a packet. The manifest contains the interval.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,28 +34,28 @@ use crate::tcp::senders::Agreement;
 use crate::tcp::windows::{Ends, Windows};
 use crate::{Clock, LiveError};
 
-/// Polling interval of windows, used if packets do not contain windows.
+/// Interval at which windows are polled if packets do not contain windows.
 const EVERY: Duration = Duration::from_millis(5);
 
-/// Minimum share of packets with payload that report a window, if packets contain windows.
+/// Minimum fraction of the packets with payload that must report a window, if packets contain windows.
 const MIN_IN_PACKETS: f64 = 0.99;
 
-/// Minimum share of packets with payload whose window is known, if windows are polled. If a connection started after
-/// the last poll, its window is unknown.
+/// Minimum fraction of the packets with payload whose window must be known, if windows are polled. If a connection
+/// started after the last poll, its window is unknown.
 const MIN_POLLED: f64 = 0.5;
 
-/// Minimum share of connections that begin with the initial window. A connection whose SYN was lost twice begins with a
-/// window of 1 segment.
+/// Minimum fraction of connections that must begin with the initial window. A connection whose SYN was lost twice
+/// begins with a window of 1 segment.
 const MIN_INITIAL: f64 = 0.9;
 
-/// Minimum number of comparisons with the kernel's windows that is needed for a check.
+/// Minimum number of comparisons with the kernel's windows. With fewer comparisons, the agreement is not checked.
 const MIN_COMPARISONS: u64 = 10;
 const MIN_AGREEING: f64 = 0.5;
 
 /// The source of windows, and the windows observed so far.
 pub struct Hints {
     source: Source,
-    /// Initial window of each host's connections in segments, by [`HostIndex::position`].
+    /// Initial window of the connections of each host, in segments, indexed by [`HostIndex::position`].
     initial: Vec<u16>,
     windows: Arc<Windows>,
     counts: WindowCounts,
@@ -70,17 +70,17 @@ enum Source {
     Polled(Polled),
 }
 
-/// Counts of the windows in the senders' packets.
+/// Counts of the windows that the senders' packets report.
 #[derive(Default)]
 struct WindowCounts {
     /// Number of packets with payload.
     data: u64,
     reported: u64,
-    /// Whether the first payload of each flow was observed, by flow.
+    /// For each flow, whether its first payload has been observed.
     begun: Vec<bool>,
-    /// Number of connections by workload and by the window in the connection's first packet.
+    /// Number of connections, by workload and by the window in the first packet of the connection.
     first: BTreeMap<(u32, u16), u64>,
-    /// Ages of the newest and the oldest polled window.
+    /// Age of the newest and of the oldest polled window.
     ages: Option<[Span; 2]>,
 }
 
@@ -89,11 +89,11 @@ struct WindowCounts {
 pub struct Sent<'a> {
     /// Headers of the packet.
     pub headers: &'a Headers,
-    /// The sending end.
+    /// The end that sends the packet.
     pub from: HostIndex,
     /// Number of the flow.
     pub flow: u32,
-    /// Number of the first payload byte, counted from zero.
+    /// Sequence number of the first payload byte, counted from zero.
     pub seq: u64,
 }
 
@@ -103,12 +103,12 @@ impl Hints {
         Self::from(Source::None, Vec::new())
     }
 
-    /// Starts to collect the windows of the senders on a lab's hosts.
+    /// Starts to collect the windows of the senders that run on a lab's hosts.
     ///
     /// # Errors
     /// Returns an error if neither BPF nor socket diagnostics are available.
     pub fn of(lab: &Lab) -> Result<Self, LiveError> {
-        // The windows of connections in both directions are reported, because queues may be in either direction.
+        // Windows are reported for connections in both directions, because there may be queues in either direction.
         let window = |host: &Host| host.spec().tcp.route.initcwnd.min(u16::MAX.into()) as u16;
         let initial = lab.hosts().iter().map(window).collect();
         let attached = lab.hosts().iter().map(|host| host.query(|| CwndHint::attach(tun::index()?)));
@@ -126,7 +126,7 @@ impl Hints {
         Self { source, initial, windows: Arc::new(Windows::new()), counts: WindowCounts::default() }
     }
 
-    /// Returns the windows in packets, for a comparison with the kernel's windows; `None` if packets contain no
+    /// Returns the windows in packets, for a comparison with the kernel's windows; `None` if packets do not contain
     /// windows.
     pub fn in_packets(&self) -> Option<Arc<Windows>> {
         matches!(self.source, Source::InPackets(_)).then(|| Arc::clone(&self.windows))
@@ -195,8 +195,8 @@ impl Hints {
         value
     }
 
-    /// Returns the reasons for which the reported windows are invalid. `initial` contains the name and the effective
-    /// initial window of each workload.
+    /// Returns the reasons why the reported windows are invalid. `initial` contains the name and the effective initial
+    /// window of each workload.
     pub fn invalid_reasons(&self, initial: &[(String, Option<u64>)], agreement: Agreement) -> Vec<String> {
         let mut reasons = Vec::new();
         let WindowCounts { data, reported, first, .. } = &self.counts;
@@ -260,10 +260,10 @@ fn senders(lab: &Lab) -> Vec<&Host> {
     lab.hosts().iter().step_by(2).collect()
 }
 
-/// The polling of windows.
+/// The threads that poll windows, and the windows that they have read.
 struct Polled {
     clock: Clock,
-    /// Time at which the senders of each workload were last polled, in nanoseconds, by workload.
+    /// Time at which the senders of each workload were last polled, in nanoseconds; indexed by workload.
     polled: Arc<Vec<AtomicU64>>,
     over: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -282,7 +282,7 @@ impl Polled {
             threads.push(host.run(move || {
                 while !over.load(Relaxed) {
                     let now = clock.now();
-                    // A failed query yields no windows; the next query follows soon.
+                    // A failed query returns no windows; the next query follows soon.
                     let dumped = diagnostics.dump(|state| {
                         let ends = Ends { local: state.local, remote: state.remote };
                         windows.note(ends, state.cwnd.min(u16::MAX.into()) as u16);
@@ -338,8 +338,8 @@ mod tests {
         }
     }
 
-    /// Returns hints after packets of one sender. Each window begins one flow, whose second packet has a window larger
-    /// by one.
+    /// Returns hints that have received packets from one sender. Each element of `windows` is the first window of a
+    /// separate flow; the window in the flow's second packet is larger by one.
     fn after(windows: &[u16]) -> Hints {
         let mut hints = Hints::from(Source::InPackets(Vec::new()), vec![10, 4]);
         for (flow, &window) in (0..).zip(windows) {
@@ -385,7 +385,7 @@ mod tests {
 
     #[test]
     fn numbers_that_are_not_windows_are_detected() {
-        // Like real identifications, which count up from any number.
+        // These values resemble real IPv4 identifications, which count up from an arbitrary number.
         let found = reasons(&after(&[4000, 17, 10]), Agreement { compared: 100, agreed: 3 });
         assert_eq!(
             found,

@@ -1,9 +1,9 @@
-//! The kernel's state of the TCP connections in a network namespace, read with socket diagnostics.
+//! The kernel state of the TCP connections in a network namespace, read through socket diagnostics.
 //!
-//! Sources: Linux, sock_diag(7); `struct tcp_info` of `linux/tcp.h`. The data are the same as those of `ss -ti`, and
-//! reading the data needs neither an external program nor privileges. Windows are read with socket diagnostics if the
-//! system does not permit the BPF program that writes windows into packets ([`crate::tcp::bpf`]). The data are some
-//! milliseconds old.
+//! Sources: Linux, sock_diag(7); `struct tcp_info` of `linux/tcp.h`. The data are the same as those printed by `ss
+//! -ti`, and can be read without an external program and without privileges. Socket diagnostics are used to read
+//! windows if the system does not permit the BPF program that writes windows into packets ([`crate::tcp::bpf`]). The
+//! data are a few milliseconds old.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 
@@ -17,7 +17,7 @@ use netlink_sys::{Socket, SocketAddr};
 
 use crate::LiveError;
 
-/// The kernel's state of a connection at one of its ends.
+/// The kernel state of one end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpState {
     /// Address and port of this end.
@@ -40,10 +40,10 @@ pub struct TcpState {
     pub timeouts: Option<u16>,
 }
 
-/// The congestion control of a connection at one of its ends.
+/// The congestion control at one end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionControl<'a> {
-    /// Number of the socket, unique on the machine.
+    /// Number of the socket, which is unique on the machine.
     pub socket: u64,
     /// Address of the other end.
     pub remote: Ipv4Addr,
@@ -66,10 +66,11 @@ const REMEDY: &str = "load the module (`modprobe tcp_diag`)";
 const WHAT: &str = "cannot read the state of TCP connections through socket diagnostics";
 
 impl SocketDiagnostics {
-    /// Opens a socket for queries about the network namespace of the calling thread. Any thread may use the socket.
+    /// Opens a socket for queries about the network namespace of the calling thread. The socket may be used by any
+    /// thread.
     ///
     /// # Errors
-    /// Returns an error if the kernel has no socket diagnostics.
+    /// Returns an error if the kernel does not support socket diagnostics.
     pub fn open() -> Result<Self, LiveError> {
         let open = || {
             let mut socket = Socket::new(NETLINK_SOCK_DIAG)?;
@@ -79,14 +80,15 @@ impl SocketDiagnostics {
         };
         let socket = open()
             .map_err(|error: std::io::Error| LiveError::new(WHAT, format_args!("{error}; {REMEDY}")))?;
-        // The kernel fills messages of at most this size and sends further messages for the rest.
+        // The kernel sends messages of at most this size; if the data do not fit into one message, further messages
+        // follow.
         Ok(Self { socket, number: 0, request: Vec::new(), answer: vec![0; 1 << 16] })
     }
 
-    /// Calls `show` for every open IPv4 connection. The kernel searches its whole table of connections. By default,
-    /// namespaces share the machine's table, and a search takes milliseconds. If the sysctl `tcp_child_ehash_entries`
-    /// of the parent namespace was set before the namespace was created, the namespace has its own table, and a search
-    /// takes some microseconds plus 1.5 microseconds for each connection.
+    /// Calls `show` for every open IPv4 connection. The kernel searches its entire connection table. By default, all
+    /// namespaces share the machine's table, and a search takes several milliseconds. If the sysctl
+    /// `tcp_child_ehash_entries` of the parent namespace was set before the namespace was created, the namespace has
+    /// its own table, and a search takes a few microseconds plus 1.5 microseconds per connection.
     ///
     /// # Errors
     /// Returns an error if the kernel rejects the query.
@@ -110,7 +112,7 @@ impl SocketDiagnostics {
             }
         };
         self.query(AF_INET, ExtensionFlags::CONG, &mut show)?;
-        // A kernel without IPv6 has no IPv6 sockets and returns an error, which is ignored.
+        // A kernel without IPv6 support has no IPv6 sockets and returns an error, which is ignored.
         let _ = self.query(AF_INET6, ExtensionFlags::CONG, show);
         Ok(())
     }
@@ -123,7 +125,8 @@ impl SocketDiagnostics {
         mut show: impl FnMut(&InetResponse),
     ) -> Result<(), LiveError> {
         let failed = |reason: &dyn std::fmt::Display| LiveError::new(WHAT, reason);
-        // The number distinguishes the messages of this query from messages of an earlier, abandoned query.
+        // The sequence number distinguishes the messages of this query from those of an earlier query that was
+        // abandoned.
         self.number = self.number.wrapping_add(1);
         let number = self.number;
         let request = request(number, family, extensions);
@@ -157,7 +160,7 @@ impl SocketDiagnostics {
     }
 }
 
-/// Returns a query for all connections whose state permits sending data.
+/// Returns a query for all connections in a state that permits sending data.
 fn request(number: u32, family: u8, extensions: ExtensionFlags) -> NetlinkMessage<SockDiagMessage> {
     let mut header = NetlinkHeader::default();
     header.sequence_number = number;
@@ -277,7 +280,8 @@ mod tests {
         assert!(last.srtt > Span::ZERO && last.rto >= Span::from_millis(200), "{last:?}");
     }
 
-    /// Measures the processor time of dumps with these numbers of sockets, in the namespace of the calling thread.
+    /// Measures the processor time that a dump takes in the namespace of the calling thread, for each number of sockets
+    /// in `connections`.
     fn measure(what: &str, connections: &[usize]) {
         let mut diagnostics = SocketDiagnostics::open().unwrap();
         let listener = TcpListener::bind(("127.0.0.1", PORT)).unwrap();

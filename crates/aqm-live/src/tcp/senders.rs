@@ -1,6 +1,6 @@
-//! Samples of the kernel's TCP senders, read with socket diagnostics. The samples are recorded in the table `senders`
-//! and compared with the windows in packets ([`crate::tcp::hints`]). A separate thread samples each host, so that the
-//! router does not wait.
+//! Samples of the state of the kernel's TCP senders, read through socket diagnostics. The samples are recorded in the
+//! table `senders` and compared with the windows in packets ([`crate::tcp::hints`]). Each host is sampled by a separate
+//! thread, so that the router does not have to wait.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -21,8 +21,8 @@ use crate::{Clock, LiveError};
 /// interval.
 const COMPARISON_INTERVAL: Span = Span::from_millis(100);
 
-/// Two windows agree if their difference is at most this number of segments or at most this share. Windows may differ
-/// because the kernel is queried after the packet was sent.
+/// Two windows are considered to agree if their difference is at most `TOLERANCE` segments or at most the fraction
+/// `TOLERANCE_SHARE` of the window. Windows may differ because the kernel is queried after the packet was sent.
 const TOLERANCE: u32 = 2;
 const TOLERANCE_SHARE: f64 = 0.2;
 
@@ -38,7 +38,7 @@ struct Sender<'a> {
     host: &'a Host,
     diagnostics: SocketDiagnostics,
     traffic: u32,
-    /// Whether the samples are recorded in a table.
+    /// Whether a table records the samples.
     recorded: bool,
 }
 
@@ -53,7 +53,7 @@ pub struct Sample {
     pub state: TcpState,
 }
 
-/// The comparisons between windows in packets and the kernel's windows.
+/// The results of the comparisons between windows in packets and the kernel's windows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Agreement {
     /// Number of comparisons.
@@ -67,7 +67,7 @@ pub struct Agreement {
 pub struct Samples {
     /// Samples for the table `senders`, in the order of hosts.
     pub samples: Vec<Sample>,
-    /// The comparisons of windows.
+    /// The results of the comparisons between windows.
     pub agreement: Agreement,
 }
 
@@ -78,11 +78,11 @@ pub struct Sampling {
 }
 
 impl<'a> Senders<'a> {
-    /// Selects the workloads of `plan` whose senders a table records. If packets contain windows (`reported`), selects
-    /// all workloads.
+    /// Selects the workloads of `plan` whose senders are recorded in a table or, if packets contain windows
+    /// (`reported`), all workloads.
     ///
     /// # Errors
-    /// Returns an error if the kernel has no socket diagnostics and a table needs the samples.
+    /// Returns an error if a table needs the samples but the kernel does not support socket diagnostics.
     pub fn of(plan: &Plan, lab: &'a Lab, reported: Option<Arc<Windows>>) -> Result<Self, LiveError> {
         let mut hosts = Vec::new();
         let record_every = plan.sampled_every();
@@ -103,7 +103,7 @@ impl<'a> Senders<'a> {
         Ok(Self { hosts, every, reported })
     }
 
-    /// Starts threads that sample the senders. Time zero of the samples is the start of `clock`.
+    /// Starts threads that sample the senders. Time zero of the samples is the time at which `clock` was started.
     ///
     /// # Errors
     /// Returns an error if a thread cannot start.
@@ -122,7 +122,7 @@ impl<'a> Senders<'a> {
                         sleep(Duration::from_nanos(next.since(now).nanos()).min(Duration::from_millis(50)));
                         continue;
                     }
-                    // A failed query yields no samples.
+                    // A failed query returns no samples.
                     let _ = diagnostics.dump(|state| {
                         if recorded {
                             sampled.samples.push(Sample { at: clock.now(), traffic, state: *state });
@@ -167,7 +167,7 @@ impl Drop for Sampling {
 
 impl Agreement {
     /// Compares the last window that the packets of a connection reported with the window in `state`. The comparison is
-    /// skipped if the connection does not fill its window, because the window may have grown since the last packet.
+    /// skipped if the connection does not use its full window, because the window may have grown since the last packet.
     fn compare(&mut self, reported: &Windows, state: &TcpState) {
         let window = reported.last(Ends { local: state.local, remote: state.remote });
         let cwnd = state.cwnd.min(u16::MAX.into());

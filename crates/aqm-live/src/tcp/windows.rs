@@ -1,4 +1,4 @@
-//! A table of the windows of connections, which threads share without locks.
+//! A lock-free table of the congestion windows of connections, which several threads share.
 
 use std::net::SocketAddrV4;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -8,10 +8,10 @@ use crate::router::ip::{Headers, TcpHeader};
 /// Number of slots for windows. A hash of the addresses and ports of a connection determines the slot.
 const SLOTS: usize = 1 << 16;
 
-/// The last known window of each connection, in segments. If two connections have the same slot, the later connection
-/// replaces the earlier connection.
+/// The last known window of each connection, in segments. If two connections are assigned to the same slot, the later
+/// connection replaces the earlier connection.
 pub struct Windows {
-    /// Each slot contains the window in the lower bits and the remaining bits of the hash in the upper bits.
+    /// The lower bits of each slot contain the window, and the upper bits contain the remaining bits of the hash.
     slots: Vec<AtomicU64>,
 }
 
@@ -32,8 +32,8 @@ impl Ends {
         Self { local: SocketAddrV4::new(local, from), remote: SocketAddrV4::new(remote, to) }
     }
 
-    /// Returns the slot of the connection and a tag in the upper 48 bits, which distinguishes the connection from other
-    /// connections with the same slot.
+    /// Returns the slot of the connection, and a tag in the upper 48 bits that distinguishes the connection from other
+    /// connections in the same slot.
     fn hash(self) -> (usize, u64) {
         let word = |end: SocketAddrV4| u64::from(u32::from(*end.ip())) << 16 | u64::from(end.port());
         let mixed =

@@ -1,12 +1,12 @@
 //! The packets of a simulated run, reconstructed from the tables of the run.
 //!
 //! aqmlab's choice: each link in `record.packets` is an interface. A packet appears at a link when its transmission
-//! begins or the link's queue drops the packet. Each end of the workloads in `record.histories` is also an interface.
-//! The tables contain no headers, so headers are synthesised from the known values. The workload and the end determine
-//! the address `10.x.y.z`, each flow has one port, and packets have no payload. Sequence numbers are those of the run,
-//! after a SYN with the number 0. For an acknowledgement without payload that reaches the sender, the tables contain no
-//! sequence number; the sequence number after the preceding data is used. SACK blocks are written only in these
-//! acknowledgements.
+//! begins or when the link's queue drops the packet. Each end of the workloads in `record.histories` is also an
+//! interface. The tables do not contain headers, so headers are synthesised from the known values. The workload and the
+//! end determine the address `10.x.y.z`, each flow has one port, and packets have no payload. Sequence numbers are
+//! taken from the run and follow a SYN with the sequence number 0. The tables do not contain the sequence numbers of
+//! acknowledgements that reach the sender without payload; the sequence number that follows the preceding data is used
+//! instead. SACK blocks are written only into these acknowledgements.
 
 mod tables;
 #[cfg(test)]
@@ -27,12 +27,13 @@ use self::tables::{CapturePoint, DropReasons, Event, Names, Row, rows};
 use crate::packet_file::comment;
 use crate::{Interface, PacketFile, PcapError, Record, remove_incomplete};
 
-/// The port of receivers. No service uses this port, so Wireshark and tshark do not dissect the payload.
+/// The port that all receivers use. Wireshark and tshark do not associate a service with this port, so they do not
+/// dissect the payload.
 const DISCARD: u16 = 9;
 /// The port of the first flow's sender. Later flows use the following ports; when all ports of an address are used,
 /// flows use the next address.
 const FIRST_PORT: u16 = 1024;
-/// Number of ports that flows use at each address.
+/// Number of ports that flows can use per address.
 const PORTS: u64 = 64_000;
 const TTL: u8 = 64;
 /// Maximum length of a packet's headers, in bytes.
@@ -42,8 +43,7 @@ const IP_HEADER: usize = 20;
 /// Writes the packets of a run to a file at `path` in the same way as [`write_simulated`].
 ///
 /// # Errors
-/// Returns an error if the file cannot be created, and the errors of [`write_simulated`]. No file remains after an
-/// error.
+/// Returns an error if the file cannot be created or if [`write_simulated`] fails. No file remains after an error.
 #[expect(clippy::disallowed_types, reason = "packets are written to a file")]
 pub fn write_simulated_to(
     path: &Path,
@@ -56,14 +56,14 @@ pub fn write_simulated_to(
 }
 
 /// Writes the packets of a run to `out` and returns the number of packets. `tables` contains the tables of the run.
-/// `interfaces_shown` contains the names of interfaces whose packets are written; an interface is a link, or an end
-/// such as `web sender`. If `interfaces_shown` is empty, the interfaces are the links in `record.packets` or, if
-/// `record.packets` is empty, the senders of the workloads in `record.histories`. If a packet appears at two
-/// interfaces, Wireshark and tshark treat the packet as two packets.
+/// `interfaces_shown` contains the names of the interfaces whose packets are written; an interface is a link, or one
+/// end of a workload, such as `web sender`. If `interfaces_shown` is empty, the interfaces are the links in
+/// `record.packets` or, if `record.packets` is empty, the senders of the workloads in `record.histories`. If a packet
+/// appears at two interfaces, Wireshark and tshark treat the packet as two packets.
 ///
 /// # Errors
-/// Returns an error if the run recorded no packets, if the run recorded no packets at one of these interfaces, or if
-/// the packets cannot be written.
+/// Returns an error if the run recorded no packets at all, or no packets at one of these interfaces, or if the packets
+/// cannot be written.
 pub fn write_simulated<W: Write>(
     tables: &[Table],
     interfaces_shown: &[String],
@@ -72,7 +72,7 @@ pub fn write_simulated<W: Write>(
     write(tables, interfaces_shown, out, PcapError::Output)
 }
 
-/// Does the same as [`write_simulated`]. `unwritten` converts write errors.
+/// Writes the packets in the same way as [`write_simulated`]. `unwritten` converts write errors.
 fn write<W: Write>(
     tables: &[Table],
     interfaces_shown: &[String],
@@ -81,7 +81,7 @@ fn write<W: Write>(
 ) -> Result<u64, PcapError> {
     let rows = rows(tables)?;
     let names = Names::of(tables)?;
-    // Links are first, in the order of their numbers; ends follow, in the order of workloads.
+    // The links come first, in the order of their numbers; the ends follow, in the order of the workloads.
     let points: BTreeSet<CapturePoint> =
         rows.iter().filter(|row| row.shows_packets()).map(|row| row.point).collect();
     if points.is_empty() {
@@ -109,7 +109,7 @@ fn write<W: Write>(
     let mut written = 0;
     let mut rows = rows.into_iter().peekable();
     while let Some(row) = rows.next() {
-        // The rows after the row of a packet contain the contents of the packet's acknowledgement.
+        // The rows that follow the row of a packet describe the acknowledgement that the packet carries.
         let mut blocks = Vec::new();
         while let Some(next) = rows.next_if(|next| row.continues_with(next)) {
             if next.event == Event::Sack {
@@ -143,7 +143,7 @@ fn write<W: Write>(
 /// The state needed to synthesise the packets of a run in order.
 #[derive(Default)]
 struct Synthesis {
-    /// Data delivered so far, by flow and direction.
+    /// Data delivered so far, keyed by flow and direction.
     delivered: BTreeMap<(u64, bool), InOrder>,
 }
 
@@ -155,8 +155,8 @@ struct SyntheticPacket {
 }
 
 impl Synthesis {
-    /// Returns the packet of a row, or `None` if no packet is written for the row. `blocks` contains the SACK blocks of
-    /// the packet.
+    /// Returns the packet that a row describes, or `None` if no packet is written for the row. `blocks` contains the
+    /// SACK blocks of the packet.
     fn packet(&mut self, row: &Row, blocks: &[(u32, u32)]) -> Option<SyntheticPacket> {
         if matches!(row.event, Event::Deliver | Event::Receive) && !row.datagram {
             let delivered = self.delivered.entry((row.flow, row.backward)).or_default();
@@ -172,12 +172,12 @@ impl Synthesis {
     fn segment(&self, row: &Row, blocks: &[(u32, u32)]) -> SyntheticPacket {
         let is_set = |bit: u64| row.flags & bit != 0;
         let sequence = match row.event {
-            // The row contains the acknowledgement number. The packet's own sequence number is the number after the
-            // preceding data.
+            // The row contains only the acknowledgement number. The sequence number of the packet is the number that
+            // follows the preceding data.
             Event::Acknowledge => self.delivered.get(&(row.flow, row.backward)).map_or(0, |data| data.end),
             _ => row.sequence,
         };
-        // The first payload byte has the number 1, because the SYN has the number 0.
+        // The sequence number of the first payload byte is 1, because the sequence number of the SYN is 0.
         let on_wire = |number: u64| (number as u32).wrapping_add(1);
         let syn = is_set(SYN);
         let mut header = TcpHeader::new(0, 0, if syn { 0 } else { on_wire(sequence) }, u16::MAX);
@@ -235,8 +235,8 @@ fn datagram(row: &Row) -> SyntheticPacket {
     SyntheticPacket { bytes, length }
 }
 
-/// Returns the headers of a packet, and the packet's length. `following` is the number of bytes after the IP header;
-/// the function `write` writes the headers among these bytes.
+/// Returns the headers of a packet and the length of the packet. `following` is the number of bytes after the IP
+/// header; `write` writes the transport header, which is part of these bytes.
 fn framed(row: &Row, protocol: IpNumber, following: u64, write: impl FnOnce(&mut Vec<u8>)) -> (Vec<u8>, u32) {
     let [source, destination] = addresses(row);
     let length = (IP_HEADER as u64 + following).min(u16::MAX.into()) as u16;
@@ -259,7 +259,7 @@ fn framed(row: &Row, protocol: IpNumber, following: u64, write: impl FnOnce(&mut
 }
 
 /// Returns the source and the destination address. The first two bytes of an address are 10 and 1 + 2w for the senders
-/// of workload w, or 10 and 2 + 2w for the receivers.
+/// of workload w, and 10 and 2 + 2w for its receivers.
 fn addresses(row: &Row) -> [[u8; 4]; 2] {
     let [high, low] = ((row.flow / PORTS) as u16).wrapping_add(1).to_be_bytes();
     let of = |end: u32| [10, (1 + 2 * row.traffic + end) as u8, high, low];
@@ -272,12 +272,12 @@ fn ports(row: &Row) -> [u16; 2] {
     if row.backward { [DISCARD, own] } else { [own, DISCARD] }
 }
 
-/// The ranges of payload that have arrived, in any order.
+/// The ranges of payload that have arrived; the order of arrival is arbitrary.
 #[derive(Default)]
 struct InOrder {
     /// End of the data that have arrived without a gap.
     end: u64,
-    /// Ranges of data after a gap: the end of each range, by its start.
+    /// Ranges of data after a gap: the end of each range, keyed by the start of the range.
     beyond: BTreeMap<u64, u64>,
 }
 

@@ -1,4 +1,4 @@
-//! Access to the packets in the tables of a run: the rows of packets, and the names and drop reasons to which the rows
+//! Reads the packets from the tables of a run: the rows of packets, and the names and drop reasons to which these rows
 //! refer.
 
 use std::collections::BTreeMap;
@@ -13,11 +13,12 @@ use crate::{Interface, PcapError, QueueName};
 pub(super) enum CapturePoint {
     /// The link with this number.
     Link(u32),
-    /// An end of the flows of this workload: the sender if the second value is true, otherwise the receiver.
+    /// One end of the flows of the workload with this number: the sender if the second value is true, otherwise the
+    /// receiver.
     End(u32, bool),
 }
 
-/// An event of a packet, according to the column `event`.
+/// A packet event, as stated in the column `event`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     Start,
@@ -30,7 +31,7 @@ pub(super) enum Event {
 }
 
 impl Event {
-    /// Returns the event for a word of the column `event`. Returns `None` for `enqueue`, because a packet is written
+    /// Returns the event for a word in the column `event`. Returns `None` for `enqueue`, because a packet is written
     /// only when its transmission begins.
     fn of(word: &str) -> Option<Self> {
         Some(match word {
@@ -60,20 +61,20 @@ pub(super) struct Row {
     pub(super) payload: u64,
     pub(super) size: u64,
     pub(super) ack: Option<u64>,
-    /// Flags with the bits of the TCP header; zero for datagrams.
+    /// Flags of the TCP header; zero for datagrams.
     pub(super) flags: u64,
     pub(super) ecn: IpEcn,
     pub(super) average: Option<f64>,
 }
 
 impl Row {
-    /// Returns whether the row shows that packets appear at the row's capture point. For a link, a drop or a delivery
-    /// is not sufficient, because drops may be the only recorded events of the link.
+    /// Returns whether the row proves that packets were recorded at the row's capture point. For a link, a drop or a
+    /// delivery is not sufficient, because drops may be the only events that were recorded for the link.
     pub(super) fn shows_packets(&self) -> bool {
         !matches!((self.event, self.point), (Event::Drop | Event::Deliver, CapturePoint::Link(_)))
     }
 
-    /// Returns whether the row `next` describes the acknowledgement that this row's packet contains.
+    /// Returns whether the row `next` describes the acknowledgement that the packet of this row contains.
     pub(super) fn continues_with(&self, next: &Row) -> bool {
         let is_same_packet = matches!(self.event, Event::Receive | Event::Acknowledge)
             && (self.time, self.flow, self.point) == (next.time, next.flow, next.point);
@@ -138,7 +139,7 @@ pub(super) struct DropReasons<'a> {
     flows: &'a [u64],
     reasons: Vec<Option<u32>>,
     words: &'a [String],
-    /// Index of the next row to be searched.
+    /// Index of the row at which the next search starts.
     next: usize,
 }
 
@@ -157,8 +158,8 @@ impl<'a> DropReasons<'a> {
         })
     }
 
-    /// Returns the reason for which a link dropped a packet, or `None` if drops were not recorded. Calls must be in the
-    /// order of rows.
+    /// Returns the reason why a link dropped a packet, or `None` if drops were not recorded. The function must be
+    /// called in the order of the rows.
     pub(super) fn reason(&mut self, row: &Row, link: u32) -> Option<&'a str> {
         self.next += self.times.get(self.next..)?.partition_point(|&time| time < row.time);
         let same_time = self.times.get(self.next..)?.iter().take_while(|&&time| time == row.time).count();
@@ -202,8 +203,8 @@ pub(super) fn rows(tables: &[Table]) -> Result<Vec<Row>, PcapError> {
     let row = |at: usize| {
         let event = events.get(event[at]? as usize).copied().flatten()?;
         let &(traffic, datagram) = kinds.get(&flows[at])?;
-        // A packet is sent by the sender if the packet travels forward, and arrives at the sender if the packet travels
-        // backward.
+        // A packet that travels forward is sent at the sender, and a packet that travels backward arrives at the
+        // sender.
         let at_sender = backward[at] != (event == Event::Send);
         let point = link[at].map_or(CapturePoint::End(traffic, at_sender), CapturePoint::Link);
         Some(Row {
@@ -219,7 +220,7 @@ pub(super) fn rows(tables: &[Table]) -> Result<Vec<Row>, PcapError> {
             size: size[at],
             ack: ack.get(at),
             flags: flags.get(at).unwrap_or(0),
-            // The words of the column `ecn` are in the order of the ECN bits.
+            // The codes of the words in the column `ecn` are equal to the values of the ECN bits.
             ecn: ecn[at].and_then(|code| IpEcn::try_new(code as u8).ok()).unwrap_or_default(),
             average: average.get(at),
         })
@@ -254,7 +255,7 @@ fn real<'a>(table: &'a Table, name: &str) -> Result<&'a [f64], PcapError> {
     }
 }
 
-/// Returns the codes of a column of words, and the words.
+/// Returns the codes in a column of words, and the words to which the codes refer.
 pub(super) fn words<'a>(table: &'a Table, name: &str) -> Result<(Vec<Option<u32>>, &'a [String]), PcapError> {
     match column(table, name)? {
         Column::Word { codes, words } => Ok((codes.iter().copied().map(Some).collect(), words)),

@@ -3,13 +3,13 @@
 //!
 //! W. Feng, D. Kandlur, D. Saha, K. Shin, "BLUE: A New Class of Active Queue Management Algorithms", University of
 //! Michigan CSE-TR-387-99, April 1999, and "The BLUE Active Queue Management Algorithms", IEEE/ACM Transactions on
-//! Networking 10(4), August 2002. Every arriving packet is marked (or dropped) with the same probability `p_m`. "Upon
-//! packet loss" because of a full buffer, if more than `freeze_time` has passed since the last update, `p_m += d1`;
-//! "upon link idle", under the same condition, `p_m -= d2`. The purpose of `freeze_time` is that an update takes effect
-//! before the next update. `d1` is much larger than `d2`, because packets are lost only if congestion control is too
-//! weak, whereas the link can be idle both if congestion control is too weak and if it is too aggressive. In the
-//! variant "or `Q_len > L`", a queue longer than `threshold` counts as a loss, so that the buffer keeps room for
-//! bursts.
+//! Networking 10(4), August 2002. Every arriving packet is marked (or dropped) with the same probability `p_m`. When a
+//! packet is lost because the buffer is full ("upon packet loss"), and more than `freeze_time` has passed since the
+//! last update, `p_m` increases by `d1`. When the link becomes idle ("upon link idle"), `p_m` decreases by `d2` under
+//! the same condition. `freeze_time` ensures that each update can take effect before the next update. `d1` is much
+//! larger than `d2`, because packets are lost only if congestion control is too weak, whereas the link can become idle
+//! either because congestion control is too weak or because it is too aggressive. In the variant "or `Q_len > L`", an
+//! arrival also counts as a loss if the queue is longer than `threshold`, so that the buffer has room left for bursts.
 //!
 //! The documentation of [`Config`], which is printed in the reference, lists aqmlab's choices where the papers are
 //! silent.
@@ -29,20 +29,20 @@ parameters! {
     ///
     /// aqmlab's choices where the papers are silent:
     ///
-    /// - The defaults are those of the authors' simulator (ns-1.1; port to ns-2.1b8 by S. Thulasidasan). The simulator
-    ///   counts the freeze time separately for increments and decrements (`freeze = "separate"`). In the papers and by
-    ///   default, both share one freeze time.
+    /// - The defaults are those of the authors' simulator (ns-1.1, ported to ns-2.1b8 by S. Thulasidasan). The
+    ///   simulator has separate freeze times for increments and for decrements (`freeze = "separate"`). In the papers,
+    ///   and by default in aqmlab, increments and decrements share one freeze time.
     /// - The link becomes idle when it tries to dequeue a packet and the queue is empty. As in the port, the
-    ///   probability decreases once per idle time. With `idle_repeats`, it decreases again after each `freeze_time` of
-    ///   an idle time.
-    /// - The initial probability is 0. An update is possible if more than `freeze_time` has passed since the previous
-    ///   update, but not if exactly `freeze_time` has passed.
+    ///   probability decreases once per idle period. With `idle_repeats`, the probability decreases again after each
+    ///   further `freeze_time` of an idle period.
+    /// - The initial probability is 0. An update is possible only if more than `freeze_time` has passed since the
+    ///   previous update; exactly `freeze_time` is not sufficient.
     /// - If a packet arrives while the buffer is full, the packet is dropped, and no random number is drawn. The port
-    ///   draws the number first. If the number selects the packet, the port drops the packet without counting a loss,
-    ///   even if the buffer is full. In aqmlab and in the port, random drops do not count as losses.
-    /// - `threshold` is compared with the queue length without the arriving packet.
+    ///   draws a random number first. If this number selects the packet, the port drops the packet without counting a
+    ///   loss, even if the buffer is full. In aqmlab and in the port, random drops do not count as losses.
+    /// - `threshold` is compared with the queue length, excluding the arriving packet.
     pub struct Config {
-        /// Maximum backlog in packets or bytes, without the packet in transmission.
+        /// Maximum backlog in packets or bytes, excluding the packet in transmission.
         pub limit: Length = Length::Packets(50), "ns-2";
         /// Increase of the probability after a loss (`d1`).
         pub increment: f64 = 0.0025, "the authors' simulator";
@@ -50,27 +50,29 @@ parameters! {
         pub decrement: f64 = 0.000_25, "the authors' simulator";
         /// Minimum time between updates.
         pub freeze_time: Span = Span::from_millis(100), "the authors' simulator";
-        /// Updates after which `freeze_time` delays the next update.
+        /// Further updates that `freeze_time` delays after an update.
         pub freeze: Freeze = Freeze::Shared, "Feng et al. 1999";
-        /// Queue length above which an arrival counts as a loss, although the packet may be enqueued (`L`). Default:
-        /// only a packet that does not fit into the buffer counts as a loss.
+        /// Queue length above which an arrival counts as a loss even if the packet is enqueued (`L`). Default: only a
+        /// packet that does not fit into the buffer counts as a loss.
         pub threshold: Option<Length> = None, "Feng et al. 1999";
-        /// Whether the probability decreases again after each `freeze_time` of an idle time.
+        /// Whether the probability decreases again after each further `freeze_time` of an idle period.
         pub idle_repeats: bool = false, "aqmlab's choice: the papers say `upon link idle`";
-        /// Treatment of an ECN-capable packet that is selected at random. Other packets are always dropped.
+        /// Treatment of an ECN-capable packet that is selected at random. A selected packet that is not ECN-capable is
+        /// always dropped.
         pub ecn: EcnRule = EcnRule::Off, "ns-2: `setbit`; in the papers, packets are marked";
         /// State of the queue at the start of the run. `settled`: the probability may change at once. `fresh`: the
-        /// probability may change after `freeze_time`.
+        /// probability may change only after `freeze_time` has passed.
         pub start: Start = Start::Settled, "aqmlab's choice";
     }
 }
 
 choices! {
-    /// Updates after which the freeze time delays the next update.
+    /// Further updates that the freeze time delays after an update.
     pub enum Freeze {
         /// After each update, all further updates are delayed.
         Shared = "shared",
-        /// After an increment only further increments are delayed, and after a decrement only further decrements.
+        /// After an increment, only further increments are delayed; after a decrement, only further decrements are
+        /// delayed.
         Separate = "separate",
     }
 }
@@ -140,9 +142,9 @@ struct Blue {
     fifo: Fifo,
     /// The marking probability (`p_m`).
     p: f64,
-    /// Ends of the freeze times after the last increment and after the last decrement.
+    /// Times at which the freeze times that follow the last increment and the last decrement end.
     freeze_ends: [Instant; 2],
-    /// Start of the current idle time, if `idle_repeats` is on.
+    /// Start of the current idle period, if `idle_repeats` is on.
     idle_since: Option<Instant>,
 }
 
@@ -191,7 +193,7 @@ impl Report for Blue {
 }
 
 impl Blue {
-    /// Returns the earliest time at which the probability may change in this direction.
+    /// Returns the earliest time at which the probability may change in the given direction.
     fn freeze_end(&self, direction: usize) -> Instant {
         match self.config.freeze {
             Freeze::Shared => self.freeze_ends[UP].max(self.freeze_ends[DOWN]),
@@ -209,7 +211,7 @@ impl Blue {
         self.p = p.clamp(0.0, 1.0);
     }
 
-    /// Applies the decrements that were due during the idle time that ends at `now`.
+    /// Applies the decrements that became due during the idle period that ends at `now`.
     fn end_idle(&mut self, now: Instant) {
         let Some(since) = self.idle_since.take() else { return };
         let mut at = since.max(self.freeze_end(DOWN));
@@ -235,7 +237,7 @@ mod tests {
         driver.gauge("probability")
     }
 
-    /// Creates a queue with a buffer of 5 packets, which is full.
+    /// Creates a queue whose buffer of 5 packets is full.
     fn full(mut table: Value) -> Driver {
         table["kind"] = json!("blue");
         table["start"] = json!("fresh");
@@ -262,8 +264,8 @@ mod tests {
         assert_eq!(blue.fates.counts.overflow, 7);
     }
 
-    /// Returns the probabilities at these times. A packet is lost at 20 ms, and the link tries repeatedly to dequeue
-    /// from the empty queue.
+    /// Returns the probability at each of `times`. At 20 ms, a packet is lost and the queue is emptied; at each of
+    /// `times`, the link tries to dequeue from the empty queue.
     fn emptied(table: Value, times: &[f64]) -> Vec<f64> {
         let mut blue = full(table);
         at(&mut blue, 20.0);

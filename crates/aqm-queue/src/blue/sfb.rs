@@ -5,29 +5,32 @@
 //! - The hash of a flow selects one of 16 bins on each of 8 levels. A bin counts its queued packets and has a 16-bit
 //!   probability. An arriving packet lowers the bin's probability by `decrement` if the bin is empty, and raises the
 //!   probability by `increment` if the bin contains at least `target` packets.
-//! - The probability of a packet is the minimum of the probabilities of its bins. If the packet's flow is alone in one
-//!   of these bins, the minimum depends on this flow alone. A packet that is selected with this probability is marked,
-//!   or dropped if it cannot be marked. If the probability exceeds 1/2, a part of the selected packets is dropped even
-//!   if they could be marked. This part grows with the probability and reaches all packets at 1.
+//! - The probability of a packet is the minimum of the probabilities of its bins. If no other flow uses one of these
+//!   bins, the minimum depends only on the packet's own flow. A packet that is selected with this probability is
+//!   marked, or dropped if it cannot be marked. If the probability exceeds 1/2, some of the selected packets are
+//!   dropped even if they could be marked. The fraction of these packets grows with the probability, and all selected
+//!   packets are dropped when the probability is 1.
 //! - A packet is dropped if each of its bins contains `max` packets (`bucketdrop`).
-//! - A flow whose probability is 1 is unresponsive. The packets of all unresponsive flows together pass at a rate of at
-//!   most `penalty_rate` packets per second, without random drops (`penaltydrop`).
-//! - After every `rehash`, flows are assigned to other bins. During the time `db` before this change, the packets of
-//!   unresponsive flows also update the next bins, so that these bins are warmed up. Queued packets remain counted in
-//!   the bins in which they were counted on arrival.
+//! - A flow whose probability is 1 is unresponsive. The total rate of all unresponsive flows is limited to
+//!   `penalty_rate` packets per second, and packets above this rate are dropped (`penaltydrop`). Packets of
+//!   unresponsive flows are not dropped at random.
+//! - Every `rehash`, flows are assigned to different bins. During the time `db` before this change, packets of
+//!   unresponsive flows also update the next bins, so that the next bins are warmed up. Queued packets remain counted
+//!   in the bins in which they were counted on arrival.
 //! - The packets are stored in an inner queue discipline, by default a FIFO.
 //!
 //! aqmlab reproduces three peculiarities of the kernel:
-//! - The penalty box, the token bucket of unresponsive flows, differs from its description in the manual. While the box
-//!   has no tokens, it checks at each packet and adds only the whole tokens of the time since its last check. A flow
-//!   that sends more often than `penalty_rate` is therefore blocked completely until it pauses.
-//! - The bins of the inactive set keep their probabilities until the set becomes active again, although other flows are
-//!   then assigned to these bins.
-//! - If `db` is zero, or if no flow is unresponsive, the next bins are not warmed up before a change of bins.
+//! - The penalty box, which is the token bucket for unresponsive flows, differs from its description in the manual
+//!   page. While the box contains no tokens, the box is checked at each packet, and a check adds only the whole tokens
+//!   that have accumulated since the previous check. A flow that sends more often than `penalty_rate` is therefore
+//!   blocked completely until it pauses.
+//! - The bins of the inactive set keep their probabilities until the set becomes active again, although different flows
+//!   are then assigned to these bins.
+//! - If `db` is zero, or if no flow is unresponsive, the next bins are not warmed up before they are used.
 //!
 //! `start` determines the time until the first change of bins. If the queue is settled, this time is random, uniformly
 //! distributed from 0 to `rehash`. If the queue is fresh, the time is `rehash`. In both cases, no flow has been
-//! unresponsive before the run, so all probabilities are 0, and the penalty box is full of tokens.
+//! unresponsive before the run, so all probabilities are initially 0, and the penalty box is full of tokens.
 //!
 //! The documentation of [`Config`], which is printed in the reference, lists the differences from Linux.
 
@@ -44,7 +47,7 @@ use crate::{
 };
 
 parameters! {
-    /// Stochastic Fair Blue: marks or drops packets with the minimum of the probabilities of the flow's bins, and
+    /// Stochastic Fair Blue: marks or drops each packet with the lowest probability among the bins of its flow, and
     /// limits the rate of unresponsive flows.
     ///
     /// Differences from Linux:
@@ -58,31 +61,32 @@ parameters! {
     /// - If `db` is at least `rehash`, the same packet may activate the next set of bins and begin the warm-up of the
     ///   other set. In the kernel, the warm-up begins with the next packet.
     pub struct Config {
-        /// Maximum backlog in packets, without the packet in transmission.
+        /// Maximum backlog in packets, excluding the packet in transmission.
         pub limit: Length = Length::Packets(1000), "Linux 6.1: the length of an Ethernet device's queue";
         /// Maximum number of packets in a bin. Default: 5/4 of `target`, or 25p if `target` is not set either.
         pub max: Option<Length> = None, "tc-sfb";
-        /// Minimum number of packets in a bin at which its probability rises. Default: 4/5 of `max`.
+        /// Number of packets in a bin at or above which the bin's probability rises. Default: 4/5 of `max`.
         pub target: Option<Length> = None, "tc-sfb";
         /// Increase of a bin's probability when a packet arrives and the bin contains at least `target` packets.
         pub increment: f64 = 0.0005, "tc-sfb";
         /// Decrease of a bin's probability when a packet arrives and the bin is empty.
         pub decrement: f64 = 0.00005, "tc-sfb";
-        /// Maximum rate of all unresponsive flows together, in packets per second.
+        /// Maximum total rate of all unresponsive flows, in packets per second.
         pub penalty_rate: u32 = 10, "tc-sfb";
-        /// Maximum burst size of all unresponsive flows together, in packets.
+        /// Maximum total burst size of all unresponsive flows, in packets.
         pub penalty_burst: u32 = 20, "tc-sfb";
-        /// Time after which flows are assigned to other bins; 0s for never.
+        /// Interval at which flows are assigned to different bins. With 0s, the assignment never changes.
         pub rehash: Span = Span::from_millis(600_000), "tc-sfb";
-        /// Length of the warm-up of the next bins before flows are assigned to them; 0s for no warm-up.
+        /// Length of the warm-up of the next bins before flows are assigned to them. With 0s, there is no warm-up.
         pub db: Span = Span::from_millis(60_000), "tc-sfb";
         /// Whether ECN-capable packets are marked instead of dropped. If the probability exceeds 1/2, some ECN-capable
         /// packets are dropped.
         pub ecn: bool = true, "Linux 6.1, which always marks";
         /// Inner queue discipline. Default: a FIFO.
         pub queue: Option<Box<crate::Config>> = None, "Linux 6.1";
-        /// State of the queue at the start of the run, with `rehash`. `settled`: the time to the first change of bins
-        /// is random, at most `rehash`. `fresh`: this time is `rehash`.
+        /// State of the queue at the start of the run, which matters only if `rehash` is not 0s. `settled`: the time
+        /// until the first change of bins is random, at most `rehash`. `fresh`: the time until the first change of bins
+        /// is `rehash`.
         pub start: Start = Start::Settled, "aqmlab's choice";
     }
 }
@@ -98,7 +102,7 @@ struct TcParams {
 }
 
 impl Config {
-    /// Returns `max` and `target`, each as configured or by default.
+    /// Returns `max` and `target`, each either as configured or derived by default.
     fn lengths(&self) -> (u64, u64) {
         let count = |length: Option<Length>| length.map(Length::count).filter(|packets| *packets > 0);
         let max = count(self.max).unwrap_or(count(self.target).map_or(25, |target| (target * 5 + 1) / 4));
@@ -108,7 +112,7 @@ impl Config {
     /// Returns the kernel's parameters.
     ///
     /// # Errors
-    /// Returns every parameter that `tc` rejects or that contradicts another parameter.
+    /// Returns an error for every parameter that `tc` rejects or that contradicts another parameter.
     fn params(&self) -> Result<TcParams, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         for (name, length) in [("limit", Some(self.limit)), ("max", self.max), ("target", self.target)] {
@@ -248,7 +252,8 @@ impl TestCases for Config {
 const LEVELS: usize = 8;
 /// Number of bins per level.
 const BINS: usize = 16;
-/// The bits of a hash that are used: one byte per level, with the number of a bin in its lower four bits.
+/// Mask of the bits of a hash that are used: each level has one byte, whose lower four bits contain the number of a
+/// bin.
 const NUMBERS: u64 = 0x0f0f_0f0f_0f0f_0f0f;
 /// Probability 1 (`SFB_MAX_PROB`).
 const ONE: u16 = u16::MAX;
@@ -260,8 +265,8 @@ fn as_share(probability: u16) -> f64 {
     f64::from(probability) / f64::from(ONE)
 }
 
-/// A bin: the lower half contains the number of queued packets, the upper half the probability. The bin with the
-/// smaller value therefore has the lower probability.
+/// A bin: the lower half contains the number of queued packets, the upper half the probability. Of two bins with
+/// different probabilities, the bin with the smaller value therefore has the lower probability.
 #[derive(Clone, Copy)]
 struct Bin(u64);
 
@@ -304,7 +309,7 @@ impl Bins {
         (mix(u64::from(flow).wrapping_add(self.salt)) & NUMBERS).max(1)
     }
 
-    /// Calls `act` with each level's bin of this `hash`.
+    /// Calls `act` with the bin that `hash` selects on each level.
     #[inline(always)]
     fn of(&mut self, hash: u64, mut act: impl FnMut(&mut Bin)) {
         for (level, number) in self.bins.iter_mut().zip((hash & NUMBERS).to_le_bytes()) {
@@ -382,7 +387,7 @@ struct Sfb {
     ecn: bool,
     waiting: u64,
     sets: [Bins; 2],
-    /// Index of the active set, whose probabilities decide on packets.
+    /// Index of the active set, whose probabilities apply to arriving packets.
     current: usize,
     is_salted: bool,
     /// Ticks between changes of the sets.
@@ -394,7 +399,7 @@ struct Sfb {
     start: Start,
     /// Whether the other set is being warmed up.
     is_warming_up: bool,
-    /// Time at which to check next whether the sets change or the warm-up begins.
+    /// Time of the next check whether the sets change or the warm-up begins.
     next_check: Instant,
     penalty: Penalty,
     counts: Counts,
@@ -452,7 +457,7 @@ impl Sfb {
         } else if p == 0 {
             Ok(false)
         } else {
-            // If the probability is 1, the packet is selected without a random number.
+            // If the probability is 1, the packet is selected without drawing a random number.
             let draw = if p == ONE { 0 } else { (cx.rng.bits() >> 48) as u16 };
             if draw >= p { Ok(false) } else { self.treat_selected((p, draw), packet, &mut note, cx) }
         };
@@ -485,8 +490,8 @@ impl Sfb {
             }
             return Ok(false);
         }
-        // If the probability exceeds 1/2, a part of the selected packets is dropped even if they could be marked; this
-        // part grows with the probability.
+        // If the probability exceeds 1/2, some of the selected packets are dropped even if they could be marked; the
+        // fraction of these packets grows with the probability.
         let beyond_half = 2 * u32::from(p.saturating_sub(ONE / 2));
         if u32::from(draw) < beyond_half || !self.ecn || !packet.ecn.can_be_marked() {
             self.counts.earlydrop += 1;
@@ -541,7 +546,7 @@ impl Sfb {
 }
 
 /// The hashes under which a packet is counted in the two sets. A hash of zero means that the packet is not counted in
-/// this set.
+/// the corresponding set.
 type Note = [u64; 2];
 
 impl Wrapper for Sfb {
@@ -838,7 +843,7 @@ mod tests {
 
     #[test]
     fn a_flow_shares_all_its_bins_with_unresponsive_flows_as_often_as_the_manual_says() {
-        // According to tc-sfb(8), M unresponsive flows affect another flow with the probability (1 - (1 - 1/16)^M)^8,
+        // According to tc-sfb(8), M unresponsive flows affect another flow with a probability of (1 - (1 - 1/16)^M)^8,
         // which is 0.26 % for M = 10.
         let (mut hit, salts) = (0, 4000_u32);
         let mut rng = Streams::new(1).named("salts", 0);

@@ -1,15 +1,15 @@
 //! Estimates the capacity of the link upstream of an ingress from the times between packets (`autorate-ingress`).
 //!
-//! The times between the packets of a burst contain no information on the capacity. The average time between packets is
-//! therefore a moving average in which longer times have a weight of 1/4 and shorter times a weight of 1/256. A window
-//! ends with the packet that arrives later after the previous packet than this average. The bytes that arrived in a
-//! window, divided by the window's duration, are a sample of the rate. The estimate follows higher samples quickly and
-//! lower samples slowly. The shaper rate is 15/16 of the estimate.
+//! The times between the packets of a burst contain no information about the capacity. The average time between packets
+//! is therefore a moving average in which a time above the average has a weight of 1/4 and any other time has a weight
+//! of 1/256. A window ends with the first packet that arrives after a gap longer than this average. The bytes that
+//! arrived in a window, divided by the window's duration, are a sample of the rate. The estimate follows higher samples
+//! quickly and lower samples slowly. The shaper rate is 15/16 of the estimate.
 //!
-//! As in the kernel, the shaper rate is set after each window. The kernel's authors intended a minimum of 250 ms
-//! between changes of the rate, but the kernel never stores the time of the last change.
+//! As in the kernel, the shaper rate is set after each window. The kernel's authors intended a minimum interval of 250
+//! ms between changes of the rate, but the kernel never stores the time of the last change.
 //!
-//! aqmlab's choice: the machine's clock has been running for an hour when a run begins.
+//! aqmlab's choice: when a run begins, the router's clock has already been running for an hour.
 
 /// One hour in nanoseconds.
 const HOUR: i64 = 3_600_000_000_000;

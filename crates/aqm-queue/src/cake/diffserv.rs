@@ -1,9 +1,9 @@
 //! CAKE's tins: assigns packets to tins, and computes the share of each tin.
 //!
-//! A tin is a class of Differentiated Services. A tin that has not used its rate is served before tins of lower
-//! priority. A tin that has used its rate shares the remaining capacity with other tins. The tables and shares are
-//! those of Linux 6.1. The names of code points are from RFC 2474, RFC 2597, RFC 3246, RFC 5865 and RFC 8622. The names
-//! of the older bits of the type-of-service field are from RFC 1349.
+//! A tin is a class of Differentiated Services. A tin that has not used up its rate is served before tins of lower
+//! priority. A tin that has used up its rate shares the remaining capacity with other tins. The tables and shares are
+//! taken from Linux 6.1. The names of code points are from RFC 2474, RFC 2597, RFC 3246, RFC 5865 and RFC 8622. The
+//! names of the older bits of the type-of-service field are from RFC 1349.
 
 use aqm_net::choices;
 
@@ -26,13 +26,13 @@ choices! {
 /// The share of a tin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Share {
-    /// The rate up to which the tin has priority, in bytes per second; 0 if the shaper has no rate.
+    /// The rate up to which the tin has priority, in bytes per second; 0 if the shaper is off.
     pub rate: u64,
-    /// The tin's quantum in bytes (`tin_quantum`), used if the shaper has no rate.
+    /// The tin's quantum in bytes (`tin_quantum`), used if the shaper is off.
     pub quantum: u16,
 }
 
-/// Lower effort (RFC 8622), which replaces class selector 1.
+/// Lower effort (RFC 8622), which replaced class selector 1.
 const LE: u8 = 1;
 const CS1: u8 = 8;
 /// The bits of RFC 1349 that request throughput and low delay.
@@ -46,8 +46,8 @@ impl Diffserv {
     /// Returns the tin of packets with this code point.
     pub fn tin(self, dscp: u8) -> u8 {
         let class = dscp >> 3;
-        // In code points of assured forwarding, the upper three bits are the class, and the next two bits the drop
-        // precedence.
+        // In code points of assured forwarding, the upper three bits contain the class, and the next two bits contain
+        // the drop precedence.
         let assured = (1..=4).contains(&class) && matches!(dscp & 7, 2 | 4 | 6);
         let is_selector = dscp & 7 == 0;
         match self {
@@ -80,7 +80,8 @@ impl Diffserv {
         }
     }
 
-    /// Returns the share of each tin at the shaper rate `rate`, in bytes per second; 0 for unlimited.
+    /// Returns the share of each tin at the shaper rate `rate`, in bytes per second. A rate of 0 means that the rate is
+    /// unlimited.
     pub(super) fn shares(self, rate: u64) -> Vec<Share> {
         let parts =
             |logs: &[u32]| logs.iter().map(|log| Share { rate: rate >> log, quantum: 1024 >> log }).collect();

@@ -1,17 +1,19 @@
 //! CAKE's isolation of flows and hosts: assigns packets to queues, and counts the bulk flows of each host, because a
-//! queue's quantum is divided by the number of bulk flows of its hosts.
+//! queue's quantum is divided by the number of bulk flows of the flow's hosts.
 //!
-//! - The mode names header fields, and a hash of these fields assigns a packet to one of the 1024 queues of its tin.
-//!   The hash fixes only a set of eight queues: if the packet's own queue is reserved for another flow, the packet gets
-//!   one of the seven neighbouring queues, and shares a queue only if all eight are in use. With 100 flows, collisions
-//!   are therefore very rare, whereas with plain hashing, 5 in 100 flows would share a queue.
-//! - The dual modes count the bulk flows of each source host or of each destination host; the triple mode counts both.
-//!   A flow's quantum is divided by the larger count, so that hosts share the link equally, and the flows of a host
-//!   share this host's part of the link.
+//! - The mode selects header fields, and a hash of these fields assigns a packet to one of the 1024 queues of its tin.
+//!   The hash alone determines only a set of eight queues: if the queue that the hash selects is reserved for another
+//!   flow, the packet is assigned to one of the other seven queues of the set, and shares a queue only if all eight
+//!   queues are in use. With 100 flows, collisions are therefore very rare, whereas with plain hashing, 5 in 100 flows
+//!   would share a queue.
+//! - The dual modes count the bulk flows of each source host or of each destination host; the triple mode counts the
+//!   bulk flows of both. A flow's quantum is divided by the larger count, so hosts share the link equally, and each
+//!   host's share is divided equally among the flows of this host.
 //!
-//! aqmlab's choices: a host is identified by a number in each packet; 0, which means an unknown host, is treated as a
-//! host, too. The hash is the finaliser of SplitMix64, applied to the number and a salt drawn from the queue's own
-//! random stream when the first packet arrives. The kernel draws a salt when the machine boots.
+//! aqmlab's choices: each packet contains the numbers of its hosts. The number 0 means that the host is unknown, and is
+//! treated like the number of any other host. The hash is the finaliser of SplitMix64, applied to the number and a salt
+//! that is drawn from the queue's own random stream when the first packet arrives. The kernel, by contrast, draws its
+//! salt when the machine boots.
 
 use aqm_net::{Packet, Rng, choices};
 
@@ -26,16 +28,18 @@ choices! {
         SrcHost = "srchost",
         /// One queue per destination host.
         DstHost = "dsthost",
-        /// One queue per pair of hosts; packets in both directions share it.
+        /// One queue per pair of hosts; the packets of both directions share this queue.
         Hosts = "hosts",
         /// One queue per flow.
         Flows = "flows",
-        /// One queue per flow. Source hosts share the link equally, and then the flows of each source host.
+        /// One queue per flow. Source hosts share the link equally, and the flows of each source host share that host's
+        /// part equally.
         DualSrcHost = "dual-srchost",
-        /// One queue per flow. Destination hosts share the link equally, and then the flows of each destination host.
+        /// One queue per flow. Destination hosts share the link equally, and the flows of each destination host share
+        /// that host's part equally.
         DualDstHost = "dual-dsthost",
-        /// One queue per flow. Source hosts and destination hosts share the link equally, and then the flows of each
-        /// host.
+        /// One queue per flow. Source hosts and destination hosts share the link equally, and the flows of each host
+        /// share that host's part equally.
         TripleIsolate = "triple-isolate",
     }
 }
@@ -46,8 +50,8 @@ impl FlowMode {
         !matches!(self, Self::FlowBlind | Self::Flows)
     }
 
-    /// Returns whether the mode counts the bulk flows of source hosts, and whether it counts those of destination
-    /// hosts.
+    /// Returns two flags: whether the mode counts the bulk flows of source hosts, and whether the mode counts the bulk
+    /// flows of destination hosts.
     pub(super) fn counts(self) -> [bool; 2] {
         let triple = self == Self::TripleIsolate;
         [triple || self == Self::DualSrcHost, triple || self == Self::DualDstHost]
@@ -98,8 +102,8 @@ fn host(number: u16, salt: u64) -> u32 {
 pub(super) const QUEUES: u32 = 1024;
 const WAYS: u32 = 8;
 
-/// Returns the indices of the eight queues to which `hash` may be assigned, starting with the queue that the hash
-/// selects.
+/// Returns the indices of the eight queues to which a packet with this `hash` may be assigned, starting with the queue
+/// that the hash selects.
 #[inline]
 pub(super) fn set(hash: u32) -> impl Iterator<Item = u32> {
     let own = hash % QUEUES;
@@ -110,7 +114,7 @@ pub(super) fn set(hash: u32) -> impl Iterator<Item = u32> {
 /// The source hosts or the destination hosts of a tin's packets, with the number of bulk flows of each host.
 #[derive(Clone)]
 pub(super) struct Hosts {
-    /// The table of hosts; The table of hosts; `None` if bulk flows are not counted.
+    /// The table of hosts; `None` if bulk flows are not counted.
     hosts: Option<Box<[Host; QUEUES as usize]>>,
 }
 
@@ -145,7 +149,7 @@ impl Hosts {
         self.hosts.as_mut().map(|hosts| &mut hosts[usize::from(index) % QUEUES as usize])
     }
 
-    /// Counts a flow of the host at `index` that has become bulk.
+    /// Increases the host's count after a flow of the host at `index` has become bulk.
     #[inline]
     pub fn count(&mut self, index: u16) {
         if let Some(host) = self.host(index) {
@@ -153,7 +157,7 @@ impl Hosts {
         }
     }
 
-    /// Counts a flow of the host at `index` that is no longer bulk.
+    /// Decreases the host's count after a flow of the host at `index` has ceased to be bulk.
     #[inline]
     pub fn uncount(&mut self, index: u16) {
         if let Some(host) = self.host(index) {
@@ -187,7 +191,7 @@ mod tests {
     #[test]
     fn a_host_keeps_its_index_while_it_has_bulk_flows() {
         let mut hosts = Hosts::new(true);
-        // Nine hosts whose hashes belong to the same set of eight entries.
+        // The hashes of nine hosts belong to the same set of eight entries.
         let hash = |host: u32| 3 + host * 1024;
         let indices: Vec<u16> = (1..9).map(|host| hosts.index(hash(host))).collect();
         assert_eq!(indices, [3; 8], "an entry without flows is reused for the next host");

@@ -1,10 +1,11 @@
-//! Finds the longest queue of all tins with a heap, which is maintained only for some time after an overflow.
+//! Uses a heap to find the longest queue across all tins. The heap is maintained only for some time after an overflow.
 //!
-//! The heap works as in the kernel, so that queues of equal length have the same order as there: it contains every
-//! queue of eight tins from the beginning, and is sorted at the first search. From then on, a queue whose length
-//! changes moves to its new position, until 65,535 packets have departed without an overflow.
+//! The heap works like the kernel's heap, so that queues of equal length are in the same order as in the kernel: the
+//! heap always contains every queue of eight tins, and is put in order at the first search. From then on, whenever the
+//! length of a queue changes, the queue moves to its new position in the heap, until 65,535 packets have departed
+//! without an overflow.
 
-/// The heap of all queues, sorted by length.
+/// The heap of all queues, ordered by length.
 #[derive(Clone)]
 pub(super) struct Longest {
     /// Queue numbers in heap order; empty until the first overflow.
@@ -18,7 +19,7 @@ pub(super) struct Longest {
 }
 
 impl Longest {
-    /// Creates a heap for `queues` queues in each of `tins` tins. Queue `q` of tin `t` has the number `t * queues + q`.
+    /// Creates a heap for `tins` tins with `queues` queues each. Queue `q` of tin `t` is numbered `t * queues + q`.
     pub fn new(queues: u32, tins: u32) -> Self {
         Self { heap: Vec::new(), position: Vec::new(), queues, tins, maintained_for: 0 }
     }
@@ -44,17 +45,17 @@ impl Longest {
         self.heap[0].into()
     }
 
-    /// Moves the longest queue to its new position after a packet was removed from it.
+    /// Moves the longest queue to its new position after a packet was removed from this queue.
     pub fn on_longest_shrunk(&mut self, length: impl Fn(u32) -> u64) {
         self.sink(0, &length);
     }
 
-    /// Requests that the next search sorts the heap, because the queue found by the last search was empty.
+    /// Makes the next search restore the order of the heap, because the queue that the last search found was empty.
     pub fn on_wrong_result(&mut self) {
         self.maintained_for = 0;
     }
 
-    /// Updates the position of `queue` after a packet arrived in it.
+    /// Updates the position of `queue` after a packet arrived in this queue.
     #[inline]
     pub fn on_arrival(&mut self, queue: u32, length: impl Fn(u32) -> u64) {
         if self.maintained_for > 0 {
@@ -62,7 +63,7 @@ impl Longest {
         }
     }
 
-    /// Updates the position of `queue` after a packet was removed from it.
+    /// Updates the position of `queue` after a packet was removed from this queue.
     #[inline]
     pub fn on_removed(&mut self, queue: u32, length: impl Fn(u32) -> u64) {
         if self.maintained_for > 0 {
@@ -70,7 +71,7 @@ impl Longest {
         }
     }
 
-    /// Counts a departure, after which the heap is maintained for one departure fewer.
+    /// Counts a departure: reduces by one the number of further departures during which the heap is maintained.
     #[inline]
     pub fn on_departure(&mut self) {
         self.maintained_for = self.maintained_for.saturating_sub(1);

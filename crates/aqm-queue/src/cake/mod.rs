@@ -1,43 +1,44 @@
-//! CAKE: combines a shaper, tins for service classes, fairness between hosts and between flows, and COBALT for each
-//! flow in one queue discipline.
+//! CAKE: a queue discipline that combines a shaper, tins for service classes, fairness between hosts and between flows,
+//! and a COBALT instance for each flow.
 //!
 //! T. Høiland-Jørgensen, D. Täht, J. Morton, "Piece of CAKE: A Comprehensive Queue Management Solution for Home
 //! Gateways", IEEE LANMAN 2018; `tc-cake(8)`; Linux 6.1's `net/sched/sch_cake.c` in its last stable releases. The code
 //! reproduces each decision of the kernel with the kernel's integer arithmetic. The modules contain:
 //! - `shaper`: the time at which the next packet may be sent, and the packet's size on the downstream link.
-//! - `diffserv`: the packet's tin, selected by code point. If the shaper has a rate, the tin with the highest priority
-//!   among the tins below their share is served. If all tins have reached their share, the tin that is due first is
-//!   served. Without a rate, tins take turns by deficit.
-//! - `isolation`: the packet's queue, selected by a hash into sets of eight queues, and the number of bulk flows of the
-//!   packet's hosts.
+//! - `diffserv`: the packet's tin, selected by code point. If the shaper is on, the scheduler serves the tin that has
+//!   the highest priority among the tins that are below their share. If all tins have reached their shares, the tin
+//!   that is due first is served. If the shaper is off, the tins are served by deficit round robin.
+//! - `isolation`: the packet's queue, selected by a hash from a set of eight queues, and the number of bulk flows of
+//!   the packet's hosts.
 //! - `tin`: the order of service within a tin. Sparse queues are served first, and a queue's quantum is divided by the
-//!   number of its hosts' bulk flows.
+//!   number of bulk flows of the flow's hosts.
 //! - `codel/cobalt_core.rs`: the decision to drop or mark a packet at dequeue. The last packet of a queue is never
 //!   dropped.
-//! - `longest`: the memory limit. If it is exceeded, the oldest packet of the longest queue (in bytes) is dropped.
+//! - `longest`: the search for the longest queue. If the memory limit is exceeded, the oldest packet of the longest
+//!   queue (in bytes) is dropped.
 //! - `wrappers/ack_filter_rules.rs`: the rules by which a new packet makes a queued acknowledgement redundant.
 //! - `capacity`: an estimate of the link capacity, for a shaper at an ingress.
 //!
-//! The memory of a packet is computed by `qdisc/truesize.rs`, where a packet of 1514 bytes uses 2304 bytes. The kernel
-//! counts the memory allocated for a packet, which is 1.5 to 12 times the packet's size. If only the packet's size
-//! counted, the memory limit would admit too many small packets.
+//! The memory of a packet is computed by `qdisc/truesize.rs`, according to which a packet of 1514 bytes uses 2304 bytes
+//! of memory. The kernel counts the memory allocated for a packet, which is 1.5 to 12 times the packet's size. If
+//! aqmlab counted only the packet's size, the memory limit would admit too many small packets.
 //!
 //! Peculiarities of the kernel that aqmlab reproduces:
-//! - The first drop in a queue that was never used occurs without waiting for the interval (`codel/cobalt_core.rs`). A
-//!   burst of ten packets, from which CoDel would drop nothing, therefore loses one packet. This happens once in each
-//!   queue, and no longer happens in a CAKE that has been in service for hours. `start` sets only this state, which is
-//!   the inverse square root in each queue of all tins: it has its value after earlier use (`settled`), or is unset
-//!   (`fresh`). The assignment of queues to flows and the averages of delays also survive an idle time, but have no
-//!   effect on packets or are equal in both cases. The estimate of `autorate_ingress` starts at `bandwidth` in both
-//!   cases.
-//! - Without `bandwidth`, CAKE does not know the rate, so that `target` depends only on `rtt`, even on slow links.
-//! - The counters `sent_packets` and `sent_bytes` count packets when they arrive.
-//! - Flows with equal hashes always share a queue; hashes have 32 bits.
+//! - In a queue that was never used, the first drop occurs without waiting for the interval (`codel/cobalt_core.rs`). A
+//!   burst of ten packets, from which CoDel would drop nothing, therefore loses one packet. This early drop happens
+//!   once in each queue, and no longer happens in a CAKE instance that has been in service for hours. The only state
+//!   that `start` sets is therefore the inverse square root in each queue of all tins: the inverse square root either
+//!   has the value that results from earlier use (`settled`), or is unset (`fresh`). The assignment of queues to flows
+//!   and the average delays also survive an idle period, but either have no effect on packets, or are equal for both
+//!   values of `start`. The estimate of `autorate_ingress` starts at `bandwidth` for both values of `start`.
+//! - Without `bandwidth`, CAKE does not know the rate, so `target` depends only on `rtt`, even on slow links.
+//! - The `sent_packets` and `sent_bytes` counters are updated when a packet arrives.
+//! - Flows with equal hashes always share a queue; hashes are 32 bits long.
 //! - A flow that shares a queue is assigned the next queue of its set that becomes free. Packets of this flow that are
 //!   still in the shared queue may be overtaken.
 //!
-//! Differences from the sources, and choices where the sources are silent, are listed in the documentation of
-//! [`Config`], which the reference prints.
+//! The documentation of [`Config`], which is part of the reference, lists the differences from the sources and the
+//! choices that aqmlab makes where the sources are silent.
 
 mod capacity;
 mod diffserv;
@@ -74,20 +75,21 @@ parameters! {
     /// Differences from Linux:
     ///
     /// - If CoDel marks a packet and BLUE drops the same packet, the packet is not counted as marked.
-    /// - The parameters `mtu` and `hdr_offset` represent the network device. `tc` filters, firewall marks (`fwmark`),
-    ///   NAT (`nat`) and the splitting of segments (`split-gso`) are not supported.
-    /// - `wash` is not supported. It would have no effect, because, downstream of a queue, aqmlab identifies packets by
-    ///   their labels, not by their code points.
-    /// - Hosts are the numbers that packets carry. The hash of a flow is computed from the flow's number and a salt
-    ///   drawn from the queue's random stream.
+    /// - The `mtu` and `hdr_offset` parameters represent the network device. `tc` filters, firewall marks (`fwmark`),
+    ///   NAT (`nat`) and the splitting of GSO segments (`split-gso`) are not supported.
+    /// - `wash` is not supported. The option would have no effect, because, downstream of a queue, aqmlab identifies
+    ///   packets by their labels, not by their code points.
+    /// - Hosts are identified by numbers in the packets. The hash of a flow is computed from the flow's number and a
+    ///   salt drawn from the queue's random stream.
     /// - A packet's memory is counted as the kernel counts a packet that is copied into a separate buffer: 2304 bytes
-    ///   for a full Ethernet packet (`truesize`). With real network drivers, the memory of a packet may differ.
+    ///   for a full Ethernet packet (`truesize`). With real network drivers, a packet may use a different amount of
+    ///   memory.
     /// - The acknowledgement filter ignores timestamps.
-    /// - Later kernels differ. In Linux 6.13, the inverse square roots of `count` are exact to the last digit. Since
-    ///   Linux 6.14, BLUE does not decide on packets that CoDel drops, and the heap of the longest queues is built from
-    ///   another position, so that queues of equal length may have another order. Linux 7.0 has `cake_mq`, which shares
-    ///   one shaper rate among the queues of a device. Linux before 6.1.110 counted the flows of hosts incorrectly if
-    ///   two flows shared a queue.
+    /// - Other kernel versions differ from this model. In Linux 6.13, the inverse square roots of `count` are exact to
+    ///   the last digit. Since Linux 6.14, BLUE is not applied to packets that CoDel drops, and the construction of the
+    ///   heap of the longest queues starts at a different position, so that queues of equal length may be in a
+    ///   different order. Linux 7.0 provides `cake_mq`, which divides one shaper rate among the queues of a device.
+    ///   Linux versions before 6.1.110 counted the flows of hosts incorrectly if two flows shared a queue.
     pub struct Config {
         /// Shaper rate, which should be slightly lower than the link rate. If omitted, the shaper is off.
         pub bandwidth: Option<Rate> = None, "tc-cake: `unlimited`";
@@ -98,32 +100,34 @@ parameters! {
         /// Packets that share a queue, and the entities (flows or hosts) between which CAKE is fair.
         pub flows: FlowMode = FlowMode::TripleIsolate, "tc-cake";
         /// Whether CAKE is downstream of the bottleneck link, at the ingress of a host. With `ingress`, dropped packets
-        /// are charged like sent packets, because they have crossed the link, and drops signal congestion earlier.
+        /// are charged like sent packets, because the dropped packets have already crossed the link. In addition,
+        /// congestion is signalled earlier.
         pub ingress: bool = false, "tc-cake: `egress`";
-        /// Acknowledgements that are dropped in favour of later acknowledgements in the same queue.
+        /// Rule by which acknowledgements are dropped in favour of later acknowledgements in the same queue.
         pub ack_filter: AckFilter = AckFilter::Disabled, "tc-cake: `no-ack-filter`";
-        /// Typical round-trip time. COBALT's interval is this time, and its target is a twentieth of this time. Allowed
-        /// values are a time or one of the keywords of `tc`: `datacentre` (100us), `lan` (1ms), `metro` (10ms),
-        /// `regional` (30ms), `internet` (100ms), `oceanic` (300ms), `satellite` (1s), `interplanetary` (1000s).
+        /// Typical round-trip time. COBALT's interval equals this time, and COBALT's target is a twentieth of this
+        /// time. The value must be a time or one of the keywords of `tc`: `datacentre` (100us), `lan` (1ms), `metro`
+        /// (10ms), `regional` (30ms), `internet` (100ms), `oceanic` (300ms), `satellite` (1s), `interplanetary`
+        /// (1000s).
         pub rtt: RoundTrip = RoundTrip(Span::from_millis(100)), "tc-cake: `internet`";
-        /// Bytes that the link adds to each IP packet, -64 to 256. If omitted, no bytes are added, and the full size of
-        /// a packet counts, including `hdr_offset` (`raw`).
+        /// Number of bytes that the link adds to each IP packet, from -64 to 256. If omitted, no bytes are added, and
+        /// the full size of a packet is used, including `hdr_offset` (`raw`).
         pub overhead: Option<i64> = None, "tc-cake: `raw`";
         /// Minimum size of a packet on the link, at most 256B.
         pub mpu: Size = Size::from_bytes(0), "tc-cake";
         /// Framing of the link layer, which increases the size of packets.
         pub atm: Cells = Cells::None, "tc-cake";
-        /// Maximum memory used by queued packets. Default: the bytes sent at `bandwidth` during four times `rtt`, but
-        /// at least 4194304B and at most 10240 packets of size `mtu`.
+        /// Maximum memory used by queued packets. Default: the number of bytes sent at `bandwidth` during four times
+        /// `rtt`, but at least 4194304B and at most the size of 10240 full packets (`mtu`).
         pub memlimit: Option<Size> = None, "Linux 6.1";
-        /// Size of a full packet, including headers. On slow links, `target` increases with the transmission time of
-        /// such a packet.
+        /// Size of a full packet, including headers. On slow links, COBALT's target increases with the transmission
+        /// time of a full packet.
         pub mtu: Size = Size::from_bytes(1514), "Ethernet";
-        /// Bytes of headers below the IP header that are part of a packet's size. If `overhead` is set, it replaces
-        /// these bytes.
+        /// Number of bytes below the IP header that are counted in a packet's size. If `overhead` is set, `overhead`
+        /// replaces these bytes.
         pub hdr_offset: u32 = 14, "Ethernet";
         /// State of the flow queues at the start of the run. `settled`: each flow queue has dropped packets before.
-        /// `fresh`: no flow queue was ever used, so that the first drop in each queue occurs without waiting for the
+        /// `fresh`: no flow queue has ever been used, so the first drop in each queue occurs without waiting for the
         /// interval.
         pub start: Start = Start::Settled, "aqmlab's choice";
     }
@@ -142,7 +146,7 @@ choices! {
     }
 }
 
-/// The largest number of bytes that fits into 32 bits.
+/// The largest number of bytes that fits into a 32-bit integer.
 const MAX_BYTES: u64 = u32::MAX as u64;
 /// The maximum number of packets, which limits memory regardless of the parameters (`sch->limit`).
 const MAX_PACKETS: u64 = 10_240;
@@ -169,13 +173,13 @@ impl Config {
         let own = self.memlimit.map(Size::bytes);
         let by_rate = || match rate {
             0 => MAX_BYTES,
-            // As in the kernel, the product wraps around, and only the lower 32 bits of the quotient are compared.
+            // As in the kernel, the product may wrap around, and only the lower 32 bits of the quotient are compared.
             rate => ((rate.wrapping_mul(interval) / 250_000) & MAX_BYTES).max(4 << 20),
         };
         own.unwrap_or_else(by_rate).min(by_packets.max(own.unwrap_or(0)))
     }
 
-    /// Returns the shaper rate in bytes per second; 0 for unlimited.
+    /// Returns the shaper rate in bytes per second; 0 means unlimited.
     fn rate(&self) -> u64 {
         self.bandwidth.map_or(0, |bandwidth| bandwidth.bps() / 8)
     }
@@ -287,17 +291,17 @@ fn lengths(packets: &Flows<Stamp>) -> impl Fn(u32) -> u64 {
     |number| if number < packets.numbers() { packets.of(number).bytes } else { 0 }
 }
 
-/// The data that are recorded for a packet when it arrives.
+/// The data that are recorded for a packet when this packet arrives.
 #[derive(Clone, Copy)]
 struct Stamp {
     arrival: Instant,
     cost: PacketCost,
 }
 
-/// The bytes that a packet uses on the link and in memory.
+/// The number of bytes that a packet uses on the link and in memory.
 #[derive(Clone, Copy)]
 struct PacketCost {
-    /// Bytes on the downstream link.
+    /// Number of bytes on the downstream link.
     link: u32,
     memory: u32,
 }
@@ -307,7 +311,7 @@ struct PacketCost {
 struct Cake {
     config: Config,
     tins: Vec<Tin>,
-    /// The queued packets of all tins. Queue `q` of tin `t` has the number `t * QUEUES + q`.
+    /// The queued packets of all tins. Queue `q` of tin `t` is numbered `t * QUEUES + q`.
     packets: Flows<Stamp>,
     hasher: Hasher,
     /// For each label, the index in `tins` of the tin for packets with this label. `default_tin` is the index for
@@ -316,7 +320,7 @@ struct Cake {
     default_tin: u8,
     shaper: Shaper,
     framing: Framing,
-    /// The size of the last packet and its cost. The initial size is one that no packet has.
+    /// The size of the last packet and its cost. The initial value is a size that does not occur.
     last_size: (u32, PacketCost),
     capacity: Capacity,
     longest: Longest,
@@ -326,7 +330,7 @@ struct Cake {
     memory_used: u64,
     /// The tin that was served last.
     current: usize,
-    /// The end of the shaper's delay, if the last call of `dequeue` found that the shaper delays all packets.
+    /// The time at which the shaper may send again, if the shaper delayed all packets at the last call of `dequeue`.
     held_until: i64,
     overlimits: u64,
     /// Packets dropped because of the memory limit.
@@ -389,7 +393,7 @@ impl Cake {
         self.last_size.1
     }
 
-    /// Drops the acknowledgement that becomes redundant when `packet` joins the queue `number`. Returns the size of the
+    /// Drops the acknowledgement that becomes redundant when `packet` joins queue `number`. Returns the size of the
     /// dropped packet in bytes, or 0 if no acknowledgement is redundant.
     #[inline(never)]
     fn filter_acks(&mut self, tin: usize, number: u32, packet: &Packet, cx: &mut Context<'_>) -> u16 {
@@ -442,8 +446,8 @@ impl Cake {
         if self.shaper.pace.is_unlimited() { self.choose_by_deficit() } else { self.choose_by_time(now) }
     }
 
-    /// Selects the tin with the highest priority among the tins below their share. If no tin is below its share,
-    /// selects the tin that is due first.
+    /// Selects the tin with the highest priority among the tins that are below their share. If no tin is below its
+    /// share, selects the tin that is due first.
     #[inline]
     fn choose_by_time(&mut self, now: i64) -> bool {
         let mut best = None;
@@ -484,7 +488,7 @@ impl Cake {
         }
     }
 
-    /// Returns the next packet of the current tin, or `None` if a visited queue or the whole tin is empty. If
+    /// Returns the next packet of the current tin, or `None` if the visited queue or the whole tin is empty. If
     /// `decaying_first` is true, decaying queues are visited before other queues, and the flag is reset.
     #[inline]
     fn serve(&mut self, decaying_first: &mut bool, cx: &mut Context<'_>) -> Option<Packet> {

@@ -1,6 +1,6 @@
 //! The round-trip time for which CAKE is configured: a time, or one of the keywords of `tc` (iproute2's `q_cake.c`).
 //!
-//! For `interplanetary`, `tc`'s manual states 3600 s and its code 1000 s. aqmlab uses 1000 s.
+//! For `interplanetary`, the manual page of `tc` states 3600 s, but the code of `tc` uses 1000 s. aqmlab uses 1000 s.
 
 use aqm_net::{ConfigErrors, Parameter, Schema, Span};
 use serde::Serialize;

@@ -2,15 +2,15 @@
 //! sent.
 //!
 //! The shaper works in deficit mode: a packet is sent at the time at which a link with the shaper's rate would have
-//! finished sending the previous packet. There is no token bucket and therefore no burst. Time during which the queue
-//! is empty cannot be used later. At an ingress, dropped packets have crossed the link, and are therefore charged like
-//! sent packets. A second clock counts only sent packets, but advances by one and a half times the transmission time of
-//! each packet. A packet is released at the earlier of the two clocks, so that many drops cannot block the other
-//! packets.
+//! finished sending the previous packet. There is no token bucket and therefore no burst. Capacity that is unused while
+//! the queue is empty cannot be used later. At an ingress, dropped packets have crossed the link, and are therefore
+//! charged like sent packets. A second clock counts only sent packets, but advances by one and a half times the
+//! transmission time of each of them. A packet is released as soon as either of the two clocks allows, so that a large
+//! number of drops cannot block the other packets.
 //!
-//! A link may send more bytes than the packet's size: it adds `overhead` bytes per packet, and sends at least `mpu`
-//! bytes. ATM sends each 48 bytes in a cell of 53 bytes. PTM adds one byte per 64 bytes or part of 64 bytes; this is
-//! Linux's approximation, because VDSL2 codes 64 bytes as 65 bytes.
+//! The number of bytes that a link sends may exceed the packet's size: the link adds `overhead` bytes per packet, and
+//! sends at least `mpu` bytes. ATM sends every 48 bytes in a cell of 53 bytes. PTM adds one byte for each 64 bytes or
+//! part of 64 bytes; this rule is Linux's approximation of VDSL2, which encodes 64 bytes as 65 bytes.
 
 use aqm_net::choices;
 
@@ -29,13 +29,14 @@ choices! {
 /// The bytes that a link adds to packets, and the range of sizes observed.
 #[derive(Clone)]
 pub(super) struct Framing {
-    /// Bytes of headers below the IP header that are part of a packet's size. These bytes do not count if `overhead` is
-    /// set.
+    /// Number of bytes below the IP header that are counted in a packet's size. These bytes are not counted if
+    /// `overhead` is set.
     pub hdr_offset: u32,
     pub overhead: Option<i64>,
     pub mpu: u32,
     pub atm: Cells,
-    /// The minimum and maximum packet sizes without the added bytes (`netlen`) and with them (`adjlen`), in 16 bits.
+    /// The minimum and maximum packet sizes, without the added bytes (`netlen`) and with the added bytes (`adjlen`), as
+    /// 16-bit integers.
     pub network_size: [u16; 2],
     pub adjusted_size: [u16; 2],
     /// The average of `hdr_offset`, in units of 2^-16.
@@ -53,7 +54,7 @@ impl Framing {
         self.average_offset += (self.hdr_offset << 16) >> 8;
     }
 
-    /// Returns the bytes that a packet of this size uses on the link.
+    /// Returns the number of bytes that a packet of this size uses on the link.
     pub fn adjusted(&mut self, bytes: u16) -> u32 {
         let network = match self.overhead {
             Some(_) => u32::from(bytes).saturating_sub(self.hdr_offset),
@@ -72,7 +73,7 @@ impl Framing {
 }
 
 fn update_range([least, most]: &mut [u16; 2], size: u32) {
-    // As in the kernel, full integers are compared, and their lower 16 bits are stored.
+    // As in the kernel, full integers are compared, but only their lower 16 bits are stored.
     if u32::from(*most) < size {
         *most = size as u16;
     }
@@ -81,19 +82,19 @@ fn update_range([least, most]: &mut [u16; 2], size: u32) {
     }
 }
 
-/// The time per byte, as a fixed-point number of at most 34 bits, as in the kernel; zero if the rate is unlimited.
+/// The time per byte, as a fixed-point number of at most 34 bits, as in the kernel; 0 if the rate is unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Pace {
     per_byte: u64,
     shift: u32,
 }
 
-/// The lowest rate, in bytes per second. Lower rates are raised to this rate, so that a run ends even if the rate is
-/// erroneous.
+/// The lowest rate, in bytes per second. Lower rates are raised to this rate, so that a run ends even if the configured
+/// rate is far too low.
 const MIN_RATE: u64 = 64;
 
 impl Pace {
-    /// Returns the time per byte for a rate in bytes per second; 0 for unlimited.
+    /// Returns the time per byte for a rate in bytes per second. A rate of 0 means that the rate is unlimited.
     pub fn of(rate: u64) -> Self {
         if rate == 0 {
             return Self::default();
@@ -137,8 +138,8 @@ impl Shaper {
         (until > now).then_some(until)
     }
 
-    /// Sets the clocks to `now` when a packet arrives at an empty queue, because unused time is lost. Returns whether
-    /// the packet is delayed.
+    /// Sets the clocks to `now` when a packet arrives at an empty queue, because unused capacity is lost. Returns
+    /// whether the packet is delayed.
     pub fn on_first(&mut self, now: i64) -> bool {
         if self.next < now {
             (self.next, self.failsafe) = (now, now);
@@ -146,7 +147,7 @@ impl Shaper {
         self.held_until(now).is_some()
     }
 
-    /// Charges bytes that were sent over the link, or that were dropped after they had crossed the link.
+    /// Charges for bytes that were sent over the link, or that were dropped after they had crossed the link.
     pub fn charge(&mut self, bytes: u32, dropped: bool) {
         let time = self.pace.time_for(bytes);
         self.next += time;
@@ -156,17 +157,17 @@ impl Shaper {
     }
 }
 
-/// The clock of a tin, which shows whether the tin has used its guaranteed rate (`time_next_packet`).
+/// The clock of a tin, which shows whether the tin has used up its guaranteed rate (`time_next_packet`).
 #[derive(Clone, Copy, Default)]
 pub(super) struct TinClock(pub i64);
 
 impl TinClock {
-    /// Sets the clock to `now`, unless it is later, when a packet arrives at an empty tin.
+    /// When a packet arrives at an empty tin, sets the clock to `now`, unless the clock is already later.
     pub fn on_first(&mut self, now: i64) {
         self.0 = self.0.max(now);
     }
 
-    /// Charges the tin for sent bytes, whose transmission takes `time` at the tin's rate.
+    /// Charges the tin for bytes that were sent, and whose transmission takes `time` at the tin's rate.
     pub fn charge(&mut self, time: i64, now: i64) {
         if self.0 < now {
             self.0 += time;
@@ -200,7 +201,7 @@ mod tests {
             let cells = (0..).find(|cells| cells * 48 >= u32::from(bytes)).unwrap();
             assert_eq!(framing(None, 0, Cells::Atm).adjusted(bytes), cells * 53);
         }
-        // The keyword `pppoe-vcmux` of `tc-cake` adds 32 bytes per IP packet.
+        // The `pppoe-vcmux` keyword of `tc-cake` adds 32 bytes per IP packet.
         assert_eq!(framing(Some(32), 0, Cells::Atm).adjusted(1514), 32 * 53, "1532 bytes");
         assert_eq!(framing(Some(32), 0, Cells::Atm).adjusted(14 + 48 - 32), 53);
         assert_eq!(framing(Some(32), 0, Cells::Atm).adjusted(14 + 49 - 32), 106);

@@ -1,7 +1,7 @@
-//! CAKE's reports: provides the gauges, and the output of `tc -s -j qdisc show` (iproute2 6.1, `tc/q_cake.c`).
+//! CAKE's reports: the gauges, and the output of `tc -s -j qdisc show` (iproute2 6.1, `tc/q_cake.c`).
 //!
-//! Tins are listed in order of priority. The name of a tin's gauge ends with the tin's rank in this order: for
-//! `diffserv3`, 0 is bulk, 1 best effort and 2 voice.
+//! Tins are listed in order of priority. The name of a tin's gauge ends with the tin's rank in this order. For
+//! `diffserv3`, rank 0 is bulk, rank 1 is best effort and rank 2 is voice.
 
 use aqm_net::Span;
 use serde_json::{Value, json};
@@ -93,7 +93,7 @@ fn in_order(cake: &Cake) -> impl Iterator<Item = &Tin> {
     cake.config.diffserv.order().iter().map(|&tin| &cake.tins[tin])
 }
 
-/// Names of the gauges, indexed by the rank of a tin.
+/// Names of the gauges, indexed by the tin's rank.
 const AVG_DELAY: [&str; 8] = [
     "avg_delay_0",
     "avg_delay_1",

@@ -1,14 +1,14 @@
 //! A tin of CAKE: its queues, their order of service, and its counters.
 //!
-//! The scheduler is DRR++ with a third list. If a packet arrives in a queue that is in no list, the queue is *sparse*,
-//! joins the list of new queues and gets one quantum. A queue that has used its quantum and is not empty becomes *bulk*
-//! and takes turns in the list of old queues. If the scheduler finds a queue empty, the queue moves to the list of
-//! *decaying* queues until its COBALT returns to its initial state. Each search for a packet visits the head of this
-//! list once, so that COBALT's state decays with time. If a packet arrives in a decaying queue, the queue becomes
-//! sparse again.
+//! The scheduler is DRR++ with a third list. If a packet arrives in a queue that is not in any list, the queue becomes
+//! *sparse*, joins the list of new queues and gets one quantum. A queue that has used its quantum and is not empty
+//! becomes *bulk* and takes turns in the list of old queues. If the scheduler visits a queue and the queue is empty,
+//! the queue moves to the list of *decaying* queues until COBALT's state for this queue has returned to the initial
+//! state. Each search for a packet visits the head of the list of decaying queues once, so that COBALT's state decays
+//! with time. If a packet arrives in a decaying queue, the queue becomes sparse again.
 //!
-//! A sparse queue that has used its quantum and is empty moves to the list of old queues, but still counts as sparse
-//! ([`Set::SparseWait`]).
+//! A sparse queue that has used its quantum and is empty moves to the list of old queues, but is still counted as
+//! sparse ([`Set::SparseWait`]).
 
 use aqm_net::Rng;
 
@@ -23,7 +23,7 @@ use crate::start::Start;
 /// The state of a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Set {
-    /// The queue is in no list.
+    /// The queue is not in any list.
     #[default]
     None,
     Sparse,
@@ -32,7 +32,7 @@ pub(super) enum Set {
     Decaying,
 }
 
-/// A queue of a tin. Packets are stored outside, in one table for all queues.
+/// A queue of a tin. The packets of all queues are stored in one separate table.
 #[derive(Clone, Copy)]
 pub(super) struct Queue {
     pub cobalt: Cobalt,
@@ -95,7 +95,7 @@ pub(super) struct Rates {
 }
 
 impl Rates {
-    /// Computes the values of a tin with this `share`, if a full packet has `mtu` bytes. `target` and `interval` are
+    /// Computes the values of a tin with this `share`. A full packet is `mtu` bytes long. `target` and `interval` are
     /// COBALT's times, in nanoseconds.
     pub fn new(share: Share, mtu: u32, target: u64, interval: u64) -> Self {
         let pace = Pace::of(share.rate);
@@ -105,7 +105,7 @@ impl Rates {
     }
 }
 
-/// Converts the number of a queue to an index that needs no bounds check.
+/// Converts the number of a queue to an index that requires no bounds check.
 #[inline]
 fn index(queue: u32) -> usize {
     (queue % QUEUES) as usize
@@ -115,7 +115,7 @@ fn index(queue: u32) -> usize {
 pub(super) struct Tin {
     pub rates: Rates,
     pub clock: TinClock,
-    /// The tin's deficit, which is used if the shaper has no rate.
+    /// The tin's deficit, which is used if the shaper is off.
     pub deficit: i32,
     pub counters: Counters,
     pub delays: Delays,
@@ -131,7 +131,7 @@ pub(super) struct Tin {
 
 impl Tin {
     /// Creates an empty tin. `counts` contains two flags: whether the bulk flows of source hosts are counted, and
-    /// whether those of destination hosts are counted.
+    /// whether the bulk flows of destination hosts are counted.
     pub fn new(rates: Rates, counts: [bool; 2], start: Start) -> Self {
         let cobalt = if start.is_settled() { Cobalt::SETTLED } else { Cobalt::FRESH };
         let queue = Queue { cobalt, deficit: 0, tag: 0, hosts: [0; 2], set: Set::None };
@@ -159,7 +159,7 @@ impl Tin {
         self.flows.sparse + self.flows.bulk > 0
     }
 
-    /// Decides whether a packet of `queue` is dropped or marked.
+    /// Decides whether to drop or mark a packet of `queue`.
     #[inline]
     pub fn judge(&mut self, queue: u32, packet: PacketState, now: i64, rng: &mut Rng) -> Verdict {
         self.queues[index(queue)].cobalt.decide(&self.rates.times, now, packet, || (rng.bits() >> 32) as u32)
@@ -168,12 +168,12 @@ impl Tin {
     /// Charges `queue` for bytes that were sent, or that were dropped after they had crossed the link.
     #[inline]
     pub fn charge_queue(&mut self, queue: u32, bytes: u32) {
-        // The tin's deficit is neither increased nor read if the shaper has a rate.
+        // If the shaper is on, the tin's deficit is neither increased nor read.
         self.deficit = self.deficit.wrapping_sub(bytes as i32);
         self.queues[index(queue)].deficit -= bytes as i32;
     }
 
-    /// Charges the bytes to the tin's clock and to the clocks of the `shaper`.
+    /// Charges the clock of the tin and the clocks of the `shaper` for these bytes.
     #[inline]
     pub fn charge(&mut self, shaper: &mut Shaper, bytes: u32, now: i64, dropped: bool) {
         if !shaper.pace.is_unlimited() {
@@ -182,7 +182,8 @@ impl Tin {
         }
     }
 
-    /// Returns the queue for packets with this flow hash and these hashes of their source and destination hosts.
+    /// Returns the queue for packets with this flow hash, and with these hashes of the source host and the destination
+    /// host.
     #[inline]
     pub fn queue_of(&mut self, flow: u32, host_hashes: impl FnOnce() -> [u32; 2]) -> u32 {
         let own = flow % QUEUES;
@@ -209,7 +210,7 @@ impl Tin {
         };
         self.queues[index(queue)].tag = flow;
         if is_new {
-            // A bulk queue that several flows share is counted for the hosts of the flow that joined last.
+            // A bulk queue that several flows share is attributed to the hosts of the flow that joined the queue last.
             let is_bulk = self.queues[index(queue)].set == Set::Bulk;
             if is_bulk {
                 self.uncount_bulk(queue);
@@ -238,8 +239,8 @@ impl Tin {
         self.destinations.uncount(destination);
     }
 
-    /// Returns the quantum of `queue`. A full quantum is divided by the number of bulk flows of the source host or of
-    /// the destination host, whichever is larger, and rounded up or down at random.
+    /// Returns the quantum of `queue`: a full quantum, divided by the number of bulk flows of the source host or the
+    /// number of bulk flows of the destination host, whichever is larger. The result is rounded up or down at random.
     #[inline]
     fn quantum(&self, queue: u32, rng: &mut Rng) -> i32 {
         let [source, destination] = self.queues[index(queue)].hosts;
@@ -278,8 +279,8 @@ impl Tin {
         self.queues[index(queue)].set = Set::Bulk;
     }
 
-    /// Returns the queue to serve next. Decaying queues precede all other queues if `first` is true, and follow them
-    /// otherwise.
+    /// Returns the queue to serve next. Decaying queues are served before all other queues if `first` is true, and
+    /// after all other queues otherwise.
     #[inline]
     pub fn turn(&self, first: bool) -> Option<u32> {
         let decaying = || self.decaying.front();
@@ -336,7 +337,7 @@ impl Tin {
         }
     }
 
-    /// Removes `queue` from the list for queues in state `set`.
+    /// Removes `queue` from the list of queues that are in the state `set`.
     fn leave_list(&mut self, queue: u32, set: Set) {
         match set {
             Set::None => {}
@@ -374,22 +375,22 @@ mod tests {
         tin.queue_of(flow, || [flow % 7, flow % 5])
     }
 
-    /// The test implements the specification with sets instead of lists. A flow keeps its queue while the queue is in
+    /// This test implements the specification with sets instead of lists. A flow keeps its queue while the queue is in
     /// use. Otherwise, the flow gets the first queue of its set that is not in use, beginning with the queue that its
     /// hash selects. If all queues of the set are in use, the flow shares the queue that its hash selects.
     #[test]
     fn queues_are_assigned_as_specified() {
         let mut rng = Streams::new(1).named("sets", 0);
         let mut tin = tin([true, true]);
-        // For each queue, the flow to which the queue was assigned last, and whether the queue is in use.
+        // For each queue: the flow that was last assigned to the queue, and whether the queue is in use.
         let mut model: BTreeMap<u32, (u32, bool)> = BTreeMap::new();
         let [mut indirect, mut misses, mut collisions] = [0, 0, 0];
         for _ in 0..200_000 {
             // The flows belong to four sets of queues, with about 16 flows per set.
             let flow = rng.below(32) as u32 + 1024 * rng.below(2) as u32 + 1;
             if rng.below(3) == 0 {
-                // A queue in use becomes empty. COBALT is in its initial state, because it has neither dropped nor
-                // marked a packet.
+                // A queue that was in use becomes empty. COBALT is in its initial state, because no packet was dropped
+                // or marked.
                 let in_use: Vec<u32> =
                     model.iter().filter(|(_, one)| one.1).map(|(&queue, _)| queue).collect();
                 if !in_use.is_empty() {
@@ -429,7 +430,7 @@ mod tests {
         assert!(collisions > 1000 && misses > 1000, "{found:?}");
     }
 
-    /// A host's count always equals the number of bulk queues whose last packet was sent by or to this host.
+    /// A host's count always equals the number of bulk queues whose most recent packet was sent by or to this host.
     #[test]
     fn bulk_flows_of_hosts_are_counted_correctly_even_if_flows_share_queues() {
         let mut rng = Streams::new(2).named("hosts", 0);
@@ -479,7 +480,7 @@ mod tests {
             }
         }
         assert!(tin.counters.way_collisions > 100, "{}", tin.counters.way_collisions);
-        // The loop empties all queues.
+        // This loop empties all queues.
         while let Some(queue) = tin.turn(false) {
             if tin.has_deficit(queue, false, &mut rng) {
                 tin.on_empty(queue, i64::MAX);

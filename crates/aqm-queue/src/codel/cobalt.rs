@@ -1,9 +1,9 @@
 //! COBALT, the AQM of CAKE's flow queues, applied to a single queue. CoDel controls responsive flows, and BLUE controls
 //! unresponsive flows.
 //!
-//! The algorithm is in `cobalt_core.rs`. Linux has COBALT only inside CAKE (`net/sched/sch_cake.c`); ns-3 has it as a
-//! discipline (`CobaltQueueDisc`). The profile `linux` behaves as CAKE of Linux 6.1 does with a single flow queue
-//! (`besteffort flowblind`):
+//! The algorithm is in `cobalt_core.rs`. Linux implements COBALT only as a part of CAKE (`net/sched/sch_cake.c`); in
+//! ns-3, COBALT is a separate queue discipline (`CobaltQueueDisc`). The profile `linux` behaves like Linux 6.1's CAKE
+//! with a single flow queue (`besteffort flowblind`):
 //! - The inverse square root of a fresh queue's `count` is not set, so the first drop does not wait for the interval.
 //! - BLUE's probability never decreases, and CoDel's `count` decreases only when packets leave. The kernel lowers the
 //!   probability when it finds a flow queue empty while other flow queues are backlogged (`cobalt_queue_empty`). If all
@@ -15,16 +15,16 @@
 //! - If a packet arrives while the buffer is full, the packet is admitted, and the oldest packet is dropped instead.
 //! - CoDel marks ECN-capable packets, but BLUE drops them. The last queued packet is never dropped.
 //!
-//! The profile `ns-3` behaves as ns-3.37. It differs from the profile `linux` in these points:
+//! The profile `ns-3` behaves like ns-3.37, and differs from the profile `linux` in these points:
 //! - The first drop of a fresh queue waits for the interval. The link rate has no effect.
 //! - A packet that arrives while the buffer is full is dropped. The last queued packet may be dropped.
-//! - BLUE's probability decreases when the link dequeues from an empty queue. It also increases when the sojourn time
-//!   of a packet exceeds `blue_threshold`, at most once per `target`.
+//! - BLUE's probability decreases when the link dequeues from an empty queue. The probability also increases, at most
+//!   once per `target`, when the sojourn time of a packet exceeds `blue_threshold`.
 //!
-//! `start` has the following effect. A *settled* queue has the inverse square root of a `count` of 0, and BLUE's
-//! probability, which is 0, may change at once. In a *fresh* queue of the profile `linux`, the root is not set. In a
-//! *fresh* queue of the profile `ns-3`, BLUE's probability may not change before `target` has passed, because
-//! `m_lastUpdateTimeBlue` is initially 0.
+//! `start` has the following effect. In a *settled* queue, the stored inverse square root is the one for a `count` of
+//! 0, and BLUE's probability is 0 and may change at once. In a *fresh* queue with the profile `linux`, the inverse
+//! square root is not set. In a *fresh* queue with the profile `ns-3`, BLUE's probability may not change before
+//! `target` has passed, because `m_lastUpdateTimeBlue` is initially 0.
 //!
 //! The documentation of [`Config`], which is printed in the reference, lists the differences from the sources.
 
@@ -40,7 +40,7 @@ use crate::start::Start;
 use crate::{Build, Context, Derived, Describe, Fifo, Gauge, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
-    /// COBALT: combines CoDel and BLUE, as in CAKE, with a single queue.
+    /// COBALT: the combination of CoDel and BLUE that CAKE uses, applied to a single queue.
     ///
     /// Differences from Linux and ns-3:
     ///
@@ -50,26 +50,28 @@ parameters! {
     pub struct Config {
         /// Implementation of COBALT.
         pub profile: Profile = Profile::Linux, "aqmlab's choice: the kernel used in the recorded runs";
-        /// Maximum backlog, without the packet in transmission.
+        /// Maximum backlog, excluding the packet in transmission.
         pub limit: Length = Length::Packets(1000), "ns-3: 1000 packets of 1500 bytes; CAKE limits memory";
         /// Acceptable queueing delay, and minimum time between two changes of BLUE's probability.
         pub target: Span = Span::from_millis(5), "Linux, ns-3, RFC 8289";
         /// Time for which the queueing delay must stay above `target` before CoDel acts; about one round-trip time.
         pub interval: Span = Span::from_millis(100), "Linux, ns-3, RFC 8289";
         /// Size of a full packet. In the profile `linux`, `target` and `interval` increase with the transmission time
-        /// of such a packet.
+        /// of a full packet.
         pub mtu: Size = Size::from_bytes(1514), "Ethernet";
         /// Whether CoDel marks ECN-capable packets instead of dropping them. Default: true in the profile `linux`,
         /// false in `ns-3`.
         pub ecn: Option<bool> = None, "Linux: CAKE always marks; ns-3: off";
-        /// Sojourn time above which a packet is marked, if `ecn` is on. Default: no such marks.
+        /// Sojourn time above which a packet is marked, if `ecn` is on. Default: no packet is marked because of its
+        /// sojourn time alone.
         pub ce_threshold: Option<Span> = None, "ns-3; Linux has no such threshold";
         /// Sojourn time above which a packet increases BLUE's probability. Default: 400ms in the profile `ns-3`, none
         /// in `linux`.
         pub blue_threshold: Option<Span> = None, "ns-3";
         /// State of the queue at the start of the run. `settled`: the queue has dropped packets before; in the profile
-        /// `ns-3`, BLUE may change at once. `fresh`: the first drop does not wait for the interval, as in a new CAKE;
-        /// in `ns-3`, BLUE may change after `target`.
+        /// `ns-3`, BLUE's probability may change at once. `fresh`: in the profile `linux`, the first drop does not wait
+        /// for the interval, as in a newly created CAKE; in the profile `ns-3`, BLUE's probability may change only
+        /// after `target` has passed.
         pub start: Start = Start::Settled, "aqmlab's choice";
     }
 }
@@ -89,7 +91,7 @@ impl Config {
         self.ecn.unwrap_or(self.profile == Profile::Linux)
     }
 
-    /// Returns COBALT's effective times on a link with this rate.
+    /// Returns COBALT's effective times on a link with the given rate.
     fn times(&self, rate: Rate) -> Times {
         let (target, interval) = (self.target.nanos(), self.interval.nanos());
         let ns3 = self.profile == Profile::Ns3;
@@ -249,7 +251,7 @@ impl Cobalt {
         }
     }
 
-    /// Drops older packets until `packet` has room. Returns `false` if no older packet may be dropped.
+    /// Drops older packets until there is room for `packet`. Returns `false` if no older packet may be dropped.
     #[inline(never)]
     fn make_room(&mut self, packet: &Packet, cx: &mut Context<'_>) -> bool {
         while !self.fifo.has_room_for(packet) {
@@ -294,7 +296,7 @@ mod tests {
         for (profile, blue, drops) in [("linux", "1ms", 0), ("ns-3", "1ms", 1)] {
             let mut queue = driver(json!({"profile": profile, "blue_threshold": blue, "ecn": false}));
             let mut dropped = 0;
-            // The packets' delay is so long that BLUE's probability becomes large.
+            // The packets are delayed for so long that BLUE's probability becomes large.
             for k in 1..400 {
                 queue.offer(packet(1000));
                 at_ms(&mut queue, k * 20);

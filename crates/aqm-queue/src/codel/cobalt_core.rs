@@ -1,5 +1,5 @@
-//! COBALT's algorithm without a buffer: a combination of CoDel and BLUE. Based on sojourn times, CoDel signals
-//! congestion to responsive flows. BLUE drops packets of unresponsive flows at random.
+//! COBALT's algorithm without a buffer: a combination of CoDel and BLUE. CoDel uses sojourn times to signal congestion
+//! to responsive flows. BLUE drops packets of unresponsive flows at random.
 //!
 //! T. Høiland-Jørgensen, D. Täht, J. Morton, "Piece of CAKE: A Comprehensive Queue Management Solution for Home
 //! Gateways", IEEE LANMAN 2018; Linux 6.1's `net/sched/sch_cake.c` (`cobalt_should_drop` and related functions), whose
@@ -8,21 +8,22 @@
 //!
 //! - `count` is the number of CoDel's recent signals. While packets are late, CoDel signals at `drop_next`, increments
 //!   `count`, and schedules the next signal `interval / sqrt(count)` later. While packets are not late, `count`
-//!   decreases at the times at which signals would be due. In original CoDel, by contrast, `count` is kept for 16
-//!   intervals.
-//! - `1 / sqrt(count)` is stored with 32 binary digits and updated by one step of Newton's method. For a `count` below
+//!   decreases at the times at which signals would otherwise be due. In the original CoDel, by contrast, `count` is
+//!   kept for 16 intervals.
+//! - `1 / sqrt(count)` is stored as a 32-bit fraction and updated by one step of Newton's method. For a `count` below
 //!   16, for which one step is not accurate enough, a table is used.
-//! - A packet is late if its sojourn time exceeds `target` and the transmission time of four full packets. At an
-//!   ingress, the sojourn time must also exceed the transmission time of two full packets of each bulk flow.
+//! - A packet is late if its sojourn time exceeds both `target` and the transmission time of four full packets. At an
+//!   ingress, the sojourn time must also exceed the transmission time of two full packets per bulk flow.
 //! - BLUE's probability increases by 1/256 when the buffer overflows, and decreases by 1/4096 when a dequeue finds the
-//!   queue empty. It changes at most once per `target`. BLUE never marks.
+//!   queue empty. The probability changes at most once per `target`. BLUE never marks.
 //!
 //! aqmlab reproduces two peculiarities of the kernel:
-//! - The inverse square root is not set in a queue whose `count` was never incremented. The first value of `drop_next`
-//!   is therefore the time at which a packet was late, not one `interval` later, so that the next late packet is
-//!   dropped or marked. CoDel's specification and the comment in the kernel state that the first drop waits for one
-//!   `interval`. The missing wait occurs once per queue, because the root remains set after the first increment.
-//! - Before `interval` is divided by the square root, it is reduced modulo 2^32 nanoseconds (4.29 s).
+//! - The inverse square root is not set in a queue whose `count` has never been incremented. When a packet of this
+//!   queue is late for the first time, `drop_next` is therefore set to the current time instead of one `interval`
+//!   later, so that the next late packet is dropped or marked. CoDel's specification and the comment in the kernel
+//!   state that the first drop waits for one `interval`. The wait is missing only once per queue, because the inverse
+//!   square root remains set after the first increment.
+//! - `interval` is reduced modulo 2^32 nanoseconds (4.29 s) before it is divided by the square root.
 //!
 //! aqmlab's choice: BLUE's probability may change at the start of a run, because the kernel's clock has been running
 //! since the machine was booted.
@@ -36,7 +37,7 @@ pub(crate) struct Times {
     pub interval: u64,
     /// Transmission time of a full packet; 0 if the rate is not known.
     pub mtu_time: u64,
-    /// Sojourn time above which a packet increases BLUE's probability (ns-3); `u64::MAX` for none.
+    /// Sojourn time above which a packet increases BLUE's probability (ns-3); `u64::MAX` if there is no threshold.
     pub blue_threshold: u64,
 }
 
@@ -186,7 +187,7 @@ impl Cobalt {
         verdict
     }
 
-    /// Returns whether the state of an empty queue is its initial state at `now`, except the root.
+    /// Returns whether the state of an empty queue at `now` equals its initial state, apart from the root.
     pub fn is_at_rest(&self, now: i64) -> bool {
         self.p_drop == 0 && self.count == 0 && now >= self.drop_next
     }
@@ -259,7 +260,7 @@ const ROOTS: [u32; 16] = {
     roots
 };
 
-/// Returns a better approximation of `1 / sqrt(count)` than `root`, which is half of `root (3 - count root^2)`.
+/// Returns half of `root (3 - count root^2)`, which is a better approximation of `1 / sqrt(count)` than `root` is.
 const fn newton_step(root: u32, count: u32) -> u32 {
     let root = root as u64;
     let square = (root * root) >> 32;

@@ -19,21 +19,23 @@ parameters! {
     ///
     /// Differences from Linux and RFC 8289:
     ///
-    /// - `mtu` is a parameter, because a link has no MTU here. The RFC uses the MTU of the interface, Linux
-    ///   `psched_mtu`, which is the MTU plus the link-layer header. Packet sizes include the Ethernet header, and so
-    ///   does the default.
-    /// - `ce_threshold_selector` and `ce_threshold_mask` are those of `fq-codel`. Linux's `codel` does not have them.
-    /// - RFC 8289 does not define marking. With the profile `rfc`, marking follows Linux. A packet that is already
-    ///   marked counts as marked again, as in the kernel, but is not reported again.
+    /// - `mtu` is a parameter, because aqmlab's links have no MTU. The RFC uses the MTU of the interface; Linux uses
+    ///   `psched_mtu`, which is the MTU plus the link-layer header. Packet sizes in aqmlab, and therefore also the
+    ///   default of `mtu`, include the Ethernet header.
+    /// - `ce_threshold_selector` and `ce_threshold_mask` are parameters of Linux's `fq-codel`; Linux's `codel` does not
+    ///   have these parameters.
+    /// - RFC 8289 does not define marking. With the profile `rfc`, marking follows Linux. If a packet that is already
+    ///   marked is selected for a mark, it is counted as marked again, as in the kernel, but is not reported as marked
+    ///   again.
     /// - `target` and `interval` are rounded down from nanoseconds to units of 1024 ns. `tc` first rounds them down to
     ///   whole microseconds.
-    /// - In the kernel, a `first_above_time` of 0 means that no time is stored, so the kernel loses a time whose 32-bit
-    ///   value is 0. Here no time has this meaning.
+    /// - In the kernel, a `first_above_time` of 0 means that no time is stored, so the kernel loses a stored time whose
+    ///   32-bit value happens to be 0. In aqmlab, no value has this special meaning.
     pub struct Config {
         /// CoDel's parameters.
         #[serde(flatten)]
         pub codel: Settings = Settings::default();
-        /// Maximum backlog in packets or bytes, without the packet in transmission.
+        /// Maximum backlog in packets or bytes, excluding the packet in transmission.
         pub limit: Length = Length::Packets(1000), "Linux";
     }
 }

@@ -1,4 +1,5 @@
-//! CoDel's control law without a buffer: decides which packets to drop or mark when they are dequeued from any queue.
+//! CoDel's control law without a buffer, usable with any queue: decides which packets to drop or mark when they are
+//! dequeued.
 //!
 //! K. Nichols, V. Jacobson, A. McGregor, J. Iyengar, "Controlled Delay Active Queue Management", RFC 8289, section 5;
 //! Linux 6.1's `include/net/codel.h` and `codel_impl.h` (E. Dumazet, D. Täht).
@@ -8,18 +9,19 @@
 //!   which the previous drop was due. The dropping state ends when a packet is not late. Drops that become due between
 //!   two dequeues occur at the second dequeue.
 //! - If the dropping state begins again within 16 intervals, the drop rate does not start from its minimum. The new
-//!   `count` is `count - lastcount`: the `count` reached before, minus the `count` with which the previous dropping
-//!   state began.
+//!   `count` is `count - lastcount`, that is, the `count` that the previous dropping state reached minus the `count`
+//!   with which that state began.
 //! - With `ecn`, ECN-capable packets are marked instead of dropped. With `ce_threshold`, packets whose sojourn time
 //!   exceeds this threshold are marked, regardless of the dropping state.
 //!
 //! The implementations of Linux and of RFC 8289 differ:
 //! - Linux ([`Ticks`]) counts units of 1024 ns modulo 2^32, and stores `1 / sqrt(count)` in 16 bits. Each drop updates
-//!   this value by one step of Newton's method. RFC 8289 ([`Nanos`]) uses the exact value; here, times are in
-//!   nanoseconds, rounded down.
-//! - Linux begins to drop only after the end of the `interval`, RFC 8289 also exactly at the end of the `interval`.
-//! - In Linux, a queue leaves the dropping state when a dequeue finds it empty, but keeps the time since which packets
-//!   have been late.
+//!   this value by one step of Newton's method. RFC 8289 ([`Nanos`]) uses the exact value; aqmlab's implementation
+//!   rounds times down to whole nanoseconds.
+//! - In Linux, dropping begins only after the end of the `interval`; in RFC 8289, dropping may also begin exactly at
+//!   the end of the `interval`.
+//! - In Linux, a queue leaves the dropping state when a dequeue finds the queue empty, but the time since which packets
+//!   have been late is kept.
 //!
 //! aqmlab's choice: because RFC 8289 does not define marking, both implementations mark as Linux does. A packet that is
 //! already marked is not reported as marked again, but is counted as marked, as in the kernel.
@@ -35,7 +37,7 @@ use crate::{Context, Fifo, Label, Reason};
 pub(crate) trait Time: Copy + Debug + Default + PartialEq + Send + Sync + 'static {
     /// The stored form of the square root of the count.
     type Root: Copy + Debug + Send + Sync;
-    /// Whether a queue discards the time since which packets have been late when a dequeue finds the queue empty.
+    /// Whether, when a dequeue finds the queue empty, the time since which packets have been late is discarded.
     const EMPTY_FORGETS: bool;
     /// Stored root before the first drop.
     const UNCOUNTED: Self::Root;
@@ -73,7 +75,8 @@ pub(crate) struct Ticks(u32);
 
 /// Binary logarithm of the nanoseconds per tick (`CODEL_SHIFT`).
 const TICK_SHIFT: u32 = 10;
-/// Number by which the root is shifted so that its bits (`REC_INV_SQRT_BITS`) are the highest of 32 bits.
+/// Number of bits by which the root is shifted so that its bits (`REC_INV_SQRT_BITS`) become the highest bits of a
+/// 32-bit value.
 const ROOT_SHIFT: u32 = 32 - u16::BITS;
 
 impl Time for Ticks {
@@ -129,7 +132,7 @@ impl Time for Ticks {
     }
 }
 
-/// RFC 8289's clock, which does not wrap around. aqmlab counts nanoseconds.
+/// RFC 8289's clock, which does not wrap around. aqmlab's implementation counts nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Nanos(u64);
 
@@ -186,7 +189,7 @@ choices! {
     pub enum Profile {
         /// Linux 6.1, with identical integer arithmetic.
         Linux = "linux",
-        /// RFC 8289; in FQ-CoDel with RFC 8290.
+        /// RFC 8289; in FQ-CoDel, together with RFC 8290.
         Rfc = "rfc",
     }
 }
@@ -203,10 +206,11 @@ parameters! {
         pub interval: Span = Span::from_millis(100), "RFC 8289, RFC 8290, Linux";
         /// Whether ECN-capable packets are marked instead of dropped, unless the queue is full.
         pub ecn: bool = false, "tc-codel: off; RFC 8290 and tc-fq_codel: on";
-        /// Queueing delay above which ECN-capable packets are marked, regardless of `ecn`. Default: no such marks.
+        /// Queueing delay above which ECN-capable packets are marked, regardless of `ecn`. Default: no packet is marked
+        /// because of its queueing delay alone.
         pub ce_threshold: Option<Span> = None, "RFC 8290, Linux";
-        /// Required value of the DS field (DSCP and ECN) under `ce_threshold_mask` for marks by `ce_threshold`. For
-        /// example, 1 with a mask of 3 selects packets with ECT(1).
+        /// Value that the DS field (DSCP and ECN) of a packet, masked with `ce_threshold_mask`, must have for the
+        /// packet to be marked because of `ce_threshold`. For example, 1 with a mask of 3 selects packets with ECT(1).
         pub ce_threshold_selector: u32 = 0, "Linux: tc-fq_codel";
         /// Bits of the DS field that are compared with `ce_threshold_selector`; 0 selects all packets.
         pub ce_threshold_mask: u32 = 0, "Linux: tc-fq_codel";
@@ -300,7 +304,7 @@ pub(crate) struct Control<T: Time> {
 }
 
 impl<T: Time> Control<T> {
-    /// Returns the state of a queue from which no packet was removed yet.
+    /// Returns the state of a queue from which no packet has been removed yet.
     pub fn new() -> Self {
         Self {
             count: 0,
@@ -313,8 +317,9 @@ impl<T: Time> Control<T> {
         }
     }
 
-    /// Returns the state of a queue that is created at the start of the run, when the clock shows `age`. CoDel depends
-    /// on the time since `drop_next`, which is zero in a new queue.
+    /// Returns the state of a queue that is created at the start of the run, when the clock reads `age`. CoDel's
+    /// behaviour depends on the time that has passed since `drop_next`, and the value of `drop_next` is zero in a new
+    /// queue.
     pub fn fresh(age: Span) -> Self {
         Self { drop_next: T::default().minus(T::of(age)), ..Self::new() }
     }
@@ -543,7 +548,8 @@ mod tests {
     use super::*;
     use crate::testing::{Fates, packet};
 
-    /// Returns the packets sent and dropped while overload and underload alternate every four seconds.
+    /// Returns the packets that are sent and dropped in a simulation in which overload and underload alternate every
+    /// four seconds.
     fn fates<T: Time>(mut control: Control<T>) -> (Vec<Option<u32>>, Fates) {
         let mut codel = Codel::<T>::new(&Settings::default());
         let mut fifo = Fifo::new(Length::Packets(5000));
@@ -562,7 +568,7 @@ mod tests {
         (sent, fates)
     }
 
-    /// Because of this property, `codel` has no parameter `start`.
+    /// Because earlier use of a queue has no effect, `codel` has no parameter `start`.
     #[test]
     fn without_overflow_drops_the_use_of_a_queue_before_the_run_has_no_effect() {
         fn compare<T: Time>() {

@@ -6,6 +6,6 @@
 
 pub(crate) mod cobalt;
 pub(crate) mod cobalt_core;
-#[expect(clippy::module_inception, reason = "the family has the name of its first algorithm")]
+#[expect(clippy::module_inception, reason = "the family is named after its first algorithm")]
 pub(crate) mod codel;
 pub(crate) mod core;

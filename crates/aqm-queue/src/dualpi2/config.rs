@@ -12,19 +12,18 @@ use crate::Derived;
 use crate::interval::MIN_INTERVAL;
 use crate::qdisc::truesize::truesize;
 
-/// The transmission time of a full buffer in the RFC, in seconds.
+/// The buffer size in the RFC, as a transmission time in seconds.
 const BUFFER: f64 = 0.25;
 
-/// The default of the target, followed by the default of the longest round-trip time for which the controller is
-/// stable.
+/// The default target, followed by the default for the longest round-trip time at which the controller is stable.
 const TARGET: Span = Span::from_millis(15);
 const RTT_MAX: Span = Span::from_millis(100);
 
-/// The ratio of the longest round-trip time to the typical round-trip time, which `tc` uses as the target
-/// (`RTT_TYP_TO_MAX`).
+/// The ratio of the longest to the typical round-trip time (`RTT_TYP_TO_MAX`). `tc` uses the typical round-trip time as
+/// the target.
 const TYPICAL_TO_MAX: u64 = 6;
 
-/// The RFC's ramp, followed by the kernel's step.
+/// The thresholds of the RFC's ramp, followed by the threshold of the kernel's step.
 const MIN_TH: Span = Span::from_nanos(800_000);
 const RANGE: Span = Span::from_nanos(400_000);
 const STEP: Span = Span::from_millis(1);
@@ -155,7 +154,7 @@ impl Config {
         Controller::new(self.gains(), self.target(), self.tupdate(), self.coupling, self.drop_overload)
     }
 
-    /// Returns the object that chooses which packets to mark or drop.
+    /// Returns the chooser, which selects the packets to mark or drop.
     pub(super) fn chooser(&self) -> Chooser {
         match self.marking() {
             Marking::Random => Chooser::Random,
@@ -198,7 +197,7 @@ impl Config {
         let third = self.rtt_max.unwrap_or(RTT_MAX).nanos() / 3;
         let by_rtt = || match (self.profile, self.rtt_max) {
             (Profile::Linux, None) => Span::from_millis(16),
-            // `tc` computes this interval in whole microseconds.
+            // `tc` rounds this interval down to whole microseconds.
             (Profile::Linux, _) => self.target().min(Span::from_nanos(third / 1000 * 1000)),
             (Profile::Rfc, _) => self.target().min(Span::from_nanos(third)),
         };
@@ -215,8 +214,8 @@ impl Config {
         self.beta.unwrap_or_else(|| self.rtt_max.map(Span::seconds).map_or(3.2, by_rtt))
     }
 
-    /// Returns a gain derived from `rtt_max`: the product of `factor` and `base`. In `tc`, the factor is a 32-bit
-    /// float, and the gain is truncated to a multiple of 1/256 Hz.
+    /// Returns a gain derived from `rtt_max`: the product of `factor` and `base`. In the `linux` profile, as in `tc`,
+    /// the factor is a 32-bit floating-point number, and the gain is truncated to a multiple of 1/256 Hz.
     fn gain_by_rtt(&self, factor: f64, base: f64) -> f64 {
         if self.is_linux() {
             libm::floor(f64::from(factor as f32) * base * 256.0) / 256.0
@@ -262,7 +261,7 @@ impl Config {
         self.c_protection.unwrap_or(if self.is_linux() { 0.1 } else { 1.0 / 16.0 })
     }
 
-    /// Returns the values that the profile or `rtt_max` determines.
+    /// Returns the parameter values that are derived from the profile or from `rtt_max`.
     pub(super) fn derived_parameters(&self, rate: Rate) -> Vec<Derived> {
         let limit = self.limit(rate);
         let unit = if limit.in_bytes() { "bytes" } else { "packets" };
@@ -326,18 +325,19 @@ impl Config {
     }
 }
 
-/// Converts a gain from Hz to the kernel's unit of 1/256 Hz.
+/// Converts a gain from Hz to multiples of 1/256 Hz, the kernel's unit.
 fn in_256ths(gain: f64) -> f64 {
     libm::round(gain * 256.0)
 }
 
-/// Converts a share to percent. The result is rounded to a whole number if the difference is only a rounding error.
+/// Converts a share to percent. If the result differs from a whole number only by a rounding error, the result is
+/// rounded to this number.
 fn percent(share: f64) -> f64 {
     let (percent, whole) = (share * 100.0, libm::round(share * 100.0));
     if libm::fabs(percent - whole) < 1e-9 { whole } else { percent }
 }
 
-/// Returns test cases with small buffers and fast updates, which reach every branch.
+/// Returns test cases with small buffers and fast updates, which exercise every branch.
 pub(super) fn corners() -> Vec<Value> {
     vec![
         json!({"limit": "24p", "target": "1ms", "tupdate": "1ms"}),
@@ -414,9 +414,9 @@ mod tests {
         assert!((usual.alpha() - 0.16).abs() < 1e-12 && (usual.beta() - 3.0).abs() < 1e-12);
     }
 
-    /// The expected values are computed by hand from `dualpi2_parse_opt`: 16,666 us, 0.16666 Hz = 42.66/256 Hz, and 3
-    /// Hz. In the other case, the typical round-trip time is set to 50 ms, and a third of the longest round-trip time
-    /// is shorter.
+    /// The expected values were computed by hand from `dualpi2_parse_opt`: 16,666 us, 0.16666 Hz = 42.66/256 Hz, and 3
+    /// Hz. In the second case, the typical round-trip time is set to 50 ms, which is longer than a third of the longest
+    /// round-trip time.
     #[test]
     fn in_linux_target_and_gains_are_derived_from_the_longest_round_trip_time_as_in_tc() {
         let of = |table: Value| {

@@ -1,49 +1,49 @@
 //! The PI controller that both queues share. The controller changes one base probability `p'` (`pi2_prob` in the
-//! kernel) so that the queueing delay reaches a target. Packets of the Classic queue are dropped or marked with the
-//! probability `p'^2`, and packets of the L4S queue are marked with the probability `k p'`.
+//! kernel) so that the queueing delay reaches a target. Packets of the Classic queue are dropped or marked with
+//! probability `p'^2`, and packets of the L4S queue are marked with probability `k p'`.
 
 use aqm_net::{Instant, Rng, Span};
 
 use crate::start::first_instant;
 
-/// The largest 32-bit number, with which the kernel represents the probability 1 (`MAX_PROB`).
+/// The largest 32-bit number, which represents a probability of 1 in the kernel (`MAX_PROB`).
 pub(super) const MAX_PROB: u32 = u32::MAX;
 
-/// The controller's gains, in one of two arithmetics.
+/// The controller's gains, in floating-point or fixed-point arithmetic.
 #[derive(Clone, Debug)]
 pub(super) enum Gains {
     /// The RFC's gains, as real numbers.
     Real {
-        /// Increase of `p'` per second of delay above the target.
+        /// Increase of `p'` for each second by which the delay exceeds the target.
         alpha: f64,
-        /// Increase of `p'` per second by which the delay has grown since the last update.
+        /// Increase of `p'` for each second by which the delay has grown since the last update.
         beta: f64,
     },
     /// The kernel's gains, for `p'` in units of 2^-32.
     Fixed {
-        /// Increase of `p'` per 64 ns of delay above the target.
+        /// Increase of `p'` for each 64 ns by which the delay exceeds the target.
         alpha: u32,
-        /// Increase of `p'` per 64 ns by which the delay has grown since the last update.
+        /// Increase of `p'` for each 64 ns by which the delay has grown since the last update.
         beta: u32,
     },
 }
 
 impl Gains {
-    /// Converts gains in units of 1/256 Hz to the form that the kernel stores.
+    /// Converts gains from units of 1/256 Hz to the form in which the kernel stores gains.
     pub fn fixed(alpha_256: u32, beta_256: u32) -> Self {
         let scaled = |param: u32| (u64::from(param) * u64::from(MAX_PROB) / 4 / 1_000_000_000) as u32;
         Self::Fixed { alpha: scaled(alpha_256), beta: scaled(beta_256) }
     }
 
-    /// Returns the gains in units of 1/256 Hz as the kernel reports them, which are slightly too small because of
-    /// rounding.
+    /// Returns the gains that the kernel reports, in units of 1/256 Hz. The reported gains are slightly too small
+    /// because of rounding.
     pub fn tc_gains(self) -> Option<[u32; 2]> {
         let Self::Fixed { alpha, beta } = self else { return None };
         Some([alpha, beta].map(|gain| (u64::from(gain) * 4_000_000_000 / u64::from(MAX_PROB)) as u32))
     }
 }
 
-/// The base probability and the values derived from it, which are computed once per update.
+/// The base probability, and the values that are derived from the base probability once per update.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Base {
     /// The base probability `p'`, from 0 to 1.
@@ -56,7 +56,7 @@ pub(super) struct Base {
     pub coupled: f64,
     /// The probability `p_CL` in units of 2^-32.
     pub coupled_prob: u64,
-    /// Whether `p_CL` has reached its maximum, so that the L4S queue drops packets.
+    /// Whether `p_CL` has reached its maximum. If so, the L4S queue drops packets.
     pub saturates: bool,
     /// Whether `p_C` is so high that the Classic queue drops packets regardless of their ECN bits.
     pub disables_ecn: bool,
@@ -70,8 +70,8 @@ pub(super) struct Controller {
     pub tupdate: Span,
     /// The coupling factor `k`.
     pub coupling: f64,
-    /// Whether the queues drop packets in persistent overload. If they do not, `p'` is limited to the value at which
-    /// `p_CL` is 1.
+    /// Whether the queues drop packets in persistent overload. If not, `p'` is limited to the value at which `p_CL` is
+    /// 1.
     pub drops_on_overload: bool,
     pub base: Base,
     /// The time of the next update.
@@ -81,7 +81,7 @@ pub(super) struct Controller {
 }
 
 impl Controller {
-    /// Creates a controller in its initial state. The first update is one `tupdate` after the start.
+    /// Creates a controller in its initial state. The first update takes place one `tupdate` after the start.
     pub fn new(gains: Gains, target: Span, tupdate: Span, coupling: f64, drops_on_overload: bool) -> Self {
         let due = Instant::START + tupdate;
         let (base, previous) = (Base::default(), Span::ZERO);
@@ -100,12 +100,12 @@ impl Controller {
         now >= self.due
     }
 
-    /// Executes the updates that are due up to `now`. `oldest` is the arrival time of the older of the two head packets
-    /// since the last call.
+    /// Performs the updates that are due up to `now`. Since the last call, `oldest` has been the arrival time of the
+    /// older of the two head packets.
     pub fn catch_up(&mut self, oldest: Option<Instant>, now: Instant) {
         while self.due <= now {
             if oldest.is_none() && self.previous.is_zero() && self.base.prob == 0 && self.base.p == 0.0 {
-                // While the queues are empty and `p'` is zero, updates have no effect.
+                // Updates have no effect while the queues are empty and `p'` is zero.
                 self.due = self.due + after(now.since(self.due), self.tupdate);
                 break;
             }
@@ -169,8 +169,8 @@ fn after(passed: Span, period: Span) -> Span {
     period.saturating_mul(passed.nanos() / period.nanos() + 1)
 }
 
-/// Computes the kernel's update of the base probability. The products have 64 bits, and their sum has 32 bits, in units
-/// of 2^-32. As in the kernel, only the sign of the change reveals an overflow or an underflow.
+/// Computes the kernel's update of the base probability. The products are 64-bit numbers and their sum is a 32-bit
+/// number, in units of 2^-32. As in the kernel, an overflow or underflow is detected only by the sign of the change.
 fn fixed_step(prob: u32, [delay, target, previous]: [u64; 3], [alpha, beta]: [u32; 2]) -> u32 {
     let product = |more: u64, less: u64, gain: u32| {
         (more as i64).wrapping_sub(less as i64).wrapping_mul(i64::from(gain))
@@ -195,7 +195,7 @@ mod tests {
 
     /// Returns the base probabilities after updates with these queueing delays.
     fn path(controller: &mut Controller, delays: &[u64]) -> Vec<f64> {
-        // The update is late enough that any delay is possible.
+        // The update takes place so late that the delay can have any of these values.
         controller.due = Instant::from_nanos(100_000_000_000);
         let update = |delay: &u64| {
             let due = controller.due;
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn the_probability_is_constant_at_the_target_and_a_millisecond_above_it_adds_the_gains() {
         for gains in [Gains::Real { alpha: 0.16, beta: 3.2 }, Gains::fixed(41, 819)] {
-            // Rounding changes the kernel's gains by 0.05 % and 0.07 %.
+            // Because of rounding, the kernel's gains deviate by 0.05 % and 0.07 %.
             let near = if matches!(gains, Gains::Real { .. }) { 1e-12 } else { 3e-6 };
             let mut pi = controller(gains, 2.0, true);
             let p = path(&mut pi, &[20 * MS, 15 * MS, 15 * MS, 15 * MS, 16 * MS, 16 * MS, 16 * MS]);
@@ -239,7 +239,7 @@ mod tests {
     fn the_probability_is_limited_to_0_and_1_or_to_a_coupled_probability_of_1() {
         for gains in [Gains::Real { alpha: 0.16, beta: 3.2 }, Gains::fixed(41, 819)] {
             let mut pi = controller(gains.clone(), 2.0, true);
-            // The delay changes in steps that fit into the kernel's 32 bits.
+            // Each change of the delay is small enough for the kernel's 32-bit arithmetic.
             let p = path(&mut pi, &[250 * MS, 500 * MS, 300 * MS, 100 * MS, 0]);
             assert_eq!((p[1], p[4]), (1.0, 0.0), "{p:?}");
             assert!(!pi.base.saturates && !pi.base.disables_ecn);
@@ -290,8 +290,9 @@ mod tests {
 
     #[test]
     fn a_sum_of_more_than_32_bits_is_truncated() {
-        // A delay of 16 s, minus 15 ms, times a gain of 44 is 2^32 * 2.56, of which only the fraction 0.56 remains. A
-        // comment in the kernel states that the computation overflows if the delay exceeds a few seconds.
+        // The product of a gain of 44 and a delay of 16 s minus 15 ms is 2^32 * 2.56, of which only the fractional
+        // part, 0.56, remains. A comment in the kernel states that the computation overflows if the delay exceeds a few
+        // seconds.
         let prob = fixed_step(0, [16_000 * MS, 15 * MS, 16_000 * MS], [44, 879]);
         assert_eq!(prob, ((15_985 * MS * 44 / 64) & u64::from(MAX_PROB)) as u32);
         assert_eq!(fixed_step(7, [0, 15 * MS, 0], [44, 879]), 0);

@@ -4,8 +4,9 @@
 //! K. De Schepper, B. Briscoe, G. White, RFC 9332, "Dual-Queue Coupled Active Queue Management (AQM) for Low Latency,
 //! Low Loss, and Scalable Throughput (L4S)", January 2023, appendix A, first and second pass of the pseudocode; and
 //! `sch_dualpi2` of Linux 6.17 (2025, `net/sched/sch_dualpi2.c`; tc: `q_dualpi2.c` of iproute2 6.18), based on PI2 of
-//! K. De Schepper et al., CoNEXT 2016. The parameter `profile` selects one of these two implementations. Each
-//! difference between the implementations can also be selected by a separate parameter and thus be tested alone:
+//! K. De Schepper et al., CoNEXT 2016. The `profile` parameter selects one of these two implementations. For each
+//! difference between the implementations, there is also a separate parameter, so that each difference can be tested
+//! separately:
 //!
 //! | | RFC 9332, appendix A | Linux |
 //! | --- | --- | --- |
@@ -13,25 +14,26 @@
 //! | update (`tupdate`) | `min(target, RTT_max / 3)`, 15 ms | 16 ms |
 //! | parameters derived from `rtt_max` | `tupdate`, `alpha`, `beta` | also `target`, a sixth of `rtt_max` |
 //! | arithmetic of `p'` | real numbers | 32 bits, gains rounded to 1/256 Hz |
-//! | choice of packets (`marking`) | in turn (`recur`) | random; for `p'^2`, two random numbers |
+//! | selection of packets (`marking`) | at even intervals (`recur`) | random; for `p'^2`, two random numbers |
 //! | native AQM of the L4S queue | ramp from 800 to 1200 us | step at 1 ms (`step_thresh`) |
 //! | short queues without marks | if one packet remains (`th_len`) | off; by backlog on arrival (`min_qlen_step`) |
 //! | small backlogs (`min_backlog`) | no exception | below 2 MTU, the controller is inactive |
 //! | Classic share of the link (`c_protection`) | 1/16 | 10 % |
 //!
-//! The implementations have the following in common. Packets whose ECN bits are ECT(1) or CE enter the L4S queue
-//! (`ecn_mask`). Every `tupdate`, the controller computes `p' += alpha (q - target) + beta (q - q_old)`, where `q` is
-//! the waiting time of the head packet that has waited longer, and `q_old` is the value of `q` at the previous update.
-//! Classic packets are chosen with the probability `p_C = p'^2`; chosen packets are marked if they are ECN-capable, and
-//! dropped otherwise. L4S packets are marked with the probability `p_CL = k p'` or with the probability of the native
-//! AQM, whichever is larger. If `p_CL` reaches 1, `p_C` is `p_Cmax` (1/k^2). Packets chosen with `p_C` are then dropped
-//! in both queues regardless of their ECN bits, and all other packets of the L4S queue are marked. Without
-//! `drop_overload`, `p'` is limited to the value at which `p_CL` is 1 instead. Packets are chosen when they depart;
-//! with `drop_early`, the kernel's controller chooses them when they arrive. The scheduler is either a round robin by
-//! bytes, whose credit changes only while both queues are backlogged, or the RFC's time-shifted FIFO.
+//! Both implementations work as follows. Packets whose ECN bits are ECT(1) or CE enter the L4S queue (`ecn_mask`).
+//! Every `tupdate`, the controller computes `p' += alpha (q - target) + beta (q - q_old)`, where `q` is the waiting
+//! time of the head packet that has waited longer, and `q_old` is the value of `q` at the previous update. Classic
+//! packets are selected with probability `p_C = p'^2`; selected packets are marked if they are ECN-capable, and dropped
+//! otherwise. L4S packets are marked with probability `p_CL = k p'` or with the probability of the native AQM,
+//! whichever is larger. When `p_CL` reaches 1, `p_C` has reached `p_Cmax` (1/k^2). From this point, packets of both
+//! queues are dropped with probability `p_C`, regardless of their ECN bits, and all other packets of the L4S queue are
+//! marked. Without `drop_overload`, no such drops occur, and `p'` is limited to the value at which `p_CL` is 1. Packets
+//! are selected when they depart, except that, with `drop_early`, the kernel's controller selects packets when they
+//! arrive. The scheduler is either a byte-based round robin, whose credit changes only while both queues are
+//! backlogged, or the RFC's time-shifted FIFO.
 //!
-//! Differences from the sources, and choices where the sources are silent, are listed in the documentation of
-//! [`Config`], which the reference prints.
+//! The documentation of [`Config`], which is part of the reference, lists the differences from the sources and the
+//! choices that aqmlab makes where the sources are silent.
 
 mod config;
 mod controller;
@@ -52,7 +54,7 @@ use scheduler::{QueueClass, Scheduler};
 use signal::{Chooser, MarkDecision};
 
 parameters! {
-    /// DualPI2: two queues with one coupled controller; packets in the L4S queue wait very briefly.
+    /// DualPI2: an L4S queue with a very short delay and a Classic queue, coupled by one controller.
     ///
     /// Differences from Linux and RFC 9332:
     ///
@@ -61,91 +63,93 @@ parameters! {
     ///   text.
     /// - Figure 2 of the RFC contains gains of 0.15 and 3 Hz for an update interval of 15 ms. The RFC's text contains
     ///   gains of 0.16 and 3.2 Hz and calls them verified. aqmlab follows the text unless `rtt_max` is set.
+    /// - In the pseudocode, `lq.count` is shared by three probabilities. In overload, this count would grow without
+    ///   limit, and more packets would be dropped than `p_C` implies. In aqmlab, each probability has a separate count.
+    ///   In overload, packets that are not dropped are marked without a count.
     /// - As in the pseudocode, `lq.len()` and `lq.time()` are evaluated after the packet has left the queue: `lq.len()`
-    ///   is the number of packets that remain, and `lq.time()` is the time for which the packet has waited.
-    /// - As in the pseudocode, `lq.len()` and `lq.time()` are evaluated after the packet has left the queue: they are
-    ///   the number of packets that remain, and the waiting time of the first of them.
+    ///   is the number of packets that remain, and `lq.time()` is the time for which the departing packet has waited.
     /// - A packet that is larger than `mtu` is admitted only if the whole packet fits into the buffer.
     /// - `tc` truncates gains to multiples of 1/256 Hz, so that `alpha 0.16` results in a smaller gain than the
     ///   kernel's default of 41/256 Hz. In aqmlab, gains set in the scenario are rounded, and gains derived from
     ///   `rtt_max` are truncated.
-    /// - An update that is due at the same time as an arrival or a departure is executed before it. The interval
-    ///   between updates is exactly `tupdate`, whereas the kernel's timer adds delays.
-    /// - The reference kernel is Linux 6.18. Kernels before 6.17 have no DualPI2.
+    /// - If an update is due at the same time as an arrival or a departure, the update is performed first. The interval
+    ///   between updates is exactly `tupdate`, whereas the kernel's timer adds a delay to each interval.
+    /// - The reference kernel is Linux 6.18. Kernels before Linux 6.17 do not include DualPI2.
     pub struct Config {
-        /// Implementation that the queue reproduces. The profile determines the rules, and the defaults of all
+        /// Implementation that the queue reproduces. The profile determines the rules, and the defaults of the
         /// parameters that are not set.
         pub profile: Profile = Profile::Linux, "aqmlab's choice: the kernel's implementation";
-        /// Maximum backlog of both queues together. If the limit is in bytes, it must be at least `mtu`. Default:
-        /// 10,000 packets in the profile `linux`, and the bytes sent in 250 ms at the link rate in `rfc`.
+        /// Maximum total backlog of both queues. If the limit is in bytes, it must be at least `mtu`. Default: 10,000
+        /// packets in the `linux` profile; in the `rfc` profile, the number of bytes sent in 250 ms at the link rate.
         pub limit: Option<Length> = None, "Linux 6.17; RFC 9332, figure 2";
         /// Maximum memory used by queued packets, as the kernel counts it (`truesize`). Default: twice `mtu` for each
-        /// packet of `limit` in the profile `linux`, unlimited in `rfc`.
+        /// packet of `limit` in the `linux` profile, unlimited in the `rfc` profile.
         pub memory_limit: Option<Size> = None, "Linux 6.17";
         /// Largest packet on the link, including headers (the kernel's `psched_mtu`).
         pub mtu: Size = Size::from_bytes(1514), "Ethernet";
         /// Packets that enter the L4S queue.
         pub ecn_mask: EcnMask = EcnMask::L4sEct, "Linux 6.17; RFC 9332, figure 3";
-        /// Target queueing delay of the controller. Default: 15 ms; in the profile `linux`, a sixth of `rtt_max` if
-        /// `rtt_max` is set. If `rtt_max` is set, `tc` calls this parameter `typical_rtt`.
+        /// Target queueing delay of the controller. Default: 15 ms, or, in the `linux` profile and if `rtt_max` is set,
+        /// a sixth of `rtt_max`. If `rtt_max` is set, this parameter corresponds to the `typical_rtt` option of `tc`.
         pub target: Option<Span> = None, "Linux 6.17; RFC 9332, figure 2";
-        /// Longest round-trip time for which the controller is stable. `tupdate`, `alpha` and `beta` are derived from
-        /// this time as in figure 2 of the RFC, unless they are set. In the profile `linux`, this parameter is
-        /// `max_rtt` of `tc`, in whole microseconds, and `target` is also derived from it. If `rtt_max` is omitted,
-        /// each of the derived parameters has its own default.
+        /// Longest round-trip time at which the controller is stable. Unless `tupdate`, `alpha` and `beta` are set,
+        /// they are derived from this time as in figure 2 of the RFC. In the `linux` profile, this parameter is the
+        /// `max_rtt` option of `tc`, in whole microseconds, and `target` is also derived from this parameter. If
+        /// `rtt_max` is omitted, each of the derived parameters has its own default.
         pub rtt_max: Option<Span> = None, "RFC 9332, figure 2; iproute2, q_dualpi2.c";
-        /// Interval between updates of the probability. Default: 16 ms in the profile `linux`; in `rfc`, the smaller of
-        /// `target` and a third of `rtt_max`.
+        /// Interval between updates of the probability. Default: 16 ms in the `linux` profile; in the `rfc` profile,
+        /// `target` or a third of `rtt_max`, whichever is smaller.
         pub tupdate: Option<Span> = None, "Linux 6.17; RFC 9332, figure 2";
-        /// Integral gain in Hz: increase of the probability per update and per second of delay above `target`. Default:
-        /// derived from `rtt_max`, or 0.16 if `rtt_max` is not set.
+        /// Integral gain in Hz: increase of the probability per update for each second by which the delay exceeds
+        /// `target`. Default: derived from `rtt_max`, or 0.16 if `rtt_max` is not set.
         pub alpha: Option<f64> = None, "Linux 6.17; RFC 9332, appendix A.1";
-        /// Proportional gain in Hz: increase of the probability per update and per second by which the delay has grown
+        /// Proportional gain in Hz: increase of the probability per update for each second by which the delay has grown
         /// since the last update. Default: derived from `rtt_max`, or 3.2 if `rtt_max` is not set.
         pub beta: Option<f64> = None, "Linux 6.17; RFC 9332, appendix A.1";
-        /// Coupling factor `k`: the marking probability of L4S packets divided by the base probability. In the profile
-        /// `linux`, `k` must be a whole number.
+        /// Coupling factor `k`: the marking probability of L4S packets divided by the base probability. In the `linux`
+        /// profile, `k` must be a whole number.
         pub coupling: f64 = 2.0, "Linux 6.17; RFC 9332, figure 2";
-        /// Method by which packets are chosen to be marked or dropped. Default: `random` in the profile `linux`,
-        /// `recur` in `rfc`.
+        /// Method of selecting the packets to mark or drop. Default: `random` in the `linux` profile, `recur` in the
+        /// `rfc` profile.
         pub marking: Option<Marking> = None, "Linux 6.17; RFC 9332, figure 4";
-        /// Backlog of both queues together below which the controller does not mark or drop packets. Default: twice
-        /// `mtu` in the profile `linux`, no such limit in `rfc`.
+        /// Total backlog of both queues below which the controller does not mark or drop packets. Default: twice `mtu`
+        /// in the `linux` profile, no such threshold in the `rfc` profile.
         pub min_backlog: Option<Size> = None, "Linux 6.17";
-        /// Queueing delay above which all packets of the L4S queue are marked. Default: 1 ms in the profile `linux`,
+        /// Queueing delay above which all packets of the L4S queue are marked. Default: 1 ms in the `linux` profile,
         /// unless another threshold is set.
         pub step_thresh: Option<Span> = None, "Linux 6.17";
         /// Threshold of the L4S queue in packets: a packet is marked if more than this many packets remain in the queue
         /// behind it.
         pub step_thresh_packets: Option<u64> = None, "Linux 6.17: off";
         /// Queueing delay at which the marking probability of the L4S queue begins to rise from 0 (`minTh`). Default:
-        /// 800 us in the profile `rfc` or if `range` is set, unless a step threshold is set.
+        /// 800 us in the `rfc` profile or if `range` is set, unless a step threshold is set.
         pub min_th: Option<Span> = None, "RFC 9332, figure 2";
-        /// Range of queueing delays above `min_th` over which the marking probability rises to 1. Default: 400 us,
-        /// under the same conditions as the default of `min_th`.
+        /// Width of the range of queueing delays, starting at `min_th`, over which the marking probability rises to 1.
+        /// Default: 400 us, under the same conditions as the default of `min_th`.
         pub range: Option<Span> = None, "RFC 9332, figure 2";
-        /// Minimum length of the L4S queue for marks: the native AQM does not mark a packet that arrived while fewer
-        /// than this many packets were queued.
+        /// Minimum length of the L4S queue for marking: the native AQM does not mark a packet if fewer than this many
+        /// packets were queued when the packet arrived.
         pub min_qlen_step: u64 = 0, "Linux 6.17";
-        /// Maximum length without marks (`Th_len`): the native AQM does not mark a packet if at most this many packets
-        /// remain in the queue behind it. Default: off in the profile `linux`, 1 in `rfc`.
+        /// Maximum length of the L4S queue without marking (`Th_len`): the native AQM does not mark a packet if at most
+        /// this many packets remain in the queue behind it. Default: off in the `linux` profile, 1 in the `rfc`
+        /// profile.
         pub th_len: Option<u64> = None, "RFC 9332, figure 2";
         /// Scheduler of the two queues.
         pub scheduler: Conditional = Conditional::Wrr, "Linux 6.17; RFC 9332, appendix A.2";
-        /// Share of the link for the Classic queue while both queues are backlogged, with the scheduler `wrr`. Default:
-        /// 0.1 in the profile `linux`, 1/16 in `rfc`.
+        /// With the `wrr` scheduler: share of the link for the Classic queue while both queues are backlogged. Default:
+        /// 0.1 in the `linux` profile, 1/16 in the `rfc` profile.
         pub c_protection: Option<f64> = None, "Linux 6.17; RFC 9332, section 4.2.2";
-        /// Maximum time by which a Classic packet waits longer than an L4S packet that arrives at the same time, with
-        /// the scheduler `time-shifted-fifo`.
+        /// With the `time-shifted-fifo` scheduler: maximum time by which a Classic packet waits longer than an L4S
+        /// packet that arrives at the same time.
         pub tshift: Span = Span::from_millis(50), "RFC 9332, appendix A.2";
-        /// Whether both queues drop packets in persistent overload. If false, the probability is limited, and the
-        /// queues grow up to `limit`.
+        /// Whether both queues drop packets in persistent overload. If false, the probability is limited instead, and
+        /// the queues may grow up to `limit`.
         pub drop_overload: bool = true, "Linux 6.17; RFC 9332, appendix A.2";
-        /// Whether the controller decides on a packet at its arrival instead of at its departure. Only allowed in the
-        /// profile `linux`.
+        /// Whether the controller decides to mark or drop a packet when the packet arrives, not when it departs.
+        /// Allowed only in the `linux` profile.
         pub drop_early: bool = false, "Linux 6.17";
         /// State of the update timer at the start of the run. `settled`: the timer has been running for a long time.
-        /// `fresh`: the timer starts with the run.
+        /// `fresh`: the timer starts when the run begins.
         pub start: Start = Start::Settled, "aqmlab's choice";
     }
 }
@@ -153,7 +157,7 @@ parameters! {
 choices! {
     /// Implementations of DualPI2.
     pub enum Profile {
-        /// The implementation in the kernel, Linux 6.17.
+        /// The implementation in the Linux kernel, version 6.17.
         Linux = "linux",
         /// The pseudocode of RFC 9332, appendix A.
         Rfc = "rfc",
@@ -171,21 +175,21 @@ choices! {
 }
 
 choices! {
-    /// The method of choosing packets according to a probability.
+    /// The method of selecting packets with a given probability.
     pub enum Marking {
-        /// Packets are chosen at random, independently of each other.
+        /// Packets are selected at random, independently of each other.
         Random = "random",
-        /// Packets are chosen evenly: one in every `1/p` packets.
+        /// Packets are selected at even intervals: one in every `1/p` packets.
         Recur = "recur",
     }
 }
 
 choices! {
-    /// The scheduler, which gives priority to the L4S queue and prevents that the Classic queue starves.
+    /// The scheduler, which gives priority to the L4S queue without starving the Classic queue.
     pub enum Conditional {
-        /// Weighted round robin by bytes.
+        /// Weighted round robin, counted in bytes.
         Wrr = "wrr",
-        /// Order of arrival, as if Classic packets had arrived later by `tshift`.
+        /// Order of arrival, as if Classic packets had arrived `tshift` later.
         TimeShiftedFifo = "time-shifted-fifo",
     }
 }
@@ -227,7 +231,8 @@ impl TestCases for Config {
 #[derive(Clone)]
 struct DualPi2 {
     rules: Rules,
-    /// The packets of the L4S queue, each with its arrival time and whether the native AQM may mark it.
+    /// The packets of the L4S queue, each with its arrival time and a flag that states whether the native AQM may mark
+    /// the packet.
     l4s: Fifo<(Instant, bool)>,
     /// The packets of the Classic queue, each with its arrival time.
     classic: Fifo<Instant>,
@@ -236,7 +241,7 @@ struct DualPi2 {
     scheduler: Scheduler,
     statistics: Statistics,
     start: Start,
-    /// The time of the last call of `enqueue` or `dequeue`.
+    /// The time of the last call to `enqueue` or `dequeue`.
     now: Instant,
 }
 
@@ -366,8 +371,8 @@ impl DualPi2 {
         ControlFlow::Break(Some(packet))
     }
 
-    /// Returns the next packet after a drop. The loop is a separate function because the first packet is rarely
-    /// dropped.
+    /// Returns the next packet after a drop. This loop is in a separate function because it is rarely needed: the first
+    /// packet is seldom dropped.
     #[inline(never)]
     fn dequeue_after_drop(&mut self, cx: &mut Context<'_>) -> Option<Packet> {
         loop {
@@ -377,7 +382,7 @@ impl DualPi2 {
         }
     }
 
-    /// Returns the arrival times of the two head packets, that of the L4S queue first.
+    /// Returns the arrival times of the head packets of the L4S queue and the Classic queue, in this order.
     #[inline]
     fn heads(&self) -> [Option<Instant>; 2] {
         [
@@ -386,12 +391,12 @@ impl DualPi2 {
         ]
     }
 
-    /// Returns the waiting times of the two head packets; zero for an empty queue.
+    /// Returns the waiting times of the two head packets. The waiting time is zero if the queue is empty.
     fn delays(&self, now: Instant) -> [Span; 2] {
         self.heads().map(|head| head.map_or(Span::ZERO, |arrival| now.since(arrival)))
     }
 
-    /// Executes the controller's updates up to `now`.
+    /// Performs the controller's updates that are due up to `now`.
     #[inline]
     fn catch_up(&mut self, now: Instant) {
         self.now = now;
@@ -406,7 +411,7 @@ impl DualPi2 {
         self.controller.catch_up(oldest, now);
     }
 
-    /// Removes the head packet of a queue. Returns the packet and the native AQM's marking probability.
+    /// Removes the head packet of a queue. Returns the packet and its marking probability according to the native AQM.
     #[inline]
     fn take(&mut self, class: QueueClass) -> Option<(Packet, f64)> {
         if class == QueueClass::Classic {
@@ -426,8 +431,8 @@ impl DualPi2 {
         self.accept(class, packet, 0.0, cx)
     }
 
-    /// Decides, with the probabilities of the controller and of the native AQM, whether a packet of this queue is sent
-    /// or dropped. Marks the packet if necessary. Returns whether the packet is sent.
+    /// Decides whether a packet of this queue is sent, marked or dropped, with the probabilities of the controller and
+    /// of the native AQM. Marks the packet if necessary, and returns whether the packet is sent.
     #[inline(always)]
     fn accept(&mut self, class: QueueClass, packet: &mut Packet, native: f64, cx: &mut Context<'_>) -> bool {
         let is_active = self.backlog().bytes >= self.rules.min_backlog;
@@ -454,7 +459,7 @@ impl DualPi2 {
         true
     }
 
-    /// Applies the native AQM to a packet on which the controller has already decided at arrival.
+    /// Applies the native AQM to a packet to which the controller was already applied on arrival.
     #[inline(never)]
     fn mark_natively(&mut self, packet: &mut Packet, native: f64, cx: &mut Context<'_>) {
         if native > 0.0 {
@@ -463,8 +468,8 @@ impl DualPi2 {
         }
     }
 
-    /// Marks `packet` according to `decision`. As in the kernel, marks by the controller and marks by the native AQM
-    /// are both counted, even if the packet is already marked.
+    /// Marks `packet` according to `decision`. As in the kernel, both the controller's marks and the native AQM's marks
+    /// are counted, even if the packet is already marked.
     fn mark(&mut self, packet: &mut Packet, decision: MarkDecision, cx: &mut Context<'_>) {
         if decision.coupled {
             self.statistics.ecn_mark += 1;

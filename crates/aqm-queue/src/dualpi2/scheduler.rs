@@ -14,8 +14,8 @@ pub(super) enum QueueClass {
 /// The scheduler that gives the L4S queue conditional priority.
 #[derive(Clone, Debug)]
 pub(super) enum Scheduler {
-    /// Weighted round robin. A credit, in bytes times percent, selects the queue by its sign. The credit changes only
-    /// while both queues are backlogged, and is reset when both queues are empty.
+    /// Weighted round robin. The sign of a credit, which is counted in bytes times percent, selects the queue. The
+    /// credit changes only while both queues are backlogged, and is reset when both queues are empty.
     Wrr {
         /// The credit. The Classic queue is served if the credit is positive.
         credit: f64,
@@ -24,13 +24,14 @@ pub(super) enum Scheduler {
         /// The Classic queue's weight in percent; the remainder is the L4S queue's weight.
         classic: f64,
     },
-    /// Time-shifted FIFO: of the two head packets, the packet that arrived first is sent, where this time is added to
-    /// the arrival times of Classic packets.
+    /// Time-shifted FIFO: of the two head packets, the packet with the earlier arrival time is sent, after this time
+    /// shift has been added to the arrival time of the Classic packet.
     TimeShifted(Span),
 }
 
 impl Scheduler {
-    /// Creates a round robin that gives `classic` percent to the Classic queue. The largest packet has `mtu` bytes.
+    /// Creates a round robin that gives `classic` percent of the link to the Classic queue. The largest packet is `mtu`
+    /// bytes long.
     pub fn wrr(classic: f64, mtu: u64) -> Self {
         let init = mtu as f64 * (classic - (100.0 - classic));
         Self::Wrr { credit: init, init, classic }
@@ -58,7 +59,7 @@ impl Scheduler {
         Some(if is_l4s { QueueClass::L4s } else { QueueClass::Classic })
     }
 
-    /// Charges a packet of `bytes` that one queue sent while the other queue was backlogged.
+    /// Updates the credit after one queue sent a packet of `bytes` while the other queue was backlogged.
     #[inline]
     pub fn sent(&mut self, from: QueueClass, bytes: u16) {
         if let Self::Wrr { credit, classic, .. } = self {
@@ -66,7 +67,7 @@ impl Scheduler {
         }
     }
 
-    /// Returns the credit, in bytes times percent; 0 for the time-shifted FIFO.
+    /// Returns the credit, in bytes times percent, or 0 for the time-shifted FIFO.
     pub fn credit(&self) -> f64 {
         match *self {
             Self::Wrr { credit, .. } => credit,
@@ -81,8 +82,8 @@ mod tests {
 
     const HEAD: Option<Instant> = Some(Instant::START);
 
-    /// Returns the bytes that each queue sends if both queues are always backlogged with packets of these sizes, and
-    /// `packets` packets are sent in total.
+    /// Returns the number of bytes that each queue sends if both queues are always backlogged with packets of these
+    /// sizes and the total number of sent packets is `packets`.
     fn shares(scheduler: &mut Scheduler, [l4s, classic]: [u16; 2], packets: u32) -> [f64; 2] {
         let mut sent = [0.0; 2];
         for _ in 0..packets {
@@ -107,8 +108,8 @@ mod tests {
 
     #[test]
     fn a_queue_that_was_idle_starts_with_nine_l4s_packets() {
-        // The initial credit is 1514 * (10 - 90) percent. Each full packet of the L4S queue adds 10 * 1514. After eight
-        // packets, the credit is 0, and the L4S queue is still served.
+        // The initial credit is 1514 * (10 - 90) percent. Each full packet of the L4S queue adds 10 * 1514 to the
+        // credit. After eight packets, the credit is 0, and the L4S queue is still served.
         let mut wrr = Scheduler::wrr(10.0, 1514);
         assert_eq!(wrr.credit(), -121_120.0);
         let turns: Vec<QueueClass> = (0..11)

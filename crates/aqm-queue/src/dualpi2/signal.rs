@@ -1,21 +1,21 @@
-//! Chooses which packets to mark or drop, either at random, as in the kernel, or in turn, as the RFC prefers. This file
-//! also contains the native AQM of the L4S queue, which depends only on the L4S queue.
+//! Selects the packets to mark or drop, either at random, as in the kernel, or at even intervals, as the RFC prefers.
+//! This file also contains the native AQM of the L4S queue, which depends only on the L4S queue.
 
 use aqm_net::{Rng, Span};
 
 use super::controller::{Base, MAX_PROB};
 
-/// The method by which packets are chosen.
+/// The method by which packets are selected.
 #[derive(Clone, Debug)]
 pub(super) enum Chooser {
-    /// A packet is chosen if a random number of 32 bits is at most the probability. For the probability `p'^2`, two
-    /// random numbers must be at most `p'`.
+    /// A packet is selected if a random 32-bit number does not exceed the probability. For the probability `p'^2`,
+    /// neither of two random numbers may exceed `p'`.
     Random,
-    /// A packet is chosen when the sum of the probabilities exceeds one (`recur`).
+    /// A packet is selected when the sum of the probabilities of successive packets exceeds one (`recur`).
     InTurn(Counts),
 }
 
-/// For each kind of decision, the sum of the probabilities minus the number of chosen packets (`q.count`).
+/// For each kind of decision: the sum of the probabilities, minus the number of selected packets (`q.count`).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
     classic: f64,
@@ -23,7 +23,7 @@ pub(super) struct Counts {
     l4s_drop: f64,
 }
 
-/// Adds `likelihood` to `count` and returns whether the packet is chosen, as `recur` of the RFC does.
+/// Adds `likelihood` to `count` and returns whether the packet is selected, like the RFC's `recur` function.
 #[inline]
 fn recur(count: &mut f64, likelihood: f64) -> bool {
     *count += likelihood;
@@ -34,7 +34,7 @@ fn recur(count: &mut f64, likelihood: f64) -> bool {
     is_chosen
 }
 
-/// Returns a random number of 32 bits, as the kernel's `dualpi2_roll` does.
+/// Returns a random 32-bit number, like the kernel's `dualpi2_roll`.
 #[inline]
 fn roll(rng: &mut Rng) -> u32 {
     (rng.bits() >> 32) as u32
@@ -43,9 +43,9 @@ fn roll(rng: &mut Rng) -> u32 {
 /// The reasons for which a packet of the L4S queue is marked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MarkDecision {
-    /// Whether the controller's coupled probability marks the packet.
+    /// Whether the packet is marked because of the controller's coupled probability.
     pub coupled: bool,
-    /// Whether the native AQM marks the packet.
+    /// Whether the packet is marked by the native AQM.
     pub native: bool,
 }
 
@@ -58,7 +58,7 @@ impl Chooser {
         }
     }
 
-    /// Chooses with the probability `p_C` whether to mark or drop a packet of the Classic queue.
+    /// Returns whether to mark or drop a packet of the Classic queue. The probability of `true` is `p_C`.
     #[inline]
     pub fn classic(&mut self, base: &Base, rng: &mut Rng) -> bool {
         match self {
@@ -67,7 +67,7 @@ impl Chooser {
         }
     }
 
-    /// Chooses with the probability `p_C` whether to drop a packet of a saturated L4S queue.
+    /// Returns whether to drop a packet of a saturated L4S queue. The probability of `true` is `p_C`.
     pub fn saturated(&mut self, base: &Base, rng: &mut Rng) -> bool {
         match self {
             Self::Random => squared(base, rng),
@@ -75,8 +75,8 @@ impl Chooser {
         }
     }
 
-    /// Chooses whether to mark a packet of the L4S queue, with the coupled probability or the `native` probability,
-    /// whichever is larger. If `base` is `None`, the coupled probability is not used.
+    /// Decides whether to mark a packet of the L4S queue. The marking probability is the coupled probability or the
+    /// `native` probability, whichever is larger. If `base` is `None`, the coupled probability is not used.
     #[inline]
     pub fn l4s(&mut self, base: Option<&Base>, native: f64, rng: &mut Rng) -> MarkDecision {
         match self {
@@ -100,7 +100,7 @@ impl Chooser {
     }
 }
 
-/// Chooses with the probability `p'^2`.
+/// Returns `true` with probability `p'^2`.
 #[inline]
 fn squared(base: &Base, rng: &mut Rng) -> bool {
     roll(rng) <= base.prob && roll(rng) <= base.prob
@@ -109,7 +109,7 @@ fn squared(base: &Base, rng: &mut Rng) -> bool {
 /// The native AQM of the L4S queue.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Native {
-    /// Marks packets that waited longer than this time.
+    /// Marks packets that have waited longer than this time.
     Step(Span),
     /// Marks packets behind which more than this many packets remain in the queue.
     StepInPackets(u64),
@@ -123,8 +123,8 @@ pub(super) enum Native {
 }
 
 impl Native {
-    /// Returns the marking probability of a packet that waited for the time `waited` and behind which `behind` packets
-    /// remain in the queue.
+    /// Returns the marking probability of a packet that has waited for the time `waited`, if `behind` packets remain in
+    /// the queue behind this packet.
     #[inline]
     pub fn probability(self, waited: Span, behind: u64) -> f64 {
         match self {
@@ -181,8 +181,9 @@ mod tests {
 
     #[test]
     fn a_saturated_queue_drops_exactly_the_square_with_either_method() {
-        // With one count for marks and drops, as in the pseudocode, 47 % of the packets would be dropped at a base
-        // probability of 0.6, because marks would increase the count beyond one, and the excess would cause drops.
+        // If there were one count for both marks and drops, as in the pseudocode, 47 % of the packets would be dropped
+        // at a base probability of 0.6, because marks would increase the count beyond one, and this excess would cause
+        // drops.
         for mut chooser in [Chooser::Random, Chooser::InTurn(Counts::default())] {
             let (base, mut rng) = (base(0.6), rng());
             let drops: u32 = (0..400_000).map(|_| u32::from(chooser.saturated(&base, &mut rng))).sum();
@@ -218,7 +219,8 @@ mod tests {
             [at(0), at(800), at(900), at(1000), at(1199), at(1200), at(9000)],
             [0.0, 0.0, 0.25, 0.5, 0.9975, 1.0, 1.0]
         );
-        // A ramp of width zero is a step. At exactly the threshold, the RFC marks packets, and the kernel does not.
+        // A ramp of width zero is a step. At exactly the threshold, packets are marked according to the RFC, but not by
+        // the kernel.
         let edge = Native::Ramp { min_th: us(1000), max_th: us(1000) };
         assert_eq!([edge.probability(us(999), 9), edge.probability(us(1000), 9)], [0.0, 1.0]);
         let step = Native::Step(us(1000));

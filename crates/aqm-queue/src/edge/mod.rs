@@ -1,12 +1,12 @@
-//! The edge of a network: classifies flows as short or long and writes the class into each packet, so that a queue in
-//! the core of the network can treat the classes differently without per-flow state.
+//! The edge of a network: classifies flows as short or long, and writes the class of the flow into each packet. A queue
+//! in the core of the network can then treat the two classes differently without per-flow state.
 //!
-//! The edge keeps a counter per flow, and the core reads only the class of each packet, as in the paper of L. Guo and
+//! The edge keeps a counter per flow, and the core reads only the class of each packet, as in the paper by L. Guo and
 //! I. Matta, "The War Between Mice and Elephants", ICNP 2001.
 //!
-//! An edge sets the [`Packet::class`] of each packet that passes. It changes no other field and does not reorder
-//! packets. A flow is identified by [`Packet::flow`]. If packets carry a 5-tuple instead, a [`Table`] maps the hash of
-//! the 5-tuple to a flow number.
+//! An edge sets the [`Packet::class`] of each packet that passes. The edge does not change any other field, and does
+//! not reorder packets. A flow is identified by [`Packet::flow`]. If packets carry a 5-tuple instead, a [`Table`] maps
+//! the hash of the 5-tuple to a flow number.
 
 mod sfd;
 mod short_flows;
@@ -19,9 +19,9 @@ use crate::Gauge;
 
 pub use table::{Key, Table};
 
-/// The class of packets whose flow is still short.
+/// The class of packets whose flow is still considered short.
 pub const SHORT: u8 = 1;
-/// The class of packets whose flow has become long.
+/// The class of packets whose flow is considered long.
 pub const LONG: u8 = 2;
 
 registry! {
@@ -40,27 +40,28 @@ impl Default for Config {
 
 /// The interface that the `Config` of every edge implements.
 pub trait Build {
-    /// Checks all parameters and builds the edge. `rng` is the random stream that only this edge uses.
+    /// Checks all parameters and builds the edge. `rng` is a random stream that is used only by this edge.
     ///
     /// # Errors
-    /// Returns one error per invalid field, which states what is allowed.
+    /// Returns one error for each invalid field. The error states the allowed values.
     fn build(&self, rng: Rng) -> Result<Box<dyn Edge>, ConfigErrors>;
 }
 
 /// The point at which packets enter a network and are classified as short or long.
 ///
-/// The times of successive calls never decrease. Actions that are due at a certain time, such as the expiry of flows,
-/// are executed at the next call, in order of time.
+/// The time never decreases from one call to the next. Actions that are due at a certain time, such as the expiry of
+/// flows, are performed at the next call, in chronological order.
 pub trait Edge: DynClone + Send + Sync {
     /// Returns the class of a packet that passes at `now`: [`SHORT`] or [`LONG`].
     fn classify(&mut self, packet: &Packet, now: Instant) -> u8;
 
-    /// Executes the actions that are due by `now` without classifying a packet, for example before the gauges are read.
+    /// Performs the actions that are due by `now` without classifying a packet. This method is called, for example,
+    /// before the gauges are read.
     fn catch_up(&mut self, now: Instant);
 
-    /// Reports the edge's gauges at the time of the last call, each with a unique name: the number of remembered
-    /// `flows`, the `threshold` between short and long, and the number of flows `evicted` so far because the table was
-    /// full.
+    /// Reports the edge's gauges at the time of the last call, each with a unique name: the number of remembered flows
+    /// (`flows`), the threshold between short and long flows (`threshold`), and the number of flows that have been
+    /// evicted so far because the table was full (`evicted`).
     fn gauges(&self, show: &mut dyn FnMut(Gauge));
 }
 
@@ -73,7 +74,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns every kind of edge with its defaults, and once with each option that has a separate branch in the code.
+    /// Returns every kind of edge with its default parameters, and again with each option that has a separate branch in
+    /// the code.
     fn members() -> Vec<Config> {
         let variants = [
             json!({"kind": "short-flows", "threshold_rule": "static", "max_flows": 3}),
@@ -92,7 +94,8 @@ mod tests {
         found.unwrap_or_else(|| panic!("there is no gauge {name}"))
     }
 
-    /// Returns the classes that `edge` assigns to the packets of short and long flows, which pause at times.
+    /// Returns the classes that `edge` assigns to the packets of short and long flows. The flows pause from time to
+    /// time.
     fn classes(edge: &mut dyn Edge) -> Vec<u8> {
         let mut rng = Streams::new(5).named("arrivals", 0);
         let mut now = Instant::START;

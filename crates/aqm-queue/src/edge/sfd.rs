@@ -1,16 +1,17 @@
-//! SFD, "short flow differentiating": classifies the first bytes of every flow as short, and penalises the flow's later
-//! packets.
+//! SFD, "short flow differentiating": classifies the first packets of every flow as short, up to a number of bytes, and
+//! penalises the flow's later packets.
 //!
 //! X. Chen and J. Heidemann, "Preferential Treatment for Short Flows to Reduce Web Latency", Computer Networks 41(6),
-//! 2003, as implemented in ns-2 (DiffServ module, policy `SFD`). The implementation has a byte counter per flow id, a
-//! fixed threshold, entries that expire after 5 s, and three methods of penalising packets beyond the threshold.
+//! 2003, as implemented in ns-2 (DiffServ module, policy `SFD`). The ns-2 implementation uses a byte counter for each
+//! flow id, a fixed threshold, entries that expire after 5 s, and three methods of penalising packets beyond the
+//! threshold.
 //!
 //! aqmlab's choices:
 //! - The packet with which a flow exceeds the threshold counts as beyond the threshold, as in ns-2, whose counter
 //!   includes this packet.
-//! - A flow that was silent for longer than `expiry` counts as a new flow when it sends again. ns-2 removes an expired
-//!   entry only when a search for another flow passes this entry. Until then, a flow that sends again continues its old
-//!   count.
+//! - If a flow has been silent for longer than `expiry`, the flow counts as a new flow when it sends again. ns-2
+//!   removes an expired entry only when a search for another flow passes this entry. If a flow sends again before its
+//!   expired entry has been removed, the old count continues.
 //! - The comment in ns-2 states that its third method penalises 4 of 5 packets, but the code penalises 5 of 6. aqmlab
 //!   implements both methods under different names.
 //! - Memory is bounded: if `max_flows` flows are remembered, a new flow replaces the flow that has been silent longest.
@@ -29,7 +30,7 @@ parameters! {
             "aqmlab's choice: ten packets of 500 bytes; ns-2 has no default";
         /// Rule that selects which packets beyond the threshold are long.
         pub penalty: Penalty = Penalty::Every, "ns-2, `downgrade2` = 0";
-        /// Time of silence after which a flow is forgotten.
+        /// Duration of silence after which a flow is forgotten.
         pub expiry: Span = Span::from_millis(5000), "ns-2, `FLOW_TIME_OUT`";
         /// Maximum number of remembered flows. A new flow replaces the flow that has been silent longest.
         pub max_flows: u32 = 1_000_000, "aqmlab's choice; ns-2 has no bound";
@@ -41,7 +42,7 @@ choices! {
     pub enum Penalty {
         /// All packets (`downgrade2` = 0 in ns-2).
         Every = "every",
-        /// Each packet with the probability 1 - `threshold` / (bytes sent by the flow) (`downgrade2` = 1 in ns-2).
+        /// Each packet, with probability 1 - `threshold` / (bytes sent by the flow) (`downgrade2` = 1 in ns-2).
         Random = "random",
         /// Five of six packets, as in ns-2's code for `downgrade2` = 2.
         FiveOfSix = "five-of-six",
@@ -59,7 +60,7 @@ impl Build for Config {
     }
 }
 
-/// An edge that uses SFD.
+/// An edge that classifies flows with SFD.
 #[derive(Clone)]
 pub struct Sfd {
     config: Config,

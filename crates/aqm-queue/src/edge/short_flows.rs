@@ -1,22 +1,23 @@
 //! Classifies packets by the packet count of their flow: the first `L_t` packets of every flow are short, and the
 //! threshold `L_t` adapts to the traffic.
 //!
-//! L. Guo and I. Matta, "The War Between Mice and Elephants", ICNP 2001. An edge has a soft-state packet counter per
-//! flow and a threshold `L_t`, which is static or controlled by the ratio of active short flows to active long flows
-//! (`SLR`). Inactive flows are removed after a period `T_u`, and the threshold changes after each period `T_c`. Table
-//! III of the paper contains an SLR of about 3, T_u = 1 s and T_c = 10 s.
+//! L. Guo and I. Matta, "The War Between Mice and Elephants", ICNP 2001. An edge has a soft-state packet counter for
+//! each flow, and a threshold `L_t` that is either static or controlled by the ratio of active short flows to active
+//! long flows (`SLR`). Inactive flows are removed after a period `T_u`, and the threshold is updated after each period
+//! `T_c`. The values in table III of the paper are an SLR of about 3, T_u = 1 s and T_c = 10 s.
 //!
 //! aqmlab's choices where the paper is silent:
-//! - The threshold's initial value, its bounds and the rule by which it changes are aqmlab's. The rule `steered` halves
-//!   the threshold if there are too many short flows and adds `step` if there are too few. The rule `quantile` sets the
-//!   threshold to the packet count at which the ratio of short to long active flows is SLR.
-//! - Inactive flows are removed at multiples of T_u: a flow's entry is removed if the flow sent nothing since the last
-//!   scan, which means after a silence of T_u to 2 T_u. This is aqmlab's interpretation of "every T_u". `purge =
-//!   "at-age"` removes each flow after exactly T_u instead.
-//! - The threshold changes at multiples of T_c, after flows that are inactive at this time have been removed. For the
-//!   ratio, a flow is short if its packet count is at most the previous threshold.
+//! - The initial value of the threshold, the bounds of the threshold and the rule by which the threshold changes are
+//!   aqmlab's choices. The `steered` rule halves the threshold if there are too many short flows, and adds `step` if
+//!   there are too few. The `quantile` rule sets the threshold to the packet count at which the ratio of active short
+//!   flows to active long flows is SLR.
+//! - Inactive flows are removed at multiples of T_u: a flow's entry is removed if the flow has not sent a packet since
+//!   the last scan, so the entry is removed after a silence of T_u to 2 T_u. This is aqmlab's interpretation of "every
+//!   T_u". `purge = "at-age"` removes each flow after exactly T_u instead.
+//! - The threshold is updated at multiples of T_c, after the flows that are inactive at this time have been removed.
+//!   When the ratio is computed, a flow is considered short if its packet count is at most the previous threshold.
 //! - If no flow is active, the ratio is undefined and the threshold does not change.
-//! - Actions that are due when a packet passes are executed before this packet is counted.
+//! - If actions are due at the time when a packet passes, these actions are performed before the packet is counted.
 //! - Every packet is counted, including retransmissions, because an edge cannot recognise retransmissions.
 //! - Memory is bounded: if `max_flows` flows are remembered, a new flow replaces the flow that has been silent longest.
 
@@ -29,20 +30,20 @@ parameters! {
     /// Short flows by packet count: the first `threshold` packets of every flow are short, and the threshold changes
     /// until the ratio of short to long flows reaches a target.
     pub struct Config {
-        /// Initial threshold: number of packets at the start of each flow that are short (`L_t`).
+        /// Initial threshold: number of packets at the start of each flow that are classified as short (`L_t`).
         pub threshold: u32 = 20, "aqmlab's choice: the paper is silent";
         /// The rule by which the threshold changes.
         pub threshold_rule: ThresholdRule = ThresholdRule::Steered,
             "Guo & Matta 2001: a dynamic threshold; the rule is aqmlab's choice";
         /// Target number of active short flows per active long flow (`SLR`).
         pub short_to_long: f64 = 3.0, "Guo & Matta 2001, table III";
-        /// Time of silence after which a flow is forgotten (`T_u`). `none`: flows are never forgotten.
+        /// Duration of silence after which a flow is forgotten (`T_u`). `none`: flows are never forgotten.
         pub expiry: Option<Span> = Some(Span::from_millis(1000)), "Guo & Matta 2001, table III";
         /// Times at which silent flows are removed.
         pub purge: Purge = Purge::AtScans, "Guo & Matta 2001, as aqmlab interprets it";
         /// Interval between changes of the threshold (`T_c`).
         pub update: Span = Span::from_millis(10_000), "Guo & Matta 2001, table III";
-        /// Increase of the threshold by `steered` if there are too few short flows.
+        /// Number of packets by which the `steered` rule increases the threshold if there are too few short flows.
         pub step: u32 = 5, "aqmlab's choice: the paper is silent";
         /// Lower bound of the threshold.
         pub min_threshold: u32 = 1, "aqmlab's choice: the paper is silent";
@@ -59,10 +60,10 @@ choices! {
         /// The threshold is constant.
         Static = "static",
         /// The threshold is halved if there are more than `short_to_long` short flows per long flow, or if there is no
-        /// long flow. Otherwise it increases by `step`.
+        /// long flow. Otherwise, the threshold increases by `step`.
         Steered = "steered",
-        /// The threshold becomes the smallest packet count such that at least a fraction of SLR / (SLR + 1) of the
-        /// active flows do not exceed it.
+        /// The threshold is set to the smallest packet count that at least a fraction SLR / (SLR + 1) of the active
+        /// flows do not exceed.
         Quantile = "quantile",
     }
 }
@@ -70,7 +71,7 @@ choices! {
 choices! {
     /// The times at which silent flows are removed.
     pub enum Purge {
-        /// At multiples of `expiry`, flows that sent nothing since the previous multiple are removed.
+        /// At each multiple of `expiry`, the flows that have not sent a packet since the previous multiple are removed.
         AtScans = "at-scans",
         /// A flow is removed as soon as it has been silent for longer than `expiry`.
         AtAge = "at-age",
@@ -94,7 +95,7 @@ impl Build for Config {
         let (min, max) = (self.min_threshold, self.max_threshold);
         let problem = format_args!("must be at most max_threshold, {max}");
         errors.check(min <= max, "min_threshold", problem);
-        // If the bounds are invalid, the threshold cannot be compared with them.
+        // The threshold cannot be compared with invalid bounds.
         let is_unchecked = min > max || self.threshold_rule == ThresholdRule::Static;
         let problem = format_args!("must be from min_threshold, {min}, to max_threshold, {max}");
         errors.check(is_unchecked || (min..=max).contains(&self.threshold), "threshold", problem);
@@ -112,7 +113,7 @@ pub struct ShortFlows {
     counts: Table<u32>,
     next_scan: Instant,
     next_update: Instant,
-    /// Buffer for the computation of the quantile.
+    /// Buffer for computing the quantile.
     sorted: Vec<u32>,
 }
 
@@ -128,7 +129,7 @@ impl Edge for ShortFlows {
         while self.next_scan.min(self.next_update) <= now {
             let due = self.next_scan.min(self.next_update);
             if self.counts.is_empty() || due == Instant::NEVER {
-                // An empty table does not change, so all periods up to `now` are skipped.
+                // As long as the table is empty, nothing changes, so all periods up to `now` are skipped.
                 (self.next_scan, self.next_update) = self.due_after(now);
                 break;
             }
@@ -204,8 +205,7 @@ impl ShortFlows {
     }
 }
 
-/// Returns the smallest value of `counts` such that at least a fraction of `ratio` / (`ratio` + 1) of the values do not
-/// exceed it.
+/// Returns the smallest value of `counts` that at least a fraction `ratio` / (`ratio` + 1) of the values do not exceed.
 fn quantile(counts: &mut [u32], ratio: f64) -> u32 {
     let rank = libm::ceil(counts.len() as f64 * ratio / (ratio + 1.0)) as usize;
     *counts.select_nth_unstable(rank.clamp(1, counts.len()) - 1).1
@@ -270,7 +270,8 @@ mod tests {
         let mut at_age = edge(&Config { purge: Purge::AtAge, ..fixed(1) });
         let marks = [0, 1, 1001, 2002, 2003].map(|ms| class(&mut at_age, 7, millis(ms)));
         assert_eq!(marks, [SHORT, LONG, LONG, SHORT, LONG], "only 1001 ms exceed 1 s");
-        // The flow's last packet was at 100 ms. The scan at 1 s does not remove the flow, and the scan at 2 s does.
+        // The flow's last packet was sent at 100 ms. The flow is removed by the scan at 2 s, but not by the scan at 1
+        // s.
         let mut at_scans = edge(&fixed(1));
         let marks = [99, 100, 1999, 2100, 4000].map(|ms| class(&mut at_scans, 7, millis(ms)));
         assert_eq!(marks, [SHORT, LONG, LONG, LONG, SHORT]);
@@ -284,7 +285,8 @@ mod tests {
             edge.catch_up(millis(seconds * 1000));
             edge.threshold
         };
-        // Four flows have sent 3, 3, 3 and 30 packets. The ratio of three short flows to one long flow is the target.
+        // Four flows have sent 3, 3, 3 and 30 packets. The ratio of three short flows to one long flow equals the
+        // target.
         (0..3).for_each(|flow| send(&mut edge, flow, 3, millis(0)));
         send(&mut edge, 3, 30, millis(0));
         assert_eq!(moved(&mut edge, 9), 20, "before the first update");
@@ -298,7 +300,7 @@ mod tests {
         let mut edge = self::edge(&config);
         send(&mut edge, 1, 1, millis(0));
         assert_eq!(moved(&mut edge, 1000), 1);
-        // All flows are long, so the threshold grows up to its upper bound.
+        // All flows are long, so the threshold increases until it reaches its upper bound.
         send(&mut edge, 1, 5000, millis(1_000_001));
         assert_eq!([1010, 1020, 3000, 9000].map(|s| moved(&mut edge, s)), [6, 11, 1000, 1000]);
     }
@@ -322,7 +324,7 @@ mod tests {
             let mut edge = edge(&Config { threshold_rule, ..Config::default() });
             edge.catch_up(millis(100_000));
             assert_eq!(edge.threshold, 20);
-            // The flow is inactive at the update at 110 s, which occurs at the same time as a scan.
+            // The flow is inactive when the update occurs at 110 s, which is also the time of a scan.
             send(&mut edge, 1, 50, millis(108_500));
             edge.catch_up(millis(200_000));
             assert_eq!((edge.threshold, edge.counts.len()), (20, 0), "{threshold_rule:?}");

@@ -1,8 +1,8 @@
-//! A table of soft state: stores one value per flow until the flow has been silent for a long time or is evicted
-//! because the table is full.
+//! A table of soft state: stores one value per flow until the flow has been silent for a long time, or until the flow
+//! is evicted because the table is full.
 //!
 //! aqmlab's choice: the entries are stored in a slab and linked in the order of last use. Expiry and eviction therefore
-//! read only one end of the list, and take a time of O(1) per removed entry.
+//! read only one end of the list, and take O(1) time per removed entry.
 
 use aqm_net::{ConfigError, Instant};
 
@@ -10,8 +10,8 @@ use crate::hash_index::{HashIndex, MAX_ENTRIES, NONE};
 
 /// The key of an entry.
 pub trait Key: Copy + Eq {
-    /// Returns a hash, which is equal for equal keys. The entropy of the hash must be spread over all 64 bits or
-    /// concentrated in the lowest bits.
+    /// Returns a hash of the key. Equal keys must have equal hashes. The entropy of the hash must be spread over all 64
+    /// bits or concentrated in the lowest bits.
     fn hash(self) -> u64;
 }
 
@@ -21,11 +21,11 @@ impl Key for u64 {
     }
 }
 
-/// A table with one value of type `V` per key, which is stored from the first use of the key until the key expires or
-/// is evicted.
+/// A table with one value of type `V` per key. The value is stored from the first use of the key until the key expires
+/// or is evicted.
 ///
-/// The times of successive calls must not decrease. The table's memory grows with the number of entries, up to the
-/// bound, and is not released.
+/// The time must not decrease from one call to the next. The table's memory usage grows with the number of entries, up
+/// to the maximum number of entries, and memory is not released.
 #[derive(Clone)]
 pub struct Table<V, K = u64> {
     index: HashIndex,
@@ -54,7 +54,7 @@ impl<V: Default, K: Key> Table<V, K> {
     /// Creates an empty table with at most `max_flows` entries.
     ///
     /// # Errors
-    /// Returns an error with the path `max_flows` if `max_flows` is 0 or too large.
+    /// Returns an error at the path `max_flows` if `max_flows` is 0 or too large.
     pub fn new(max_flows: u32) -> Result<Self, ConfigError> {
         if !(1..=MAX_ENTRIES).contains(&max_flows) {
             let problem = format!("must be from 1 to {MAX_ENTRIES} (got {max_flows})");
@@ -91,8 +91,8 @@ impl<V: Default, K: Key> Table<V, K> {
         self.entries.get(self.oldest as usize).map(|entry| (entry.key, entry.last_used))
     }
 
-    /// Returns the value of `key`, and sets the time of its last use to `now`. A new key has the default value. If the
-    /// table is full, the key that has been unused longest is evicted.
+    /// Returns the value of `key`, and sets the time of the key's last use to `now`. The value of a new key is the
+    /// default value. If the table is full, the key that has been unused longest is evicted.
     pub fn touch(&mut self, key: K, now: Instant) -> &mut V {
         let index = match self.find(key) {
             Some(index) => {
@@ -111,8 +111,8 @@ impl<V: Default, K: Key> Table<V, K> {
         self.find(key).is_some()
     }
 
-    /// Removes the key that has been unused longest if it was last used before `horizon`, and returns the time of the
-    /// key's last use and the key's value.
+    /// If the key that has been unused longest was last used before `horizon`, removes this key and returns the time of
+    /// its last use and its value.
     pub fn take_before(&mut self, horizon: Instant) -> Option<(Instant, V)> {
         let (_, last_used) = self.oldest().filter(|(_, last_used)| *last_used < horizon)?;
         let index = self.oldest;
@@ -125,7 +125,8 @@ impl<V: Default, K: Key> Table<V, K> {
         while self.take_before(horizon).is_some() {}
     }
 
-    /// Returns the values of all entries in the order of the slab, which is arbitrary but fast to read.
+    /// Returns the values of all entries in the order of the slab. This order is arbitrary, but the entries can be read
+    /// quickly in this order.
     pub fn values(&self) -> impl Iterator<Item = &V> {
         self.entries.iter().filter(|entry| entry.older != UNUSED).map(|entry| &entry.value)
     }
@@ -204,7 +205,8 @@ mod tests {
     use crate::hash_index::FIRST_SLOTS;
     use crate::hash_index::tests::key_with_tag;
 
-    /// The specification of the table: the value, the time of the last use and the order of use of each key.
+    /// The specification of the table. For each key, it contains the value, the time of the last use, and the position
+    /// in the order of use.
     #[derive(Default)]
     struct Model {
         entries: BTreeMap<u64, (u32, Instant, u64)>,

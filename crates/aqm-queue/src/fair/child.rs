@@ -2,7 +2,8 @@
 //!
 //! A child may drop and mark packets both on arrival and on departure. The flow's chain of packets mirrors the child's
 //! queue. The scheduler uses the chain to find the packet that will probably be sent next, and the shared buffer uses
-//! it to compute the flow's backlog. An idle flow keeps its child until 65,536 other flows have become idle after it.
+//! the chain to compute the flow's backlog. An idle flow keeps its child until 65,536 other flows have become idle
+//! after it.
 
 use aqm_net::{ConfigError, ConfigErrors, Instant, Packet, Rate, Rng};
 
@@ -11,17 +12,17 @@ use crate::{Acknowledgement, Config, Context, Label, Observer, QueueDiscipline, 
 /// The children, indexed by flow number.
 #[derive(Clone)]
 pub(super) struct Children {
-    /// A discipline that has received all labels, but no packets; it is cloned for each new flow.
+    /// A discipline that has received all labels but no packets. Each new flow gets a clone of this discipline.
     fresh: Box<dyn QueueDiscipline>,
     running: Vec<Option<Box<dyn QueueDiscipline>>>,
-    /// The flow that sent the last packet and may therefore have become idle.
+    /// The flow that sent the last packet. This flow may have become idle.
     emptied: Option<u32>,
-    /// Packets that a child has dropped and that are still in the flow's chain.
+    /// Packets that a child has dropped but that are still in the flow's chain.
     pub dropped: Vec<u32>,
 }
 
 impl Children {
-    /// Creates children of one kind for a link with this rate. The parameters must have been checked.
+    /// Creates a table of children of one kind, for a link with this rate. The parameters must have been checked.
     pub fn new(child: &Config, rate: Rate) -> Result<Self, ConfigErrors> {
         let problem = format_args!("must be work-conserving, but `{}` delays packets", child.kind());
         ConfigError::unless(!child.holds_back(), "child.kind", problem)?;
@@ -29,7 +30,7 @@ impl Children {
         Ok(Self { fresh, running: Vec::new(), emptied: None, dropped: Vec::new() })
     }
 
-    /// Returns the children of all flows that have a number.
+    /// Returns the children of all flows to which a number is assigned.
     pub fn running(&self) -> impl Iterator<Item = &dyn QueueDiscipline> {
         self.running.iter().filter_map(|child| child.as_deref())
     }
@@ -47,7 +48,7 @@ impl Children {
         self.fresh.on_start(chance);
     }
 
-    /// Announces the label to the children of all current and future flows.
+    /// Passes the label to the children of all current and future flows.
     pub fn on_label(&mut self, number: u16, label: &Label) {
         let running = self.running.iter_mut().flatten();
         running.chain([&mut self.fresh]).for_each(|child| child.on_label(number, label));
@@ -65,8 +66,8 @@ impl Children {
         packet
     }
 
-    /// Called when the link becomes free. If the child that sent the last packet is still empty, its `dequeue` is
-    /// called once more, so that the child becomes idle.
+    /// Must be called when the link becomes free. If the child that sent the last packet is still empty, calls the
+    /// child's `dequeue` once more, so that the child becomes idle.
     pub fn on_link_free(&mut self, cx: &mut Context<'_>) {
         if let Some(flow) = self.emptied.take() {
             self.with(flow, cx, |child, cx| {
@@ -90,7 +91,7 @@ impl Children {
     }
 }
 
-/// Records dropped packets, and forwards all reports to the observer.
+/// Records which packets are dropped, and forwards all reports to the observer.
 struct DropRecorder<'a> {
     dropped: &'a mut Vec<u32>,
     outer: &'a mut dyn Observer,

@@ -1,12 +1,12 @@
 //! Assigns packets to flows, either by flow number or by a hash that selects a bucket.
 //!
-//! Buckets, and periodic changes of the hash, which ensure that no two flows share a bucket permanently, are from P. E.
+//! Buckets, and periodic changes of the hash (so that no two flows share a bucket permanently), were proposed by P. E.
 //! McKenney, "Stochastic Fairness Queueing", INFOCOM 1990.
 //!
 //! aqmlab's choices: the hash is the finaliser of SplitMix64 (Steele, Lea, Flood 2014), applied to the flow number and
-//! a salt drawn from the queue's own random stream, so that collisions differ between seeds. When the salt changes, the
-//! queued packets move to their new buckets, flow by flow and in order, so that no packet overtakes another packet of
-//! its flow.
+//! a salt that is drawn from the queue's own random stream, so that different seeds lead to different collisions. When
+//! the salt changes, the queued packets move to their new buckets, flow by flow and in order, so that no packet
+//! overtakes another packet of its flow.
 
 use aqm_net::{ConfigError, ConfigErrors, ErrorCollector, Instant, Packet, Rng, Span};
 
@@ -20,7 +20,7 @@ pub(crate) struct Classifier {
     /// The salt of the hash; `None` until the first packet arrives.
     salt: Option<u64>,
     next_salt: Instant,
-    /// The time of the first expiry of the `perturb` timer, or the start of the run.
+    /// The time when the `perturb` timer first expires, or the start of the run.
     phase: Instant,
 }
 
@@ -40,7 +40,8 @@ impl Classifier {
         errors.finish(Self { buckets, perturb, salt: None, next_salt: Instant::NEVER, phase: Instant::START })
     }
 
-    /// Draws the phase of the `perturb` timer, if there is one, as for a timer that has been running for a long time.
+    /// If there is a `perturb` timer, draws its phase at random, as if the timer had already been running for a long
+    /// time.
     pub fn draw_phase(&mut self, chance: &mut Rng) {
         if let Some(perturb) = self.perturb {
             self.phase = first_instant(perturb, chance);
@@ -113,7 +114,7 @@ mod tests {
             assert!(first < 1024);
             alone += u32::from((1..100).all(|flow| key(&classifier, flow) != first));
         }
-        // RFC 8290, section 5.3, states this probability as 1 - 0.9078.
+        // According to RFC 8290, section 5.3, this probability is 1 - 0.9078.
         let p = libm::pow(1023.0 / 1024.0, 99.0);
         assert!((p - 0.9078).abs() < 1e-4);
         let error = (p * (1.0 - p) / runs as f64).sqrt();

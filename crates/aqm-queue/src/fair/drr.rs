@@ -1,13 +1,13 @@
 //! DRR: deficit round robin.
 //!
 //! M. Shreedhar and G. Varghese, "Efficient Fair Queueing Using Deficit Round Robin", IEEE/ACM Transactions on
-//! Networking 4(3), 1996. Flows take turns. At each turn, a quantum is added to the flow's deficit, and the flow sends
-//! packets while its first packet is not larger than the deficit. The flow keeps the remaining deficit for its next
-//! turn. If a flow's queue becomes empty, the flow loses its deficit. A flow of weight `w` has a quantum that is `w`
-//! times as large as that of a flow of weight 1.
+//! Networking 4(3), 1996. Flows take turns. At each turn of a flow, a quantum is added to the flow's deficit, and the
+//! flow sends packets as long as its first packet is not larger than the deficit. The flow keeps the remaining deficit
+//! for its next turn. If a flow's queue becomes empty, the flow's deficit is reset to zero. The quantum of a flow of
+//! weight `w` is `w` times as large as the quantum of a flow of weight 1.
 //!
-//! The work per packet is O(1) if the quantum is at least the size of the largest packet, as the paper states. A
-//! smaller quantum is allowed, but causes rounds in which no flow may send.
+//! As stated in the paper, the work per packet is O(1) if the quantum is at least the size of the largest packet. A
+//! smaller quantum is allowed, but leads to rounds in which no flow may send.
 
 use aqm_net::{ConfigError, Instant, Rate, Size};
 
@@ -25,7 +25,7 @@ scheduler! {
     }
 }
 
-/// The largest quantum allowed. Larger values would make turns unreasonably long.
+/// The largest allowed quantum. With larger values, turns would be unreasonably long.
 const MAX_QUANTUM: u64 = 1_000_000_000;
 
 impl Config {
@@ -38,7 +38,7 @@ impl Config {
     }
 }
 
-/// The order in which flows send, with the state of DRR.
+/// The order in which flows send, including the state of DRR.
 #[derive(Clone)]
 struct Drr {
     quantum: u64,
@@ -80,7 +80,7 @@ impl Order for Drr {
     }
 
     fn on_sent(&mut self, flow: u32, bytes: u16) {
-        // The packet can be larger than the deficit only if a child has dropped the packet that was expected.
+        // The packet can be larger than the deficit only if a child has dropped the expected packet.
         let deficit = &mut self.turns.value(flow).deficit;
         *deficit = deficit.saturating_sub(u64::from(bytes));
     }
@@ -100,7 +100,7 @@ mod tests {
 
     use super::*;
 
-    /// A DRR with this `quantum`, and flows that are always backlogged with packets of random sizes.
+    /// A DRR scheduler and its flows, which are always backlogged with packets of random sizes.
     struct Backlogged {
         drr: Drr,
         heads: Vec<u16>,
@@ -117,7 +117,8 @@ mod tests {
             Self { drr, heads, sizes }
         }
 
-        /// Sends a packet. Returns the packet's flow, the packet's size, and the number of packet sizes that DRR read.
+        /// Sends a packet. Returns the packet's flow, the packet's size, and the number of packet sizes that DRR has
+        /// read.
         fn send(&mut self) -> (u32, u16, u64) {
             let reads = Cell::new(0);
             let flow = self.drr.next(|flow| {

@@ -1,21 +1,21 @@
-//! A table of flows: assigns a number to each flow, and stores the flow's packets in order of arrival.
+//! A table of flows: assigns a number to each flow, and stores the packets of each flow in order of arrival.
 //!
-//! The packets of all flows are stored in one slab, in which the packets of each flow are linked. A flow therefore
-//! needs no allocation. Flow numbers are small and are reused. An idle flow loses its number at once. If idle flows are
-//! remembered, the flow loses its number when [`REMEMBERED`] other flows have become idle after it. Memory is therefore
-//! bounded by the backlog plus a constant.
+//! The packets of all flows are stored in one slab, in which the packets of each flow form a linked list. Therefore, no
+//! memory needs to be allocated for each flow. Flow numbers are small and are reused. An idle flow loses its number
+//! immediately or, if idle flows are remembered, when [`REMEMBERED`] other flows have become idle after this flow.
+//! Memory usage is therefore bounded by the backlog plus a constant.
 
 use aqm_net::{Backlog, Packet};
 
 use super::ring::Ring;
 use crate::hash_index::{HashIndex, NONE};
 
-/// Maximum number of remembered idle flows. aqmlab's choice: the value is far greater than the number of flows that are
-/// idle for less than a round.
+/// Maximum number of remembered idle flows. The value is aqmlab's choice, and is far greater than the number of flows
+/// that are idle for less than a round.
 pub(super) const REMEMBERED: u32 = 1 << 16;
 
-/// The flows, indexed by number. Each packet is stored with a stamp of type `S`, which the scheduler creates when the
-/// packet arrives.
+/// The flows, indexed by number. Each packet is stored with a stamp of type `S`. The scheduler creates this stamp when
+/// the packet arrives.
 #[derive(Clone)]
 pub(crate) struct Flows<S> {
     flows: Vec<Flow>,
@@ -23,14 +23,14 @@ pub(crate) struct Flows<S> {
     index: HashIndex,
     nodes: Vec<Node<S>>,
     unused_nodes: u32,
-    /// Idle flows that still have a number; the flow that has been idle longest is first.
+    /// Idle flows that still have a number, starting with the flow that has been idle longest.
     idle: Ring,
     remembers: bool,
     active: u32,
     backlog: Backlog,
 }
 
-/// A flow: the first and the last packet of its chain, and its backlog.
+/// A flow: the first and last packets of its chain, and its backlog.
 #[derive(Clone, Copy)]
 struct Flow {
     bytes: u64,
@@ -63,7 +63,7 @@ pub(crate) struct Dequeued {
 }
 
 impl<S: Copy> Flows<S> {
-    /// Creates a table without flows. If `remembers` is true, idle flows keep their numbers for a while.
+    /// Creates an empty table. If `remembers` is true, idle flows keep their numbers for a while.
     pub fn new(remembers: bool) -> Self {
         Self {
             flows: Vec::new(),
@@ -78,13 +78,14 @@ impl<S: Copy> Flows<S> {
         }
     }
 
-    /// Creates `count` flows with permanent numbers, which start at 0. These flows have no keys.
+    /// Creates a table with `count` flows. The numbers of these flows start at 0 and are permanent, and the flows have
+    /// no keys.
     pub fn numbered(count: u32) -> Self {
         let flows = (0..count).map(Flow::empty).collect();
         Self { flows, ..Self::new(false) }
     }
 
-    /// Returns the number of the flow with this key, and whether this call assigned the number.
+    /// Returns the number of the flow with this key, and whether the number was assigned by this call.
     #[inline(always)]
     pub fn number(&mut self, key: u32) -> (u32, bool) {
         if let Some(flow) = self.index.find(u64::from(key), |flow| self.flows[flow as usize].key == key) {
@@ -110,17 +111,17 @@ impl<S: Copy> Flows<S> {
         flow
     }
 
-    /// Returns how many flow numbers have been assigned so far, including the numbers of forgotten flows.
+    /// Returns the number of flow numbers that have been assigned so far, including the numbers of forgotten flows.
     pub fn numbers(&self) -> u32 {
         self.flows.len() as u32
     }
 
-    /// Returns the number of flows with a queued packet.
+    /// Returns the number of flows that have at least one queued packet.
     pub fn active(&self) -> u32 {
         self.active
     }
 
-    /// Returns the backlog of all flows together.
+    /// Returns the total backlog of all flows.
     pub fn backlog(&self) -> Backlog {
         self.backlog
     }
@@ -131,7 +132,7 @@ impl<S: Copy> Flows<S> {
         Backlog { packets: u64::from(flow.packets), bytes: flow.bytes }
     }
 
-    /// Returns the upper bound on the queue of `flow` that `longest.rs` maintains. The initial value is zero.
+    /// Returns the upper bound that `longest.rs` maintains for the queue length of `flow`. The initial value is zero.
     pub fn bound(&mut self, flow: u32) -> &mut u64 {
         &mut self.flows[flow as usize].bound
     }
@@ -142,12 +143,13 @@ impl<S: Copy> Flows<S> {
         (&node.packet, node.stamp)
     }
 
-    /// Returns the first packet of `flow`, so that the packet can be marked. The flow must have a packet.
+    /// Returns a mutable reference to the first packet of `flow`, so that the packet can be marked. The flow must have
+    /// a packet.
     pub fn head_mut(&mut self, flow: u32) -> &mut Packet {
         &mut self.nodes[self.flows[flow as usize].head as usize].packet
     }
 
-    /// Returns the packets of `flow` with their stamps, the oldest packet first.
+    /// Returns the packets of `flow` and their stamps, oldest packet first.
     pub fn packets(&self, flow: u32) -> impl Iterator<Item = (&Packet, S)> {
         let node = |number: u32| self.nodes.get(number as usize);
         let first = node(self.flows[flow as usize].head);
@@ -192,7 +194,7 @@ impl<S: Copy> Flows<S> {
         self.take(flow, self.flows[flow as usize].head)
     }
 
-    /// Removes the oldest packet of `flow`, which must have a packet, and returns it with its stamp.
+    /// Removes the oldest packet of `flow`, which must have a packet, and returns this packet and its stamp.
     #[inline(always)]
     pub fn take_front_stamped(&mut self, flow: u32) -> (Packet, S) {
         let head = self.flows[flow as usize].head;

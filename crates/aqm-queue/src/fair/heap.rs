@@ -1,9 +1,10 @@
-//! A priority queue of flows: finds the flow with the smallest key, and changes any flow's key in O(log flows).
+//! A priority queue of flows: finds the flow with the smallest key, and changes the key of any flow in O(log flows)
+//! time.
 //!
 //! The queue is a heap with four children per node (D. B. Johnson, "Priority Queues with Update and Finding Minimum
 //! Spanning Trees", 1975), together with a table of each flow's position.
 
-/// A heap of flow numbers, each with a key.
+/// A heap of flow numbers. Each flow number has a key.
 #[derive(Clone)]
 pub(crate) struct Heap<K> {
     entries: Vec<(K, u32)>,
@@ -20,7 +21,7 @@ impl<K: Copy + Ord> Heap<K> {
         Self { entries: Vec::new(), positions: Vec::new() }
     }
 
-    /// Returns the smallest key, and its flow.
+    /// Returns the smallest key and the flow that has this key.
     pub fn first(&self) -> Option<(K, u32)> {
         self.entries.first().copied()
     }
@@ -33,7 +34,7 @@ impl<K: Copy + Ord> Heap<K> {
         }
     }
 
-    /// Sets the key of `flow`. If the flow has a key already, the new key replaces it.
+    /// Sets the key of `flow`. If the flow already has a key, the new key replaces the old key.
     #[inline(never)]
     pub fn set(&mut self, flow: u32, key: K) {
         if self.positions.len() <= flow as usize {
@@ -63,11 +64,12 @@ impl<K: Copy + Ord> Heap<K> {
         }
     }
 
-    /// Moves `entry` to its position in the heap, starting at the free position `position`.
+    /// Inserts `entry` in its correct position in the heap, starting the search at the free position `position`.
     #[inline(always)]
     fn settle(&mut self, position: usize, entry: (K, u32)) {
         let risen = self.rise(position, entry.0);
-        // An entry that has risen is smaller than all entries below its new position, so it need not sink.
+        // If an entry has moved up, the entry is smaller than all entries below its new position, so the entry need not
+        // move down.
         let settled = if risen < position { risen } else { self.sink(position, entry.0) };
         self.put(settled, entry);
     }
@@ -98,8 +100,8 @@ impl<K: Copy + Ord> Heap<K> {
         position
     }
 
-    /// Returns the smallest child of `position` with its position. If several children are equally small, returns the
-    /// first of them.
+    /// Returns the smallest child of `position`, and the child's position. If several children are equally small,
+    /// returns the first of these children.
     #[inline(always)]
     fn least_child(&self, position: usize) -> Option<(usize, (K, u32))> {
         let first = position * CHILDREN + 1;

@@ -1,11 +1,11 @@
-//! Finds the flow with the longest queue without a scan of all flows.
+//! Finds the flow with the longest queue without scanning all flows.
 //!
 //! aqmlab's choice: the heap contains upper bounds of the queue lengths instead of the lengths. A queue's bound is
-//! never below the queue's length. The bound rises when the queue grows beyond it, and is reduced to the length only
-//! when the queue reaches the top of the heap during a search. The heap therefore does not change while a queue grows
-//! and shrinks below its bound. Each reduction of a bound corresponds to departed packets, so the amortised cost per
-//! packet is O(log flows). If several queues are longest, the search returns any of them, or the queue with the
-//! smallest number ([`First`]).
+//! never less than the queue's length. The bound rises when the queue grows beyond the bound, and is reduced to the
+//! queue's length only when the queue reaches the top of the heap during a search. The heap therefore does not change
+//! while a queue grows and shrinks below its bound. Each reduction of a bound corresponds to packets that have
+//! departed, so the amortised cost per packet is O(log flows). If several queues are equally long, and no queue is
+//! longer, the search returns any of these queues, or the queue with the smallest number ([`First`]).
 
 use std::cmp::Reverse;
 
@@ -14,10 +14,10 @@ use aqm_net::Length;
 use super::flows::Flows;
 use super::heap::Heap;
 
-/// The rule that selects one of several longest queues.
+/// The rule that selects one queue if several queues are the longest.
 pub(crate) trait Tie: Copy + Ord {
-    /// Returns the key of `flow`. Of the flows with the longest queues, the search returns the flow with the smallest
-    /// key.
+    /// Returns the key of `flow`. If several flows have the longest queue, the search returns the flow with the
+    /// smallest key.
     fn of(flow: u32) -> Self;
 }
 
@@ -41,13 +41,13 @@ impl Tie for First {
 pub(crate) struct Longest<T = ()> {
     heap: Heap<(Reverse<u64>, T)>,
     unit: Length,
-    /// Number of queue lengths that were read.
+    /// Number of queue lengths that have been read.
     #[cfg(test)]
     reads: u64,
 }
 
 impl<T: Tie> Longest<T> {
-    /// Creates a search without flows. Lengths are compared in the unit of `unit`.
+    /// Creates a search structure without flows. Queue lengths are compared in the unit of `unit`.
     pub fn new(unit: Length) -> Self {
         Self {
             heap: Heap::new(),
@@ -155,7 +155,7 @@ mod tests {
                 let mut any = || rng.below(count.into()) as u32;
                 let (flow, served) = (any(), any());
                 grow(&mut longest, &mut flows, flow);
-                // One packet is served, and at every third arrival another packet is dropped.
+                // One packet is served. At every third arrival, another packet is dropped.
                 shrink(&mut flows, served);
                 if rng.chance(0.3) && flows.of(flow).packets > 0 {
                     let found = longest.find(&mut flows);

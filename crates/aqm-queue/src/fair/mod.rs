@@ -5,8 +5,8 @@
 //! [`shared_buffer`] selects the flow that loses a packet when the buffer is full, and [`child`] contains a separate
 //! discipline for each flow.
 //!
-//! aqmlab's choices where the papers are silent, which apply to all schedulers, are listed in the documentation that
-//! `scheduler!` adds to each `Config`. The reference prints this documentation.
+//! The choices that aqmlab makes where the papers are silent apply to all schedulers. The `scheduler!` macro adds a
+//! list of these choices to the documentation of each `Config`, which is part of the reference.
 
 mod child;
 pub(crate) mod classifier;
@@ -40,8 +40,8 @@ use order::{Head, Loss, Order};
 use shared_buffer::{DropFrom, SharedBuffer};
 use tags::Unit;
 
-/// Declares the `Config` of a scheduler, in which the scheduler's own parameters precede the common parameters, and
-/// implements `Build`. `Config::order` checks the scheduler's own parameters and returns its [`Order`].
+/// Declares the `Config` of a scheduler, and implements `Build`. In `Config`, the scheduler's own parameters precede
+/// the common parameters. `Config::order` checks the scheduler's own parameters and returns its [`Order`].
 macro_rules! scheduler {
     ( $(#[doc = $about:literal])+ pub struct Config { $($own:tt)* } ) => {
         ::aqm_net::parameters! {
@@ -50,17 +50,17 @@ macro_rules! scheduler {
             /// aqmlab's choices where the papers are silent:
             ///
             /// - The limit applies to all flows together and does not count the packet in transmission.
-            /// - When a packet arrives at a flow's empty queue, the flow gets the weight of this packet's class. The
-            ///   flow keeps this weight until its queue is empty again.
+            /// - When a packet arrives at a flow's empty queue, the flow is assigned the weight of this packet's class.
+            ///   The flow keeps this weight until its queue becomes empty again.
             /// - A flow is not charged for a dropped packet. The flow's next packet is served instead.
-            /// - If the shared buffer drops a packet from the front of a flow with a `child`, the child treats the
-            ///   packet as sent.
+            /// - If a flow has a `child`, and the shared buffer drops a packet from the front of the flow, the child
+            ///   treats this packet as sent.
             /// - Queue lengths are compared in the unit of the limit, bytes or packets. An arriving packet is enqueued
-            ///   before the lengths are compared, so that its own flow may lose a packet if this flow's queue is among
-            ///   the longest. Packets are dropped one at a time until the backlog is within the limit. The queue lengths
-            ///   are compared again before each further drop.
-            /// - The hash into `buckets` is computed from the flow number and a salt drawn from the queue's random
-            ///   stream.
+            ///   before the lengths are compared, so the packet's own flow may lose a packet if this flow's queue is
+            ///   one of the longest. Packets are dropped one at a time until the backlog is within the limit. Before
+            ///   each further drop, the queue lengths are compared again.
+            /// - The hash that selects one of the `buckets` is computed from the flow number and a salt that is drawn
+            ///   from the queue's random stream.
             pub struct Config {
                 $($own)*
                 /// Parameters common to all schedulers.
@@ -103,7 +103,7 @@ macro_rules! scheduler {
 }
 use scheduler;
 
-/// Returns test cases with each drop policy, with weights, buckets and children.
+/// Returns test cases with each drop policy, with weights, with buckets and with children.
 fn corners() -> Vec<Value> {
     let weights = [1, 2, 3, 10];
     let mut red = red::small();
@@ -124,30 +124,32 @@ fn corners() -> Vec<Value> {
 parameters! {
     /// The parameters common to all schedulers.
     pub struct Common {
-        /// Maximum backlog of all flows together, in packets or bytes, without the packet in transmission.
+        /// Maximum total backlog of all flows, in packets or bytes, not counting the packet in transmission.
         pub limit: Length = Length::Packets(100), "Roberts, fair queueing talk: 20, 100 or 625 packets";
-        /// Which packet is dropped when the limit is reached.
+        /// Packet that is dropped when the limit is reached.
         pub drop: DropFrom = DropFrom::LongestFront, "Suter et al. 1998";
-        /// Weights of flows, indexed by the class of their packets; the first weight is that of unclassified packets.
-        /// The weight of a class beyond the end of the list is 1. Weights are whole numbers whose least common multiple
-        /// is at most a million.
+        /// Weights of flows, indexed by the class of the flow's packets; the first weight applies to unclassified
+        /// packets. The weight of a class beyond the end of the list is 1. Weights must be whole numbers, and their
+        /// least common multiple must be at most a million.
         pub weights: Vec<u64> = Vec::new(), "aqmlab's choice: all flows have the weight 1";
-        /// Number of buckets into which flows are hashed; fairness is then between buckets. If omitted, each flow has
-        /// its own queue.
+        /// Number of buckets into which flows are hashed. The link is then shared fairly between buckets instead of
+        /// flows. If omitted, each flow has its own queue.
         pub buckets: Option<u32> = None, "aqmlab's choice: flows are distinguished exactly";
         /// Interval between changes of the hash, so that no two flows share a bucket permanently. If omitted, the hash
         /// does not change.
         pub perturb: Option<Span> = None, "aqmlab's choice: off";
-        /// The discipline of each flow's queue. If omitted, first in, first out, without a limit per flow.
+        /// Queue discipline for each flow's queue. If omitted, each flow's queue is first in, first out, without a
+        /// limit per flow.
         pub child: Option<Box<Config>> = None, "aqmlab's choice: off";
-        /// With `perturb`, the state of the timer at the start of a run: running for a long time (`settled`), or
-        /// started with the run (`fresh`).
+        /// With `perturb`: state of the timer at the start of a run. The timer either has been running for a long time
+        /// (`settled`) or starts when the run begins (`fresh`).
         pub start: Start = Start::Settled, "aqmlab's choice";
     }
 }
 
 impl Common {
-    /// Checks the common parameters and builds the running discipline. `order` receives the unit of tags.
+    /// Checks the common parameters and builds the discipline. The function `order` receives the unit of tags as its
+    /// argument.
     fn build<O: Order>(
         &self,
         order: impl FnOnce(Unit) -> Result<O, ConfigError>,
@@ -236,7 +238,7 @@ impl<O: Order> QueueDiscipline for Fair<O> {
         while self.flows.active() > 0 {
             let flows = &self.flows;
             let flow = self.order.next(|flow| flows.head(flow).0.bytes);
-            // A child may drop all of its packets instead of returning one.
+            // A child may drop all of its packets instead of returning a packet.
             if let Some(Dequeued { packet, .. }) = self.take(flow, false, cx) {
                 self.order.on_sent(flow, packet.bytes);
                 self.on_removed(flow, true);

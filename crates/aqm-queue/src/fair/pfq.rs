@@ -1,12 +1,12 @@
 //! PFQ: priority fair queueing.
 //!
 //! A. Kortebi, S. Oueslati, J. Roberts, "Cross-protect: Implicit Service Differentiation and Admission Control", HPSR
-//! 2004; S. Oueslati, J. Roberts, "A New Direction for Quality of Service: Flow-Aware Networking", NGI 2005. PFQ
-//! extends start-time fair queueing by a list of active flows. A packet of a flow that is not in this list is sent
-//! before the packets of all listed flows, and after earlier packets with this priority. A flow stays in the list while
-//! its finish tag exceeds the virtual time, even if its queue is empty. A flow therefore has priority as long as it
-//! sends less than its fair share, and a flow gains no advantage by waiting until each packet has been sent before it
-//! sends the next packet.
+//! 2004; S. Oueslati, J. Roberts, "A New Direction for Quality of Service: Flow-Aware Networking", NGI 2005. PFQ adds a
+//! list of active flows to start-time fair queueing. If a packet belongs to a flow that is not in this list, the packet
+//! has priority: it is sent before the packets of all listed flows, but after earlier packets with priority. A flow
+//! stays in the list while the flow's finish tag exceeds the virtual time, even if the flow's queue is empty.
+//! Therefore, a flow has priority as long as it sends less than its fair share, and a flow gains no advantage by
+//! delaying each packet until the previous packet has been sent.
 //!
 //! Tags and weights are defined as in [`super::stfq`]. aqmlab's choice: if the packet with priority is dropped, the
 //! next packet of its flow has priority instead.
@@ -33,11 +33,11 @@ impl Config {
     }
 }
 
-/// The order in which flows send, with the state of PFQ.
+/// The order in which flows send, including the state of PFQ.
 #[derive(Clone)]
 struct Pfq {
     stfq: Stfq,
-    /// Flows with priority over all others.
+    /// Flows that have priority over all other flows.
     prioritised: Ring,
 }
 

@@ -1,17 +1,17 @@
-//! Selects a random flow among the flows with long queues.
+//! Selects a random flow from the flows with long queues.
 //!
-//! aqmlab's choice: flows are grouped by their number of packets, and the sizes of the groups are stored in a tree of
-//! partial sums (P. M. Fenwick, "A New Data Structure for Cumulative Frequency Tables", 1994). A change and a selection
-//! therefore cost O(log packets).
+//! aqmlab's choice: flows are grouped by their number of queued packets, and the sizes of the groups are stored in a
+//! tree of partial sums (P. M. Fenwick, "A New Data Structure for Cumulative Frequency Tables", 1994). A change and a
+//! selection therefore each take O(log packets) time.
 
 use aqm_net::Rng;
 
 /// Flows, grouped by their number of packets.
 #[derive(Clone)]
 pub(super) struct RandomLong {
-    /// For each number of packets, the flows with this number, in any order.
+    /// For each number of packets: the flows that have this number of packets, in any order.
     by_packets: Vec<Vec<u32>>,
-    /// Fenwick's tree over the sizes of the lists above; element 0 is not used.
+    /// A Fenwick tree over the sizes of the lists in the previous field. Element 0 is not used.
     sums: Vec<u32>,
     /// The position of each flow in its list.
     slots: Vec<Slot>,
@@ -29,7 +29,7 @@ impl RandomLong {
         Self { by_packets: vec![Vec::new(); 2], sums: vec![0; 2], slots: Vec::new() }
     }
 
-    /// Records that `flow` now has this many packets.
+    /// Records that the queue of `flow` now contains this many packets.
     pub fn on_change(&mut self, flow: u32, packets: u64) {
         if self.slots.len() <= flow as usize {
             self.slots.resize(flow as usize + 1, Slot::default());
@@ -57,12 +57,13 @@ impl RandomLong {
         }
     }
 
-    /// Draws a flow uniformly among the flows with at least this many packets. At least one such flow must exist.
+    /// Draws a flow at random, with equal probabilities, from the flows that have at least this many packets. At least
+    /// one such flow must exist.
     pub fn pick(&self, packets: u64, rng: &mut Rng) -> u32 {
         let below = self.sum_to(packets as usize - 1);
         let all = self.sum_to(self.by_packets.len() - 1);
         let mut rank = below + rng.below(u64::from(all - below)) as u32;
-        // Descends the tree to the largest number of packets whose partial sum does not exceed the rank.
+        // Descends the tree to find the largest number of packets whose partial sum does not exceed the rank.
         let (mut number, mut step) = (0, self.by_packets.len() / 2);
         while step > 0 {
             if number + step < self.sums.len() && self.sums[number + step] <= rank {
@@ -74,7 +75,7 @@ impl RandomLong {
         self.by_packets[number + 1][rank as usize]
     }
 
-    /// Returns the number of flows with at most this many packets.
+    /// Returns the number of flows that have at most this many packets.
     fn sum_to(&self, mut packets: usize) -> u32 {
         let mut sum = 0;
         while packets > 0 {
@@ -91,13 +92,13 @@ impl RandomLong {
         }
     }
 
-    /// Doubles the number of lists, which is a power of two.
+    /// Doubles the number of lists. This number is always a power of two.
     fn grow(&mut self) {
         let all = self.sum_to(self.by_packets.len() - 1);
         let half = self.by_packets.len();
         self.by_packets.resize(2 * half, Vec::new());
         self.sums.resize(2 * half, 0);
-        // Of the new sums, only the sum over the first half contains any flows.
+        // Of the new partial sums, only the sum over the first half includes any flows.
         self.sums[half] = all;
     }
 }

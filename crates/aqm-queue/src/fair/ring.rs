@@ -1,7 +1,7 @@
-//! A list of flows from which any flow can be removed in constant time. It is used for flows that take turns and for
-//! idle flows.
+//! A list of flows from which any flow can be removed in constant time. Such lists are used for flows that take turns,
+//! and for idle flows.
 
-/// An ordered list of flow numbers. Each number occurs at most once and has a value of type `V`.
+/// An ordered list of flow numbers. Each flow number occurs at most once, and has a value of type `V`.
 #[derive(Clone, Default)]
 pub(crate) struct Ring<V = ()> {
     links: Vec<Link<V>>,
@@ -10,7 +10,7 @@ pub(crate) struct Ring<V = ()> {
     len: u32,
 }
 
-/// The neighbours of a flow; `before` is `ABSENT` if the flow is not in the list.
+/// The neighbours of a flow. `before` is `ABSENT` if the flow is not in the list.
 #[derive(Clone, Copy)]
 struct Link<V> {
     before: u32,
@@ -42,7 +42,7 @@ impl<V: Copy + Default> Ring<V> {
         &mut self.links[flow as usize].value
     }
 
-    /// Moves the first flow to the end of the list, with its value.
+    /// Moves the first flow and its value to the end of the list.
     pub fn rotate(&mut self) {
         let (flow, last) = (self.front, self.back);
         if flow != last {

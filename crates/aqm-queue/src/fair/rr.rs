@@ -1,10 +1,10 @@
-//! RR: round robin, in which flows take turns to send one packet each.
+//! RR: round robin, in which flows take turns and send one packet per turn.
 //!
 //! J. Nagle, "On Packet Switches with Infinite Storage", RFC 970, 1985: each source has a queue, and the queues take
-//! turns to send one packet each. The scheduler shares the link equally in packets per second. The shares in bytes are
-//! equal only if all packets have the same size. With weights, a flow of weight `w` sends up to `w` packets per turn
-//! (M. Katevenis, S. Sidiropoulos, C. Courcoubetis, "Weighted Round-Robin Cell Multiplexing in a General-Purpose ATM
-//! Switch Chip", 1991).
+//! turns and send one packet per turn. The scheduler shares the link equally in packets per second. The shares in bytes
+//! are equal only if all packets have the same size. With weights, a flow of weight `w` sends up to `w` packets per
+//! turn (M. Katevenis, S. Sidiropoulos, C. Courcoubetis, "Weighted Round-Robin Cell Multiplexing in a General-Purpose
+//! ATM Switch Chip", 1991).
 
 use aqm_net::{ConfigError, Instant, Rate};
 
@@ -13,7 +13,7 @@ use super::tags::Unit;
 use super::{Order, scheduler};
 
 scheduler! {
-    /// Round robin: flows take turns to send one packet each, regardless of packet size.
+    /// Round robin: flows take turns and send one packet per turn, regardless of packet size.
     pub struct Config {}
 }
 
@@ -23,12 +23,12 @@ impl Config {
     }
 }
 
-/// The order in which flows send, with the state of RR.
+/// The order in which flows send, including the state of RR.
 #[derive(Clone)]
 struct Rr {
     /// Backlogged flows, each with its weight.
     turns: Ring<u32>,
-    /// Packets that the current flow has sent in this turn.
+    /// Number of packets that the current flow has sent in this turn.
     sent: u32,
 }
 

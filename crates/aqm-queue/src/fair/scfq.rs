@@ -1,13 +1,13 @@
 //! SCFQ: self-clocked fair queueing.
 //!
-//! S. J. Golestani, "A Self-Clocked Fair Queueing Scheme for Broadband Applications", INFOCOM 1994. A packet gets the
-//! service tag `F = max(F of the previous packet, v(arrival)) + bytes / weight`, and the packet with the smallest tag
-//! is sent first. The virtual time `v` is the tag of the packet in transmission, and zero when the link is idle.
+//! S. J. Golestani, "A Self-Clocked Fair Queueing Scheme for Broadband Applications", INFOCOM 1994. Each packet gets
+//! the service tag `F = max(F of the previous packet, v(arrival)) + bytes / weight`, and the packet with the smallest
+//! tag is sent first. The virtual time `v` is the tag of the packet in transmission, or zero if the link is idle.
 //!
 //! aqmlab's choices:
-//! - A packet gets its tag when it becomes the head of its flow, not when it arrives. The tag is the same: while a
-//!   packet is queued or in transmission, its tag is at least `v`, and after its transmission the tag is at most `v`.
-//!   For the same reason, idle flows need not be remembered.
+//! - A packet gets its tag when it becomes the head of its flow, not when it arrives. The two tags are equal, because
+//!   the tag of a packet is at least `v` while the packet is queued or in transmission, and at most `v` after the
+//!   transmission. For the same reason, idle flows need not be remembered.
 //! - If several packets have equal tags, the packet that got its tag first is sent first.
 
 use aqm_net::{ConfigError, Instant, Rate};
@@ -27,7 +27,7 @@ impl Config {
     }
 }
 
-/// The order in which flows send, with the state of SCFQ.
+/// The order in which flows send, including the state of SCFQ.
 #[derive(Clone)]
 struct Scfq {
     unit: Unit,
@@ -39,7 +39,7 @@ struct Scfq {
 
 #[derive(Clone, Copy)]
 struct Flow {
-    /// The service tag of the first packet, minus the contribution of its own bytes.
+    /// The service tag of the first packet, minus the contribution of this packet's own bytes.
     start: u64,
     weight: u32,
 }
@@ -67,7 +67,7 @@ impl Order for Scfq {
     fn on_sent(&mut self, flow: u32, bytes: u16) {
         let Flow { start, weight } = &mut self.flows[flow as usize];
         *start = start.saturating_add(self.unit.cost(bytes, *weight));
-        // The tag is below the virtual time only if a larger packet before this packet was dropped.
+        // The tag is less than the virtual time only if a larger packet in front of this packet was dropped.
         self.virtual_time = self.virtual_time.max(*start);
     }
 
@@ -101,8 +101,8 @@ mod tests {
         arrive(&mut scfq, 0, 1, 1000);
         scfq.on_sent(0, 1000);
         scfq.on_head(0, Head { bytes: 1000, stamp: () });
-        // Tags are counted in half bytes: the packet in transmission has the tag 2000, and the next packet of flow 0
-        // has the tag 4000.
+        // The unit of tags is half a byte: the tag of the packet in transmission is 2000, and the tag of the next
+        // packet of flow 0 is 4000.
         arrive(&mut scfq, 1, 1, 1001);
         arrive(&mut scfq, 2, 2, 1999);
         let order: Vec<u32> = (0..3)

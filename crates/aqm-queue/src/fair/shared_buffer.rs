@@ -3,13 +3,13 @@
 //!
 //! B. Suter, T. V. Lakshman, D. Stiliadis, A. K. Choudhury, "Design Considerations for Supporting TCP with Per-Flow
 //! Queueing", INFOCOM 1998: the victim is the flow with the longest queue, or a random flow among the flows whose
-//! queues exceed their share. Packets are dropped from the front, so that a TCP sender detects the drop earlier, by the
-//! queueing delay.
+//! queues exceed their share. Packets are dropped from the front, so that a TCP sender detects the drop earlier: the
+//! time saved is the queueing delay.
 //!
 //! aqmlab's choices where the paper is silent:
 //! - Queue lengths are compared in the unit of the limit, bytes or packets.
-//! - An arriving packet is enqueued before the lengths are compared. If the queue of this packet's flow is among the
-//!   longest, this flow is the victim.
+//! - An arriving packet is enqueued before the lengths are compared. If the queue of this packet's flow is one of the
+//!   longest queues, this flow is the victim.
 //! - A flow's share is the number of queued packets divided by the number of backlogged flows, whether the limit is in
 //!   packets or in bytes.
 //! - Packets are dropped one at a time until the backlog is within the limit. Before each drop, this module selects the
@@ -30,29 +30,29 @@ choices! {
         LongestTail = "longest-tail",
         /// The oldest packet of the flow with the longest queue.
         LongestFront = "longest-front",
-        /// The oldest packet of a random flow, among the flows with at least the mean number of packets.
+        /// The oldest packet of a flow that is drawn at random from the flows with at least the mean number of packets.
         RandomLong = "random-long",
     }
 }
 
-/// The shared buffer: its limit, and the data for the search for the victim.
+/// The shared buffer: its limit, and the data that are used to find the victim.
 #[derive(Clone)]
 pub(super) struct SharedBuffer {
     limit: Length,
     search: VictimSearch,
 }
 
-/// The queue lengths that are recorded for the search for a victim.
+/// The queue lengths that are recorded in order to find the victim.
 #[derive(Clone)]
 enum VictimSearch {
-    /// No search: the arriving packet is dropped.
+    /// None: the arriving packet is dropped, so no search is needed.
     None,
     Longest(Longest),
     RandomLong(RandomLong),
 }
 
 impl SharedBuffer {
-    /// Creates an empty buffer with `limit`.
+    /// Creates an empty buffer with this `limit`.
     pub fn new(limit: Length, drop: DropFrom) -> Self {
         let search = match drop {
             DropFrom::Tail => VictimSearch::None,
@@ -62,7 +62,8 @@ impl SharedBuffer {
         Self { limit, search }
     }
 
-    /// Returns whether the backlog of all flows, plus `packets` packets with `bytes` bytes, is within the limit.
+    /// Returns whether the total backlog of all flows would be within the limit if `packets` packets with a total of
+    /// `bytes` bytes were added.
     pub fn fits<S: Copy>(&self, flows: &Flows<S>, packets: u64, bytes: u64) -> bool {
         let backlog = flows.backlog();
         match self.limit {
@@ -88,7 +89,7 @@ impl SharedBuffer {
         }
     }
 
-    /// Returns the flow that loses a packet after a packet of flow `arriving` has arrived.
+    /// Returns the flow from which a packet must be dropped after a packet of the flow `arriving` has arrived.
     pub fn victim<S: Copy>(&mut self, arriving: u32, flows: &mut Flows<S>, rng: &mut Rng) -> u32 {
         match &mut self.search {
             VictimSearch::None => arriving,

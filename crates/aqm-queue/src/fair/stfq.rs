@@ -1,17 +1,17 @@
 //! STFQ: start-time fair queueing.
 //!
 //! P. Goyal, H. M. Vin, H. Cheng, "Start-Time Fair Queueing: A Scheduling Algorithm for Integrated Services Packet
-//! Switching Networks", SIGCOMM 1996. A packet gets the start tag `S = max(v(arrival), F of the previous packet)` and
-//! the finish tag `F = S + bytes / weight`, and the packet with the smallest start tag is sent first. The virtual time
-//! `v` is the start tag of the packet in transmission. When the link becomes idle, `v` is the largest finish tag of all
-//! packets sent.
+//! Switching Networks", SIGCOMM 1996. Each packet gets the start tag `S = max(v(arrival), F of the previous packet)`
+//! and the finish tag `F = S + bytes / weight`, and the packet with the smallest start tag is sent first. The virtual
+//! time `v` is the start tag of the packet in transmission. When the link becomes idle, `v` is the largest finish tag
+//! of all packets sent.
 //!
 //! aqmlab's choices:
 //! - A packet gets its tags when it becomes the head of its flow. For a backlogged flow, the tags are the same as at
-//!   arrival, because the finish tag of the previous packet is never less than `v` while that packet is queued or in
-//!   transmission.
+//!   arrival, because the finish tag of the previous packet is never less than `v` while the previous packet is queued
+//!   or in transmission.
 //! - If several packets have equal tags, the packet that got its tag first is sent first.
-//! - The finish tag of an idle flow is remembered until 65,536 other flows have become idle after it.
+//! - The finish tag of an idle flow is remembered until 65,536 other flows have become idle after this flow.
 
 use aqm_net::{ConfigError, Instant, Rate};
 
@@ -19,8 +19,8 @@ use super::tags::{Tags, Unit};
 use super::{Head, Order, scheduler};
 
 scheduler! {
-    /// Start-time fair queueing: the flow whose next packet would start first is served first, in a virtual time that
-    /// increases at the service rate of one flow.
+    /// Start-time fair queueing: the flow whose next packet would start first is served first, measured in a virtual
+    /// time that increases at the service rate of one flow.
     pub struct Config {}
 }
 
@@ -30,7 +30,7 @@ impl Config {
     }
 }
 
-/// The order in which flows send, with the state of STFQ.
+/// The order in which flows send, including the state of STFQ.
 #[derive(Clone)]
 pub(super) struct Stfq {
     unit: Unit,
@@ -117,7 +117,7 @@ mod tests {
         stfq.on_head(flow, Head { bytes: 0, stamp: () });
     }
 
-    /// Sends a packet of this size from the current flow, which then still has packets.
+    /// Sends a packet of this size from the current flow, which still has queued packets afterwards.
     fn send(stfq: &mut Stfq, bytes: u16) -> u32 {
         let flow = stfq.next(|_| 0);
         stfq.on_sent(flow, bytes);
@@ -130,8 +130,8 @@ mod tests {
         let mut stfq = stfq();
         arrive(&mut stfq, 0, 1);
         arrive(&mut stfq, 1, 2);
-        // The flows' start tags are 0, 1000, 2000 and 0, 500, 1000. Of two packets with equal tags, the packet that got
-        // its tag first is sent first.
+        // The start tags of flow 0's packets are 0, 1000 and 2000, and the start tags of flow 1's packets are 0, 500
+        // and 1000. Of two packets with equal tags, the packet that got its tag first is sent first.
         let order: Vec<u32> = (0..6).map(|_| send(&mut stfq, 1000)).collect();
         assert_eq!(order, [0, 1, 1, 0, 1, 1]);
     }

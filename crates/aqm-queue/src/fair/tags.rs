@@ -1,12 +1,12 @@
 //! A set of flows, sorted by their tags. Flows with equal tags are sorted by the order in which the tags were assigned.
 //!
-//! A tag is a virtual time in bytes divided by weight. The unit of tags is a fraction of a byte, chosen so that every
-//! increase of a tag is a whole number. Tags are therefore exact, and rounding errors do not accumulate. If all weights
-//! are 1, the unit is one byte.
+//! A tag is a virtual time, expressed in bytes divided by weight. Tags are counted in a fraction of a byte that is
+//! chosen so that every increase of a tag is a whole number. Tags are therefore exact, and there are no rounding errors
+//! that could accumulate. If all weights are 1, the unit is one byte.
 
 use super::heap::Heap;
 
-/// A set of flows, sorted by tag. In the finest unit allowed, the tag of a flow of weight 1 overflows after 18 TB.
+/// A set of flows, sorted by tag. With the finest allowed unit, the tag of a flow of weight 1 overflows after 18 TB.
 #[derive(Clone)]
 pub(super) struct Tags {
     heap: Heap<SequencedTag>,
@@ -57,11 +57,11 @@ impl SequencedTag {
 pub(super) struct Unit(u64);
 
 impl Unit {
-    /// The finest unit allowed, as a number of units per byte.
+    /// The finest allowed unit, as a number of units per byte.
     pub const MAX: u64 = 1_000_000;
 
-    /// Returns the unit in which increases of tags are whole numbers for all `weights`. Returns `None` if this unit is
-    /// finer than allowed.
+    /// Returns the unit in which all increases of tags are whole numbers for all `weights`, or `None` if this unit
+    /// would be finer than allowed.
     pub fn of(weights: &[u64]) -> Option<Self> {
         let unit = weights.iter().try_fold(1_u64, |unit, weight| {
             let multiple = (unit / gcd(unit, *weight)).checked_mul(*weight)?;
@@ -70,7 +70,7 @@ impl Unit {
         unit.map(Self)
     }
 
-    /// Returns the increase of a tag by a packet of this size, from a flow with this `weight`.
+    /// Returns the increase of a tag after a packet of this size from a flow with this `weight`.
     pub fn cost(self, bytes: u16, weight: u32) -> u64 {
         u64::from(bytes) * (self.0 / u64::from(weight))
     }

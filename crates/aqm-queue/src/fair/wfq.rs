@@ -5,17 +5,18 @@
 //! The Single-Node Case", IEEE/ACM Transactions on Networking 1(3), 1993 (there called PGPS). The reference system
 //! (GPS) serves all backlogged flows simultaneously, each at a rate proportional to its weight. The virtual time `V` of
 //! the reference system increases at the link rate divided by the total weight of the flows that are backlogged in this
-//! system. A packet gets the finish tag `F = max(F of the previous packet, V(arrival)) + bytes / weight`, and the
-//! packet with the smallest tag is sent first. Of the packets that have arrived, the next to leave is therefore the
-//! packet that the reference system would finish first.
+//! system. Each packet gets the finish tag `F = max(F of the previous packet, V(arrival)) + bytes / weight`, and the
+//! packet with the smallest tag is sent first. The next packet to leave is therefore the packet that the reference
+//! system would finish first, among the packets that have already arrived.
 //!
 //! `V` is computed with a heap of the flows that are backlogged in the reference system, so that the amortised cost per
 //! packet is O(log flows). The heap contains lower bounds on finish times. A bound is updated only when it reaches the
-//! top of the heap, so that most packets do not change the heap.
+//! top of the heap, so most packets do not change the heap.
 //!
 //! aqmlab's choices:
-//! - A dropped packet is also removed from the reference system, except the part that this system has already served.
-//!   Otherwise, a flow that loses many packets would be charged for data that was not sent.
+//! - A dropped packet is also removed from the reference system, except for the part of the packet that the reference
+//!   system has already served. Otherwise, a flow that loses many packets would be charged for data that was never
+//!   sent.
 //! - A packet gets its tag when it becomes the head of its flow. The tag is computed from the value of `V` at the
 //!   packet's arrival.
 //! - When the link becomes idle, the reference system also becomes idle, even if a rounding error would keep it busy
@@ -31,7 +32,8 @@ scheduler! {
     /// Weighted fair queueing: packets leave in the order in which a fluid system that serves all flows simultaneously
     /// would finish them.
     ///
-    /// A dropped packet is also removed from the fluid system, except the part that the system has already served.
+    /// A dropped packet is also removed from the fluid system, except for the part of the packet that the fluid system
+    /// has already served.
     pub struct Config {}
 }
 
@@ -41,13 +43,13 @@ impl Config {
     }
 }
 
-/// The order in which flows send, with the state of WFQ.
+/// The order in which flows send, including the state of WFQ.
 #[derive(Clone)]
 struct Wfq {
     reference: Reference,
     /// The finish tag of the last packet sent by each flow.
     sent: Vec<f64>,
-    /// Finish tags of the flows' first packets. Of equal tags, the tag that was assigned earlier is first.
+    /// Finish tags of the flows' first packets. Equal tags are sorted in the order in which the tags were assigned.
     waiting: Heap<SequencedTag>,
     sequence: u64,
 }
@@ -60,7 +62,7 @@ impl Wfq {
 }
 
 impl Order for Wfq {
-    /// The virtual time `V` at the packet's arrival.
+    /// The virtual time `V` at the time of the packet's arrival.
     type Stamp = f64;
     const REMEMBERS: bool = true;
 
@@ -124,18 +126,18 @@ struct Reference {
     /// The virtual time `V`, in bytes of a flow of weight 1.
     virtual_time: f64,
     updated: Instant,
-    /// The total weight of the flows that are backlogged in this system.
+    /// The total weight of the flows that are backlogged in the fluid system.
     weights: u64,
     /// The backlogged flows, sorted by a lower bound on `finish`.
     finishes: Heap<Tag>,
-    /// The states of all flows, whether backlogged or not.
+    /// The states of all flows, including flows that are not backlogged.
     flows: Vec<Fluid>,
 }
 
 /// The state of a flow in the reference system.
 #[derive(Clone, Copy)]
 struct Fluid {
-    /// The virtual time at which the system will have served all of the flow's bytes, if the flow is backlogged.
+    /// If the flow is backlogged: the virtual time at which the system will have served all of the flow's bytes.
     finish: f64,
     weight: u32,
 }
@@ -159,7 +161,8 @@ impl Reference {
         self.leave(flow);
     }
 
-    /// Serves all flows up to `now`. When a flow becomes empty, the other flows are served faster.
+    /// Serves all flows up to `now`. When a flow's backlog becomes empty, the other flows are served faster from then
+    /// on.
     #[inline(always)]
     fn advance(&mut self, now: Instant) {
         let mut bytes = now.since(self.updated).seconds() * self.bytes_per_second;
@@ -177,7 +180,7 @@ impl Reference {
         }
     }
 
-    /// Returns the virtual time at which the next flow becomes empty, and this flow.
+    /// Returns the flow whose backlog is the next to become empty, and the virtual time when this happens.
     #[inline]
     fn first(&mut self) -> Option<(f64, u32)> {
         loop {
@@ -205,8 +208,8 @@ impl Reference {
         }
     }
 
-    /// Removes the part of a packet of `flow` that the system has not served yet. The packets of a flow are served in
-    /// order.
+    /// Removes a packet of `flow`, except for the part of the packet that the system has already served. The packets of
+    /// a flow are served in order.
     fn remove_unserved(&mut self, flow: u32, Loss { bytes, behind }: Loss) {
         if !self.is_backlogged(flow) {
             return;
@@ -222,7 +225,7 @@ impl Reference {
         }
     }
 
-    /// Serves all flows completely, so that the system is idle.
+    /// Serves all flows until no flow is backlogged, so that the system becomes idle.
     fn finish(&mut self) {
         while let Some((finish, flow)) = self.first() {
             self.virtual_time = finish;
@@ -248,8 +251,8 @@ fn cost(bytes: u16, weight: u32) -> f64 {
     f64::from(bytes) / f64::from(weight)
 }
 
-/// A virtual time that can be sorted: the bit patterns of non-negative floating-point numbers have the order of the
-/// numbers.
+/// A virtual time that can be sorted: the bit patterns of non-negative floating-point numbers are in the same order as
+/// the numbers themselves.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Tag(u64);
 
@@ -284,8 +287,9 @@ mod tests {
 
     #[test]
     fn virtual_time_increases_at_the_service_rate_of_a_flow_of_weight_one() {
-        // The link sends a thousand bytes per second. Flow 1 becomes active when half of flow 0 is served. The two
-        // flows share the link until flow 0 becomes empty, at 1.5 s. Then flow 1 uses the whole link for half a second.
+        // The link sends a thousand bytes per second. Flow 1 becomes active when half of flow 0's data has been served.
+        // The two flows share the link until flow 0 becomes empty at 1.5 s. After that, flow 1 uses the whole link for
+        // half a second.
         let mut fluid = reference();
         fluid.add(0, 1000);
         fluid.advance(at(500));
@@ -301,7 +305,8 @@ mod tests {
 
     #[test]
     fn a_flow_with_later_packets_finishes_with_its_last_packet() {
-        // Flow 0 has 3000 bytes, although its bound in the heap is 1000. Flow 1 has 2000 bytes and becomes empty first.
+        // The backlog of flow 0 is 3000 bytes, although the flow's bound in the heap is 1000. The backlog of flow 1 is
+        // 2000 bytes, so flow 1 becomes empty first.
         let mut fluid = reference();
         for (flow, bytes) in [(0, 1000), (0, 1000), (0, 1000), (1, 2000)] {
             fluid.add(flow, bytes);

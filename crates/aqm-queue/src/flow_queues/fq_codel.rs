@@ -1,11 +1,11 @@
-//! FQ-CoDel: flow queueing with CoDel for each flow.
+//! FQ-CoDel: flow queueing in which each queue has its own CoDel.
 //!
 //! T. Høiland-Jørgensen, P. McKenney, D. Täht, J. Gettys, E. Dumazet, "The Flow Queue CoDel Packet Scheduler and Active
 //! Queue Management Algorithm", RFC 8290, 2018; Linux 6.1's `net/sched/sch_fq_codel.c`. The scheduler is in
 //! `flow_queues/lists.rs`, and the CoDel algorithm is in `codel/core.rs`. This file adds the behaviour in overload:
-//! - An arriving packet is enqueued first. If the queues then contain more than `limit` packets, or use more than
-//!   `memory_limit`, packets are dropped from the head of the queue with the most bytes, until half of this queue's
-//!   bytes or `drop_batch` packets have been dropped.
+//! - An arriving packet is enqueued first. If the queues then contain more than `limit` packets, or use more memory
+//!   than `memory_limit`, packets are dropped from the head of the queue with the most bytes, until half of this
+//!   queue's bytes or `drop_batch` packets have been dropped.
 //!
 //! Differences between RFC 8290 and Linux:
 //! - CoDel does not drop a packet if the backlog behind it is at most `mtu` bytes. For this rule, RFC 8289 counts the
@@ -17,15 +17,16 @@
 //! With the profile `linux`, `start` has an effect because the kernel's clock has 32 bits and wraps around after 73.3
 //! minutes. CoDel treats its drop count as recent if the difference between the clock and the time of the last drop, as
 //! a signed number, is less than 16 intervals (`codel_time_before`).
-//! - *fresh*: no queue has an inverse square root (`rec_inv_sqrt` is 0), and the time of the last drop is the clock
-//!   value 0. The clock reads `age` when the run begins. A problem occurs if a queue loses packets because of overload
-//!   before CoDel has dropped a packet of this queue, and the clock then reads less than 16 intervals, or between 36.7
-//!   and 73.3 minutes (half of all values). In this case, CoDel drops all packets of this queue until the time of the
-//!   next drop has reached the present. The kernel has the same problem in a queue that was never used.
-//! - *settled*: each queue has dropped packets before, the last one 16 intervals before the run. CoDel treats its next
-//!   drop as the first drop, regardless of the clock, so that `age` has no effect. As in the kernel, a queue in which
-//!   CoDel does not drop a packet during 36.7 minutes of the run reaches the problematic half of the clock. A first
-//!   drop because of overload then changes the drop rate.
+//! - *fresh*: the inverse square root is not set in any queue (`rec_inv_sqrt` is 0), and the stored time of the last
+//!   drop is the clock value 0. The clock reads `age` when the run begins. A problem occurs if a queue loses packets
+//!   because of overload before CoDel has dropped a packet of this queue, and if the clock then reads less than 16
+//!   intervals, or between 36.7 and 73.3 minutes (half of all values). In this case, CoDel drops all packets of this
+//!   queue until the time of the next drop has caught up with the current time. The kernel has the same problem in a
+//!   queue that has never been used.
+//! - *settled*: each queue has dropped packets before, the last one 16 intervals before the run. In each queue, CoDel
+//!   treats the next drop as the first drop, regardless of the clock, so that `age` has no effect. As in the kernel, a
+//!   queue in which CoDel does not drop a packet during 36.7 minutes of the run reaches the problematic half of the
+//!   clock's range. If the queue's first drop in this half is due to overload, the drop rate changes.
 //!
 //! Differences from the sources, and choices where the sources are silent, are listed in the documentation of
 //! [`Config`], which the reference prints.
@@ -42,7 +43,7 @@ use crate::{Build, Context, Describe, Gauge, Label, QueueDiscipline, Reason, Rep
 
 parameters! {
     /// FQ-CoDel: assigns flows to queues by a hash; queues take turns, newly active queues are served first, and in
-    /// each queue CoDel drops packets that waited too long.
+    /// each queue, CoDel drops packets that have waited too long.
     ///
     /// Differences from Linux and RFC 8290:
     ///
@@ -58,22 +59,23 @@ parameters! {
     /// - RFC 8290 does not state whether "half" of a queue means half of its packets or half of its bytes. aqmlab uses
     ///   bytes, as in Linux.
     pub struct Config {
-        /// The CoDel of each queue.
+        /// Parameters of CoDel, which apply to each queue.
         #[serde(flatten)]
         pub codel: Settings = Settings { ecn: true, ..Settings::default() };
-        /// The scheduler.
+        /// Parameters of the scheduler.
         #[serde(flatten)]
         pub scheduler: Scheduler = Scheduler::default();
-        /// Maximum backlog of all queues together, in packets, without the packet in transmission.
+        /// Maximum backlog of all queues together, in packets, excluding the packet in transmission.
         pub limit: Length = Length::Packets(10_240), "RFC 8290, Linux";
         /// Maximum memory used by the queued packets, as the kernel counts it: 2304 bytes for a full Ethernet packet.
         pub memory_limit: Size = Size::from_bytes(32 << 20), "RFC 8290, Linux";
         /// Maximum number of packets dropped at once when the queue is full.
         pub drop_batch: u32 = 64, "RFC 8290, Linux";
-        /// State at the start of a run: each queue has dropped packets before, last 16 intervals before the run
-        /// (`settled`), or no queue was ever used (`fresh`). Matters only with the profile `linux`.
+        /// State of the queue at the start of the run, which matters only with the profile `linux`. `settled`: each
+        /// queue has dropped packets before, the last one 16 intervals before the run. `fresh`: no queue has ever been
+        /// used.
         pub start: Start = Start::Settled, "aqmlab's choice";
-        /// Time since the machine was started, at the start of the run, with `start = "fresh"`. Default: 0s.
+        /// With `start = "fresh"`: time from the start of the machine to the start of the run. Default: 0s.
         pub age: Option<Span> = None, "aqmlab's choice";
     }
 }

@@ -1,4 +1,4 @@
-//! FQ-PIE: flow queueing with PIE for each flow, as in Linux.
+//! FQ-PIE: flow queueing in which each queue has its own PIE, as in Linux.
 //!
 //! Linux 6.1, `net/sched/sch_fq_pie.c`, by M. Tahiliani and others, 2019. The scheduler is in `flow_queues/lists.rs`,
 //! and the PIE algorithm is in `pie/linux.rs`. This file combines the scheduler and PIE:
@@ -10,7 +10,7 @@
 //! - A packet that arrives while queued packets use more than `memory_limit` is counted, but not dropped.
 //!
 //! `start` sets the time at which the timer first expires, as in `pie/mod.rs`. `start` does not affect flows, because
-//! the variables of a flow that has been idle equal those of a flow that was never used.
+//! the variables of a flow that has been idle equal those of a flow that has never been used.
 //!
 //! Differences from the sources, and choices where the sources are silent, are listed in the documentation of
 //! [`Config`], which the reference prints.
@@ -42,18 +42,19 @@ parameters! {
     /// - A packet's memory is counted as the kernel counts a packet that is copied into a separate buffer: 2304 bytes
     ///   for a full Ethernet packet (`truesize`). With real network drivers, the memory of a packet may differ.
     /// - Flows are distinguished by the hash only: `tc` filters are not supported.
-    /// - The timer updates all flows at the same time. The kernel needs one more clock tick for every 2048 flows.
-    /// - The updates of a flow are executed when a packet of the flow next arrives or departs. The results are the
-    ///   same, because the inputs of an update do not change before that time.
+    /// - The timer updates all flows at the same time. In the kernel, an update takes one more clock tick for every
+    ///   2048 flows.
+    /// - The updates of a flow are executed only when the next packet of the flow arrives or departs. The results are
+    ///   the same, because the inputs of an update do not change before that time.
     /// - The unit of `alpha` and `beta` is Hz, whereas `tc` counts in units of 1/16 Hz.
     /// - `dq_threshold`, `max_burst` and `hz` are constants in the kernel.
     pub struct Config {
-        /// Maximum backlog of all queues together, in packets, without the packet in transmission.
+        /// Maximum backlog of all queues together, in packets, excluding the packet in transmission.
         pub limit: Length = Length::Packets(10_240), "tc-fq_pie";
-        /// The scheduler.
+        /// Parameters of the scheduler.
         #[serde(flatten)]
         pub scheduler: Scheduler = Scheduler::default();
-        /// The PIE of each queue.
+        /// Parameters of PIE, which apply to each queue.
         #[serde(flatten)]
         pub pie: Settings = Settings::default();
         /// Memory use above which arriving packets are counted (`overmemory`); a full packet uses 2304 bytes. No packet
@@ -66,7 +67,7 @@ parameters! {
         /// if `hz` is 100. If `hz` is 0, `tupdate` is exact.
         pub hz: u32 = 1000, "aqmlab's choice: the value used in the recorded runs";
         /// State of the update timer at the start of the run. `settled`: the timer has been running for a long time.
-        /// `fresh`: the timer starts with the run, so that the first update occurs after half a second.
+        /// `fresh`: the timer starts at the beginning of the run, so that the first update occurs after half a second.
         pub start: Start = Start::Settled, "aqmlab's choice";
     }
 }
@@ -167,7 +168,7 @@ struct FqPie {
     statistics: Statistics,
 }
 
-/// The state of PIE in a flow.
+/// The state of PIE for one flow.
 #[derive(Clone)]
 struct Flow {
     vars: Vars,
@@ -305,7 +306,7 @@ mod tests {
                 due += tupdate;
             }
             let mut cx = Context { now, rng: &mut rng, observer: &mut fates };
-            // Some flows send only from time to time, and other flows send all the time.
+            // Some flows send only intermittently, and the other flows send continuously.
             let flow = chance.below(if id / 4000 % 2 == 0 { 40 } else { 5 }) as u32;
             let bytes = [1514, 1000, 300][chance.below(3) as usize];
             let ecn = if flow.is_multiple_of(2) { Ecn::Ect0 } else { Ecn::NotEct };

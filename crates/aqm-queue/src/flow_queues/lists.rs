@@ -6,17 +6,17 @@
 //! Linux 6.1's `sch_fq_codel` and `sch_fq_pie`, which share the scheduler:
 //! - A hash assigns each packet to one of a fixed number of queues. Each queue keeps the state of its AQM even while it
 //!   is empty.
-//! - If a packet arrives in a queue that is in no list, the queue joins the list of new queues, with a deficit of one
-//!   quantum.
+//! - If a packet arrives at a queue that is not in any list, the queue joins the list of new queues, with a deficit of
+//!   one quantum.
 //! - The head of the list of new queues is served. If there are no new queues, the head of the list of old queues is
 //!   served. A queue whose deficit is not positive gets a quantum and moves to the tail of the old list.
-//! - Packets that are sent reduce the deficit. Packets that the AQM drops do not reduce it.
+//! - Packets that are sent reduce the deficit. Packets that the AQM drops do not reduce the deficit.
 //! - If the scheduler finds a new queue empty, the queue moves to the tail of the old list, so that it cannot starve
 //!   the old queues by becoming new again. If the scheduler finds an old queue empty, the queue leaves the lists. If
 //!   there are no old queues, an empty new queue also leaves the lists, because the scheduler would otherwise find it
 //!   empty again at once.
 //!
-//! aqmlab's choices, where the sources are silent or refer to headers:
+//! aqmlab's choices, where the sources are silent or refer to packet headers:
 //! - The hash is computed from the packet's flow number and a salt. The salt is drawn from the queue's own random
 //!   stream when the first packet arrives (`fair/classifier.rs`).
 //! - The queue with the most bytes is found without scanning all queues (`fair/longest.rs`). The result is the same as
@@ -245,8 +245,8 @@ mod tests {
             self.queues.push(queue, packet, ());
         }
 
-        /// Sends a packet. Returns the queue that sent it, the deficits of the two queues, and the lengths of the lists
-        /// of new and old queues.
+        /// Sends a packet. Returns the queue that sent the packet, the deficits of the two queues, and the lengths of
+        /// the lists of new and old queues.
         fn send(&mut self) -> (Option<u32>, [i64; 2], [u32; 2]) {
             let sent = self.queues.dequeue(|queues, flow| queues.pop(flow).map(|(packet, ())| packet));
             let queue = sent.map(|packet| u32::from(packet.flow == self.numbers[1]));

@@ -2,27 +2,28 @@
 //! exceeded.
 //!
 //! P. E. McKenney, "Stochastic Fairness Queueing", INFOCOM 1990, as implemented in `net/sched/sch_sfq.c` of Linux 6.1
-//! (A. Kuznetsov; E. Dumazet). The parameters have the names of `tc`:
+//! (A. Kuznetsov; E. Dumazet). The parameters have the same names as in `tc`:
 //! - A hash assigns each packet to one of `divisor` buckets. A bucket with packets occupies one of `flows` queues. If a
 //!   packet arrives in a bucket without a queue and no queue is free, the packet is dropped. When a queue becomes
 //!   empty, any bucket may occupy it.
-//! - When a packet arrives in an empty queue, the queue joins the end of the round with a deficit of one quantum
+//! - When a packet arrives at an empty queue, the queue joins the end of the round with a deficit of one quantum
 //!   (`allot`). The queue at the head of the round sends while its deficit is positive. Then this queue gets another
 //!   quantum and moves to the end of the round.
 //! - A queue that contains `depth` packets drops the arriving packet, or, with `headdrop`, its oldest packet.
 //! - If more than `limit` packets are then queued, the longest queue (in packets) drops its newest packet, or, with
 //!   `headdrop`, its oldest packet. The queues are listed by their number of packets, so that the longest queue is
-//!   found without a search. If several queues are longest, the queue whose length changed last is selected. If each
-//!   queue has one packet, the queue at the head of the round loses its packet. Setting `limit` reduces `flows` to the
-//!   same number, so this last case occurs only if `limit` is not set.
+//!   found without a search. If several queues share the greatest length, the queue whose length changed last is
+//!   selected. If each queue has one packet, the queue at the head of the round loses its packet. Setting `limit`
+//!   reduces `flows` to the same number, so this last case occurs only if `limit` is not set.
 //! - The hash changes every `perturb`. The queued packets move to their new buckets, queue by queue and in order, and
-//!   each new queue has a deficit of one quantum. A packet is dropped if no queue is free, or if its new queue is full.
-//! - With `redflowlimit`, each queue has a RED that counts bytes (`red/linux_core.rs`). RED decides on packets that
-//!   arrive at a non-empty queue, and is reset when the queue becomes active. With `headdrop`, the oldest packet is
-//!   dropped or marked instead of the arriving packet.
+//!   each new queue starts with a deficit of one quantum. A packet is dropped if no queue is free, or if its new queue
+//!   is full.
+//! - With `redflowlimit`, each queue has its own RED, which counts bytes (`red/linux_core.rs`). RED is applied to
+//!   packets that arrive at a non-empty queue, and is reset when the queue becomes active. With `headdrop`, the oldest
+//!   packet is dropped or marked instead of the arriving packet.
 //!
-//! The deficit counts bytes, as in the kernel of the recorded runs (6.1.192). Older kernels count units of eight bytes,
-//! rounded up.
+//! The deficit counts bytes, as in the kernel on which runs were recorded (6.1.192). Older kernels count units of eight
+//! bytes, rounded up.
 //!
 //! Differences from the sources, and choices where the sources are silent, are listed in the documentation of
 //! [`Config`], which the reference prints.
@@ -58,13 +59,13 @@ parameters! {
     ///   this size.
     /// - The deficit counts bytes, as in Linux 6.1.192. Older kernels count units of eight bytes, rounded up.
     pub struct Config {
-        /// Maximum backlog of all queues together, in packets, without the packet in transmission. The backlog never
+        /// Maximum backlog of all queues together, in packets, excluding the packet in transmission. The backlog never
         /// exceeds `flows` times `depth` packets. Default: 127p.
         pub limit: Option<Length> = None, "tc-sfq";
         /// Maximum number of packets in a queue.
         pub depth: u32 = 127, "tc-sfq";
-        /// Number of queues. The number is reduced to `divisor` if it is larger, and to `limit` if `limit` is set and
-        /// smaller.
+        /// Number of queues. A number above `divisor` is reduced to `divisor`. If `limit` is set, a number above
+        /// `limit` is reduced to `limit`.
         pub flows: u32 = 128, "Linux";
         /// Number of hash buckets, a power of two.
         pub divisor: u32 = 1024, "tc-sfq";
@@ -75,7 +76,7 @@ parameters! {
         pub perturb: Option<Span> = None, "tc-sfq";
         /// Whether the oldest packet of a queue is dropped instead of the newest or the arriving packet.
         pub headdrop: bool = false, "tc-sfq";
-        /// Queue size in bytes from which those RED thresholds are derived that are not set. Setting this parameter
+        /// Queue size in bytes, from which any RED thresholds that are not set are derived. Setting this parameter
         /// enables RED for each queue. If omitted, RED is disabled.
         pub redflowlimit: Option<Size> = None, "tc-sfq";
         /// Average backlog of a queue below which RED does not drop or mark packets. Default: a third of `max`.
@@ -83,13 +84,13 @@ parameters! {
         /// Average backlog of a queue at or above which RED drops or marks every packet. Default: a quarter of
         /// `redflowlimit`.
         pub max: Option<Size> = None, "tc-sfq, after Floyd 1997";
-        /// RED's parameters besides its thresholds.
+        /// RED's parameters other than the thresholds.
         #[serde(flatten)]
         pub red: TcRed = TcRed::default();
-        /// Whether, with `ecn`, RED drops packets nevertheless if the average is at least `max`.
+        /// Whether RED drops packets even with `ecn` if the average is at least `max`.
         pub harddrop: bool = false, "tc-sfq";
         /// State of the `perturb` timer at the start of the run. `settled`: the timer has been running for a long time.
-        /// `fresh`: the timer starts with the run.
+        /// `fresh`: the timer starts at the beginning of the run.
         pub start: Start = Start::Settled, "aqmlab's choice";
     }
 }
@@ -114,7 +115,7 @@ impl Config {
         (limit.into(), flows.min(limit))
     }
 
-    /// RED's parameters as `tc` computes them, if RED is enabled. The other parameters must have been checked.
+    /// Returns RED's parameters as `tc` computes them, if RED is enabled. The other parameters must have been checked.
     fn red_parms(&self) -> Result<Option<Parms>, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let Some(limit) = self.redflowlimit else {
@@ -393,8 +394,8 @@ impl Report for Sfq {
 }
 
 impl Sfq {
-    /// Assigns a free slot to this bucket, which does not have a slot, and returns it. Returns `None` if all slots are
-    /// in use.
+    /// Assigns a free slot to `bucket`, which must not have a slot yet, and returns the slot. Returns `None` if all
+    /// slots are in use.
     fn open(&mut self, bucket: u32) -> Option<u32> {
         let slot = self.lengths.first(0)?;
         self.slots[slot as usize] = Slot { bucket, allot: 0, red: Vars::default() };
@@ -451,7 +452,7 @@ impl Sfq {
         Some(why)
     }
 
-    /// Drops a packet of the longest queue.
+    /// Drops a packet from the longest queue.
     #[inline(never)]
     fn drop_from_longest(&mut self, cx: &mut Context<'_>) {
         let slot = match self.lengths.longest {
@@ -499,8 +500,8 @@ impl Sfq {
     }
 }
 
-/// The slots, grouped by queue length. There is one list per length, in which the slot that reached this length last is
-/// first.
+/// The slots, grouped by queue length. There is one list per length, which begins with the slot that reached this
+/// length most recently.
 #[derive(Clone)]
 struct Lengths {
     /// The neighbours of each slot in its list, followed by the first and the last slot of each list, from length 0 on.

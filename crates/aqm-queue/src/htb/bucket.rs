@@ -1,22 +1,23 @@
-//! The two token buckets of a class: one bucket for its guaranteed rate, and one bucket for its ceiling.
+//! The two token buckets of a class: one bucket for the guaranteed rate, and one bucket for the ceiling.
 //!
-//! As in the kernel, tokens are counted in nanoseconds of transmission at the bucket's rate. A bucket may be in debt,
-//! because a whole packet is sent as soon as the bucket is not in debt.
+//! As in the kernel, tokens are counted in nanoseconds of transmission time at the bucket's rate. A bucket may go into
+//! debt, because a whole packet may be sent whenever the bucket is not in debt.
 
 use aqm_net::{Instant, Pace, Rate, Size};
 
 /// The state of a class (`htb_cmode`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// The class has used its `ceil` tokens and cannot send.
+    /// The class has used up its `ceil` tokens and cannot send.
     CannotSend,
-    /// The class has used its `rate` tokens and sends with tokens borrowed from its parent.
+    /// The class has used up its `rate` tokens, and sends with tokens that are borrowed from its parent.
     MayBorrow,
     /// The class sends with its own tokens.
     CanSend,
 }
 
-/// The maximum debt of a bucket, and the maximum idle time that a bucket counts, in nanoseconds, as in the kernel.
+/// The maximum debt of a bucket, and the maximum idle time for which a bucket accumulates tokens, in nanoseconds, as in
+/// the kernel.
 const MEMORY: i64 = 60_000_000_000;
 
 /// A token bucket.
@@ -46,7 +47,7 @@ pub(super) struct Buckets {
     rate: Bucket,
     ceil: Bucket,
     changed_at: Instant,
-    /// The mode of the class at its last check.
+    /// The mode of the class when the mode was last checked.
     pub mode: Mode,
     hysteresis: bool,
 }
@@ -76,8 +77,8 @@ impl Buckets {
         self.changed_at = now;
     }
 
-    /// Returns the mode at `now`, and the number of nanoseconds until the mode may change if no further packets are
-    /// sent (`htb_class_mode`). This number is 0 if the mode will not change.
+    /// Returns the mode at `now`, and the number of nanoseconds after which the mode may change if no further packets
+    /// are sent (`htb_class_mode`). The number is 0 if the mode will not change.
     pub fn class_mode(&self, now: Instant) -> (Mode, i64) {
         let elapsed = self.elapsed(now);
         // With hysteresis, a class leaves a mode only when its debt reaches a whole burst.
@@ -116,8 +117,8 @@ mod tests {
     fn a_class_sends_then_borrows_then_stops_and_recovers_in_reverse_order() {
         let mut class = buckets(false);
         assert_eq!(class.class_mode(at(0)).0, Mode::CanSend);
-        // A packet of 1000 B takes 1 ms at the class's `rate` and 0.5 ms at its `ceil`. The bursts are 1.6 ms for
-        // `rate` and 0.8 ms for `ceil`.
+        // The transmission of 1000 B takes 1 ms at the class's `rate` and 0.5 ms at the class's `ceil`. The burst sizes
+        // correspond to 1.6 ms at `rate` and 0.8 ms at `ceil`.
         class.charge(1000, false, at(0));
         assert_eq!(class.class_mode(at(0)).0, Mode::CanSend);
         class.charge(1000, false, at(0));

@@ -1,12 +1,13 @@
 //! A feed: the classes that take turns to send, in the order of their numbers, and the class whose turn it is.
 //!
-//! As in the kernel, a class that leaves a feed and rejoins it before the turn passes on is still the current class; on
-//! a row, it is not. At the end of a round, a feed returns `None` once before it starts again, so that the turn of the
-//! parent class also passes to the next class.
+//! As in the kernel, if the current class leaves a feed and rejoins the feed before its turn ends, this class is still
+//! the current class. On a row, by contrast, a class that rejoins is not the current class. At the end of a round, a
+//! feed returns `None` once before the next round starts, so that the turn of the parent class also passes to the next
+//! class.
 
 use std::collections::BTreeSet;
 
-/// The classes of one priority that are below a class or on a row.
+/// The classes of one priority that borrow from the same class or are on the same row.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Feed {
     members: BTreeSet<u32>,
@@ -17,8 +18,8 @@ pub(super) struct Feed {
 enum Turn {
     /// It is the turn of this member.
     Member(u32),
-    /// It is the turn of a class that has left the feed. If this class does not rejoin, it is the turn of the next
-    /// member.
+    /// It is the turn of a class that has left the feed. If this class does not rejoin the feed, it is the turn of the
+    /// next member.
     Left(u32),
     /// All members have had their turns.
     #[default]
@@ -36,7 +37,7 @@ impl Feed {
         self.members.insert(class);
     }
 
-    /// Removes `class`. If `class` is the current member and rejoins before the turn passes on, it is still the current
+    /// Removes `class`. If `class` is the current member and rejoins before its turn ends, `class` remains the current
     /// member.
     pub fn remove(&mut self, class: u32) {
         if self.turn == Turn::Member(class) {
@@ -53,8 +54,8 @@ impl Feed {
         self.members.remove(&class);
     }
 
-    /// Returns the current member. At the end of a round, returns `None` once; then the first member is the current
-    /// member.
+    /// Returns the current member. At the end of a round, returns `None` once. After that, the first member is the
+    /// current member.
     pub fn current(&mut self) -> Option<u32> {
         if let Turn::Left(class) = self.turn {
             self.turn = self.members.range(class..).next().map_or(Turn::End, |&next| Turn::Member(next));

@@ -1,25 +1,26 @@
-//! HTB: hierarchical token buckets. Service classes share a link. Each class has a guaranteed rate, a ceiling that it
-//! never exceeds, and its own queue.
+//! HTB: hierarchical token buckets. Service classes share a link. Each class has a guaranteed rate, a ceiling that the
+//! class never exceeds, and its own queue.
 //!
-//! M. Devera, "HTB Linux queuing discipline manual", 2002; `tc-htb(8)`; the kernel's `net/sched/sch_htb.c` (6.1), which
-//! the code follows in every class (`tree`, `feed`, `bucket`). A leaf sends with its own tokens up to `rate`. Above
+//! M. Devera, "HTB Linux queuing discipline manual", 2002; `tc-htb(8)`; the kernel's `net/sched/sch_htb.c` (Linux 6.1),
+//! on which the modules `tree`, `feed` and `bucket` are based. A leaf sends with its own tokens up to `rate`. Above
 //! `rate` and up to `ceil`, the leaf borrows tokens from the nearest ancestor that has tokens. Classes with lower
 //! `priority` numbers borrow first, and classes with equal numbers take turns of `quantum` bytes.
 //!
-//! HTB is a shaper: it delays packets although the link is free. The link rate must therefore exceed the rates of the
-//! classes. A packet leaves the queue as soon as it may be sent; because of `burst`, this may be earlier than on a link
-//! with the class's rate. The backlog does not include the packet in transmission.
+//! HTB is a shaper: it may delay packets while the link is free. The link rate must therefore exceed the rates of the
+//! classes. A packet leaves the queue as soon as the packet may be sent. Because of `burst`, a packet may leave earlier
+//! than it would on a link with the class's rate. The backlog does not include the packet in transmission.
 //!
 //! Peculiarities of the kernel that aqmlab reproduces:
-//! - A class sends a whole packet as soon as it is not in debt, so its debt may reach one packet.
+//! - A class sends a whole packet as soon as the class is not in debt, so the debt of a class may reach the size of a
+//!   packet.
 //! - Leaves that send with their own tokens are served before all leaves that borrow, regardless of priorities.
-//! - Leaves get their rates even if the sum of these rates exceeds the rate of their parent; the parent's debt then
-//!   grows.
-//! - After a leaf has become empty, `dequeue` of its queue is not called again, so that the queue does not detect that
-//!   it is idle. For example, RED's average does not decrease between bursts.
+//! - Each leaf gets its guaranteed rate, even if the sum of the leaves' rates exceeds the rate of their parent. In this
+//!   case, the parent's debt grows.
+//! - After a leaf has become empty, the `dequeue` method of the leaf's queue is not called again, so the queue does not
+//!   detect that it is idle. For example, RED's average does not decrease between bursts.
 //!
-//! Differences from the sources, and choices where the sources are silent, are listed in the documentation of
-//! [`Config`], which the reference prints.
+//! The documentation of [`Config`], which is part of the reference, lists the differences from the sources and the
+//! choices that aqmlab makes where the sources are silent.
 
 mod bucket;
 mod feed;
@@ -52,23 +53,24 @@ parameters! {
     ///
     /// Differences from Linux:
     ///
-    /// - Classes take turns in the order of their names, and in the kernel in the order of their numbers. A packet that
-    ///   matches several classes is assigned to the first of them by name.
+    /// - Classes take turns in the order of their names, whereas in the kernel, classes take turns in the order of
+    ///   their numbers. A packet that matches several classes is assigned to the first of these classes in the order of
+    ///   names.
     /// - A packet that matches no leaf is assigned to the `default` leaf. No packet bypasses the queues (`direct` in
     ///   the kernel).
-    /// - The queue of a leaf is built for a link with the leaf's `rate`, which is its minimum service rate.
+    /// - The queue of a leaf is built for a link with the leaf's `rate`, which is the leaf's minimum service rate.
     /// - Times are whole nanoseconds, whereas kernels before 2008 counted clock ticks.
     pub struct Config {
-        /// Classes, each with a name. A class that is the `parent` of other classes lends tokens to them and has no
-        /// queue. Default: one class for all packets, with the link rate.
+        /// Classes, each with a name. A class that is the `parent` of other classes lends tokens to these classes and
+        /// has no queue. Default: a single class for all packets, whose rate is the link rate.
         pub classes: BTreeMap<String, Class> = BTreeMap::new(), "aqmlab's choice";
         /// Leaf for packets that match no class. Default: the only leaf. This parameter is required if there are
         /// several leaves.
         pub default: Option<String> = None, "tc-htb: `default`";
-        /// Divisor for the default of `quantum`, which is `rate` in bytes per second divided by `r2q`.
+        /// Divisor that determines the default of `quantum`: `rate` in bytes per second, divided by `r2q`.
         pub r2q: u64 = 10, "tc-htb";
-        /// Whether a class that has used its tokens changes its mode (borrows, or stops sending) only when its debt
-        /// reaches a whole burst. This reduces computation, and bursts are twice as long.
+        /// Whether a class that has used up its tokens changes its mode (borrows, or stops sending) only when its debt
+        /// reaches a whole burst. With hysteresis, less computation is needed, but bursts are twice as long.
         pub hysteresis: bool = false, "Linux since 2.6.26; enabled in earlier kernels";
     }
 }
@@ -78,39 +80,39 @@ parameters! {
     pub struct Class {
         /// Class from which this class borrows. If omitted, this class does not borrow.
         pub parent: Option<String> = None, "tc-htb";
-        /// Guaranteed rate of this class, regardless of the load of other classes.
+        /// Rate that this class is guaranteed, regardless of the load of the other classes.
         pub rate: Option<Rate> = None, "no default: must be set";
         /// Maximum rate. Default: `rate`, so that the class never borrows.
         pub ceil: Option<Rate> = None, "tc-htb";
-        /// Size of the token bucket for `rate`: number of bytes that the class may send at once after an idle time.
+        /// Size of the token bucket for `rate`: number of bytes that the class may send at once after an idle period.
         pub burst: Size = Size::from_bytes(1600), "tc-htb: about one packet, with a fine clock";
-        /// Size of the token bucket for `ceil`: number of bytes that the class may send at once after an idle time,
-        /// with its own or borrowed tokens.
+        /// Size of the token bucket for `ceil`: number of bytes that the class may send at once after an idle period,
+        /// with its own tokens and borrowed tokens.
         pub cburst: Size = Size::from_bytes(1600), "tc-htb";
-        /// For leaves: priority among leaves that borrow, from 0 (served first) to 7 (served last).
+        /// For leaves: priority when borrowing, from 0 (served first) to 7 (served last).
         pub priority: u32 = 0, "tc-htb: `prio`";
-        /// For leaves: number of bytes sent per turn while leaves take turns to borrow. Default: `rate` in bytes per
-        /// second divided by `r2q`, but at least 1000B and at most 200kB.
+        /// For leaves: number of bytes sent per turn while several leaves take turns to borrow. Default: `rate` in
+        /// bytes per second divided by `r2q`, but at least 1000B and at most 200kB.
         pub quantum: Option<Size> = None, "tc-htb";
-        /// For leaves: queue discipline, which must not be a shaper. Default: `drop-tail` with its defaults.
+        /// For leaves: queue discipline, which must not be a shaper. Default: `drop-tail` with default parameters.
         pub queue: Option<Box<crate::Config>> = None, "aqmlab's choice";
-        /// For leaves: filters that select the packets of the class. The value is one filter, or a list of filters of
-        /// which at least one must match.
+        /// For leaves: filters that select the packets of the class. The value must be a filter or a list of filters.
+        /// If it is a list, at least one of the filters must match.
         pub r#match: Filters = Filters::default(), "aqmlab's choice: unmatched packets go to `default`";
     }
 }
 
 parameters! {
-    /// The conditions that a packet must fulfil. Omitted conditions are not checked.
+    /// The conditions that a packet must satisfy. Conditions that are omitted are not checked.
     pub struct Filter {
-        /// Ports, one of which must be the destination port of the packet's data.
+        /// Names of workloads. The packet must belong to one of these workloads, in either direction.
         pub traffic: Vec<String> = Vec::new(), "aqmlab's choice";
-        /// Protocol that the packet must have.
+        /// Protocol of the packet.
         pub protocol: Option<Protocol> = None, "aqmlab's choice";
-        /// Ports, one of which must be the destination port of the data. Acknowledgements have the port of the data
-        /// that they acknowledge.
+        /// Port numbers. The destination port of the data must be one of these ports. For an acknowledgement, the
+        /// destination port of the acknowledged data is used.
         pub port: Vec<u64> = Vec::new(), "aqmlab's choice";
-        /// Code points (RFC 2474), one of which the packet must have.
+        /// Code points (RFC 2474). The packet's code point must be one of these code points.
         pub dscp: Vec<u64> = Vec::new(), "aqmlab's choice";
     }
 }
@@ -125,7 +127,7 @@ impl Filter {
     }
 }
 
-/// Filters of which at least one must match.
+/// A list of filters. At least one of these filters must match.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct Filters(Vec<Filter>);
@@ -194,8 +196,8 @@ impl Describe for Config {
     }
 
     fn tc_options(&self, _rate: Rate) -> Option<Value> {
-        // In the kernel, packets without a class may be queued, up to the queue length of the network device. In
-        // aqmlab, every packet has a class.
+        // In the kernel, packets that do not belong to any class may also be queued, up to the queue length of the
+        // network device. In aqmlab, every packet belongs to a class.
         let default = plan::default_class(self) + 1;
         Some(json!({
             "kind": "htb", "r2q": self.r2q, "default": format!("{default:#x}"), "direct_packets_stat": 0,
@@ -256,7 +258,8 @@ struct Leaf {
     queue: Box<dyn QueueDiscipline>,
     backlog: Backlog,
     changed_at: Instant,
-    /// The counters of the leaf. The number of drops is not stored, but computed from the other counters.
+    /// The counters of the leaf. The number of drops is not stored here, because it is computed from the other
+    /// counters.
     counters: ClassCounters,
 }
 
@@ -380,7 +383,7 @@ impl Report for Htb {
 }
 
 impl Htb {
-    /// Calls `act` with the queue of `leaf`, and updates the backlog counters.
+    /// Calls `act` on the queue of `leaf`, and updates the backlog counters.
     fn with<T>(&mut self, leaf: u32, now: Instant, act: impl FnOnce(&mut dyn QueueDiscipline) -> T) -> T {
         let leaf = &mut self.leaves[leaf as usize];
         let waited = u128::from(leaf.backlog.packets) * u128::from(now.since(leaf.changed_at).nanos());

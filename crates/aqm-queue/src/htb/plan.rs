@@ -1,4 +1,4 @@
-//! Converts the parameters of classes to the nodes of a tree, and contains all checks and warnings.
+//! Converts the parameters of classes into the nodes of a tree. This file also contains all checks and warnings.
 
 use aqm_net::{ConfigError, ConfigErrors, ErrorCollector, Rate, Size};
 
@@ -29,7 +29,7 @@ struct ClassNode<'a> {
     class: &'a Class,
     rate: Rate,
     ceil: Rate,
-    /// The class's queue, which is not used in inner classes.
+    /// The class's queue, which is not used if the class is an inner class.
     queue: Box<dyn QueueDiscipline>,
     parent: Option<usize>,
     is_inner: bool,
@@ -73,17 +73,17 @@ impl Plan {
     }
 }
 
-/// Returns the class that is used if no classes are configured.
+/// Returns the only class, which is used if no classes are configured.
 fn single_class(link: Rate) -> Class {
     Class { rate: Some(link), ..Class::default() }
 }
 
-/// Returns the path of the parameters of this leaf's queue.
+/// Returns the path to the parameters of this leaf's queue.
 pub(super) fn queue_of(leaf: &str) -> String {
     format!("classes.{leaf}.queue")
 }
 
-/// Returns the classes in the order of their names, after checking each class separately.
+/// Checks each class separately, and returns the classes in the order of their names.
 fn class_nodes<'a>(config: &'a Config, single_class: &'a Class) -> Result<Vec<ClassNode<'a>>, ConfigErrors> {
     let mut classes: Vec<(&str, &Class)> =
         config.classes.iter().map(|(name, class)| (name.as_str(), class)).collect();
@@ -148,7 +148,7 @@ fn queue(class: &Class, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigEr
     queue.build(rate).map_err(|errors| errors.within("queue"))
 }
 
-/// Checks each class against its parent and its children.
+/// Checks that each class is consistent with its parent and its children.
 fn check_hierarchy(all: &[ClassNode<'_>], errors: &mut ErrorCollector) {
     for node in all {
         let Some(parent) = node.parent.map(|parent| &all[parent]) else { continue };
@@ -177,7 +177,7 @@ fn depth(all: &[ClassNode<'_>], number: usize) -> Result<usize, ConfigError> {
     while let Some(parent) = all[ancestor].parent {
         depth += 1;
         ancestor = parent;
-        // A leaf has level 0, so it has at most seven ancestors.
+        // A leaf is on level 0, so a leaf has at most seven ancestors.
         let problem = format_args!("must not form a cycle or give a leaf more than {} ancestors", LEVELS - 1);
         ConfigError::unless(depth < LEVELS, format!("classes.{}.parent", all[number].name), problem)?;
     }
@@ -214,7 +214,7 @@ pub(super) fn default_class(config: &Config) -> usize {
     default.and_then(|default| config.classes.keys().position(|name| name == default)).unwrap_or_default()
 }
 
-/// Returns the quanta that are not set and are therefore derived from the rates.
+/// Returns the quanta that are derived from the rates because they are not set.
 pub(super) fn derived(config: &Config, link: Rate) -> Vec<Derived> {
     let single_class = single_class(link);
     let Ok(all) = class_nodes(config, &single_class) else { return Vec::new() };
@@ -228,8 +228,8 @@ pub(super) fn derived(config: &Config, link: Rate) -> Vec<Derived> {
     derived
 }
 
-/// Returns warnings about parameters for which the kernel also prints a warning, and about parameters with unexpected
-/// effects.
+/// Returns warnings about parameters for which the kernel also prints warnings, and about parameters that have
+/// unexpected effects.
 pub(super) fn warnings(config: &Config, link: Rate) -> Vec<ConfigError> {
     let single_class = single_class(link);
     let Ok(all) = class_nodes(config, &single_class) else { return Vec::new() };

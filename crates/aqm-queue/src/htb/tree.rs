@@ -1,15 +1,17 @@
-//! Selects the leaf that sends next among active, lending and borrowing classes, as in the kernel's `sch_htb.c`.
+//! Selects the leaf that sends next, based on which classes are active, lend or borrow, as in the kernel's `sch_htb.c`.
 //!
-//! Leaves are on level 0, inner classes on the levels above, and roots on the highest level. The *row* of a level
-//! contains the classes of this level that may send with their own tokens and have packets, either in their own queue
-//! or in a leaf below. The *feed* of a class contains its child classes that must borrow from it. The lowest level is
-//! served first, so that a leaf that has not used its rate is served before every borrowing leaf, regardless of
-//! priorities. On one level, classes with lower priority numbers are served first, and classes with equal numbers share
-//! the link by deficit round robin. A class without tokens waits for the time at which its mode can change.
+//! Leaves are on level 0, inner classes are on the levels above, and roots are on the highest level. The *row* of a
+//! level contains each class on this level that may send with its own tokens and has packets, either in its own queue
+//! or in the queue of a leaf below. The *feed* of a class contains the child classes that must borrow from this class.
+//! The lowest level is served first, so a leaf that has not used up its rate is served before every borrowing leaf,
+//! regardless of priorities. Within a level, classes with lower priority numbers are served first, and classes with
+//! equal priority numbers share the link by deficit round robin. A class without tokens waits for the time at which its
+//! mode can change.
 //!
-//! Functions have the same names as in `sch_htb.c`, without the prefix `htb_`. [`Tree::next_leaf`] and
-//! [`Tree::on_sent`] are the two halves of `htb_dequeue_tree`, before and after the packet is dequeued from the leaf. A
-//! row is `htb_level.hprio`, a feed is `htb_class.inner.clprio`, and `waiting` is `htb_sched.hlevel[].wait_pq`.
+//! Functions have the same names as in `sch_htb.c`, without the `htb_` prefix. [`Tree::next_leaf`] and
+//! [`Tree::on_sent`] correspond to the two halves of `htb_dequeue_tree`: the part before the packet is dequeued from
+//! the leaf, and the part after that. A row corresponds to `htb_level.hprio`, a feed to `htb_class.inner.clprio`, and
+//! `waiting` to `htb_sched.hlevel[].wait_pq`.
 
 use std::collections::BTreeSet;
 
@@ -33,10 +35,11 @@ pub(super) struct Node {
     priority: usize,
     /// For leaves: the number of bytes sent per turn.
     quantum: i64,
-    /// For leaves: the remaining bytes of the current turn, indexed by the level from which tokens are borrowed.
+    /// For leaves: the number of bytes that remain in the current turn, indexed by the level from which tokens are
+    /// borrowed.
     deficit: [i64; LEVELS],
     buckets: Buckets,
-    /// The priorities with queued packets, as a bit mask.
+    /// The priorities that have queued packets, as a bit mask.
     active: u8,
     wakes_at: Option<Instant>,
     /// For inner classes: the classes that borrow from this class, indexed by priority.
@@ -71,27 +74,27 @@ impl Node {
 pub(super) struct Tree {
     nodes: Vec<Node>,
     rows: Vec<[Feed; PRIORITIES]>,
-    /// For each level, the priorities with a class on the row, as a bit mask.
+    /// For each level: the priorities that have a class on the row, as a bit mask.
     row_mask: [u8; LEVELS],
-    /// For each level, the classes without tokens, with the times at which their modes may change.
+    /// For each level: the classes that have no tokens, each with the time at which its mode may change.
     waiting: [BTreeSet<(Instant, u32)>; LEVELS],
-    /// Number of times that a class has used all of its tokens (`htb_sched.overlimits`).
+    /// Number of times that a class has used up its tokens (`htb_sched.overlimits`).
     pub overlimits: u64,
 }
 
-/// Returns the priorities in a bit mask.
+/// Returns the priorities that are set in a bit mask.
 fn priorities(mask: u8) -> impl Iterator<Item = usize> {
     (0..PRIORITIES).filter(move |priority| mask & (1 << priority) != 0)
 }
 
 impl Tree {
-    /// Creates a tree in which all classes are idle. In `nodes`, parents are given as indices of nodes.
+    /// Creates a tree in which all classes are idle. In `nodes`, each parent is specified by its index.
     pub fn new(nodes: Vec<Node>) -> Self {
         let rows = (0..LEVELS).map(|_| std::array::from_fn(|_| Feed::default())).collect();
         Self { nodes, rows, row_mask: [0; LEVELS], waiting: Default::default(), overlimits: 0 }
     }
 
-    /// Activates `leaf`, which has packets (`htb_activate`).
+    /// Activates `leaf`, which must contain packets (`htb_activate`).
     pub fn activate(&mut self, leaf: u32) {
         let node = &mut self.nodes[leaf as usize];
         if node.active == 0 {
@@ -100,13 +103,13 @@ impl Tree {
         }
     }
 
-    /// Deactivates `leaf`, which is empty (`htb_deactivate`).
+    /// Deactivates `leaf`, which must be empty (`htb_deactivate`).
     pub fn deactivate(&mut self, leaf: u32) {
         self.deactivate_prios(leaf);
         self.nodes[leaf as usize].active = 0;
     }
 
-    /// Updates the modes of the classes of `level` whose waiting time has ended by `now` (`htb_do_events`).
+    /// Updates the mode of each class on `level` whose waiting time has ended by `now` (`htb_do_events`).
     pub fn do_events(&mut self, level: usize, now: Instant) {
         while let Some(&(at, class)) = self.waiting[level].first()
             && at <= now
@@ -115,13 +118,13 @@ impl Tree {
         }
     }
 
-    /// Returns the next of the leaves that may send with the tokens of this level.
+    /// Returns the next leaf that may send using the tokens of this level.
     pub fn next_leaf(&mut self, level: usize) -> Option<u32> {
         let priority = priorities(self.row_mask[level]).next()?;
         Some(self.lookup_leaf(level, priority))
     }
 
-    /// Reduces the deficit of `leaf` by `bytes`, which the leaf has sent in its turn on `level`.
+    /// Subtracts from the deficit of `leaf` the `bytes` that the leaf has sent in its turn on `level`.
     pub fn on_sent(&mut self, leaf: u32, level: usize, bytes: u64) {
         let node = &mut self.nodes[leaf as usize];
         node.deficit[level] -= bytes as i64;
@@ -135,7 +138,7 @@ impl Tree {
         }
     }
 
-    /// Charges `bytes`, which `leaf` has sent with the tokens of `level`, to the leaf and all its ancestors
+    /// Charges `leaf` and all of its ancestors for the `bytes` that the leaf has sent with tokens of `level`
     /// (`htb_charge_class`).
     pub fn charge_class(&mut self, leaf: u32, level: usize, bytes: u64, now: Instant) {
         let mut charged = Some(leaf);
@@ -152,7 +155,7 @@ impl Tree {
         self.waiting.iter().filter_map(|waiting| waiting.first()).map(|&(at, _)| at).min()
     }
 
-    /// Updates the mode of `class` and the time of its next check (`htb_change_class_mode`).
+    /// Updates the mode of `class`, and the time at which the mode is checked next (`htb_change_class_mode`).
     fn change_class_mode(&mut self, class: u32, now: Instant) {
         let node = &self.nodes[class as usize];
         let (mode, wait) = node.buckets.class_mode(now);
@@ -183,8 +186,8 @@ impl Tree {
         }
     }
 
-    /// Inserts the active `class` where it may send: on the row of its level, or in the feeds of its ancestors
-    /// (`htb_activate_prios`).
+    /// Inserts the active `class` on the row of its level or in the feeds of its ancestors, so that the class can be
+    /// selected (`htb_activate_prios`).
     fn activate_prios(&mut self, class: u32) {
         let (mut class, mut mask) = (class, self.nodes[class as usize].active);
         while self.nodes[class as usize].buckets.mode == Mode::MayBorrow
@@ -240,7 +243,7 @@ impl Tree {
         }
     }
 
-    /// Descends from a non-empty row to the leaf to serve (`htb_lookup_leaf`).
+    /// Descends from a non-empty row to the leaf that is served next (`htb_lookup_leaf`).
     fn lookup_leaf(&mut self, level: usize, priority: usize) -> u32 {
         let mut path = [0; LEVELS];
         let mut depth = 0;
@@ -255,7 +258,7 @@ impl Tree {
                     path[depth] = class;
                     depth += 1;
                 }
-                // The round of this feed is complete, so the turn passes to the next sibling of the class above.
+                // The round of this feed is complete, so the turn of the class above passes to its next sibling.
                 None if depth > 0 => {
                     depth -= 1;
                     match depth {

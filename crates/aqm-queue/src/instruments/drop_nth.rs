@@ -1,8 +1,8 @@
 //! Drop Nth: an unlimited buffer that drops exactly the specified packets.
 //!
-//! Drop Nth is a measuring instrument and not an AQM. It measures the cost of losing exactly one packet. According to
-//! the SHRED talk, slide 4, the loss of one of the first packets of a flow, or of one of its last three packets, causes
-//! a timeout.
+//! Drop Nth is a measuring instrument and not an AQM. The instrument measures the cost of losing exactly one packet.
+//! According to the SHRED talk, slide 4, the loss of one of the first packets of a flow, or of one of the flow's last
+//! three packets, causes a timeout.
 
 use aqm_net::{Backlog, ConfigError, ConfigErrors, ErrorCollector, Length, Packet, Rate, parameters};
 
@@ -11,11 +11,12 @@ use crate::{Build, Context, Describe, Fifo, QueueDiscipline, Reason, Report, Tes
 parameters! {
     /// Drop Nth: drops exactly the specified arrivals.
     ///
-    /// Drop Nth is an instrument to measure the cost of losing a particular packet.
+    /// Drop Nth is an instrument for measuring the cost of losing a particular packet.
     pub struct Config {
-        /// Numbers of the arrivals to drop, counted from 1 at the start of the run, in ascending order.
+        /// Numbers of the arriving packets to drop, in ascending order. The first packet of the run has the number 1.
         pub packets: Vec<u64> = vec![1], "SHRED talk, slide 4: the first packet, a SYN";
-        /// Numbers of the arrivals to mark, counted in the same way. Packets that are not ECN-capable are not marked.
+        /// Numbers of the arriving packets to mark, in ascending order. The first packet of the run has the number 1.
+        /// Packets that are not ECN-capable are not marked.
         pub marked: Vec<u64> = vec![], "aqmlab's choice";
     }
 }
@@ -46,9 +47,9 @@ fn descending(field: &'static str, numbers: &[u64]) -> Result<Vec<u64>, ConfigEr
 #[derive(Clone)]
 pub struct DropNth {
     arrivals: u64,
-    /// Numbers of the packets that are still to be dropped; the next number is last.
+    /// Numbers of the packets that are still to be dropped, in descending order.
     to_drop: Vec<u64>,
-    /// Numbers of the packets that are still to be marked; the next number is last.
+    /// Numbers of the packets that are still to be marked, in descending order.
     marked: Vec<u64>,
     fifo: Fifo,
 }

@@ -1,11 +1,11 @@
 //! Drop Random: drops each packet with the same probability, regardless of the queue length.
 //!
-//! Drop Random is a measuring instrument and not an AQM. It produces the independent losses that closed-form models of
-//! TCP assume (J. Padhye, V. Firoiu, D. Towsley, J. Kurose, "Modeling TCP Throughput", 1998; N. Cardwell, S. Savage, T.
-//! Anderson, "Modeling TCP Latency", 2000).
+//! Drop Random is a measuring instrument and not an AQM. The instrument produces the independent losses that
+//! closed-form models of TCP assume (J. Padhye, V. Firoiu, D. Towsley, J. Kurose, "Modeling TCP Throughput", 1998; N.
+//! Cardwell, S. Savage, T. Anderson, "Modeling TCP Latency", 2000).
 //!
-//! Differences from the sources, and choices where the sources are silent, are listed in the documentation of
-//! [`Config`], which the reference prints.
+//! The documentation of [`Config`], which is part of the reference, lists the differences from the sources and the
+//! choices that aqmlab makes where the sources are silent.
 
 use aqm_net::{Backlog, ConfigErrors, ErrorCollector, Length, Packet, Rate, Size, parameters};
 
@@ -19,17 +19,17 @@ parameters! {
     /// The decisions are made in this order:
     ///
     /// - First, one random number is drawn for every packet of at least `min_size`, even if the buffer is full, so that
-    ///   the random choices do not depend on the load. Then, if the buffer is full, the packet is dropped whatever the
-    ///   random number.
+    ///   the random decisions do not depend on the load. Second, if the buffer is full, the packet is dropped
+    ///   regardless of the random number.
     pub struct Config {
         /// Drop probability of a packet.
         pub probability: f64 = 0.01, "aqmlab's choice";
-        /// Minimum size of packets that are dropped at random. For example, `100B` exempts SYNs, FINs and
+        /// Minimum size of the packets that may be dropped at random. For example, `100B` exempts SYNs, FINs and
         /// acknowledgements.
         pub min_size: Size = Size::from_bytes(0), "aqmlab's choice: every packet may be lost";
         /// Whether ECN-capable packets are marked instead of dropped at random.
         pub mark: bool = false, "aqmlab's choice: the instrument measures losses";
-        /// Maximum backlog, without the packet in transmission.
+        /// Maximum backlog, not counting the packet in transmission.
         pub limit: Length = Length::Packets(225), "as `drop-tail`";
     }
 }
@@ -90,8 +90,8 @@ mod tests {
     use super::*;
     use crate::testing::{Fate, Fates};
 
-    /// Returns which of these packets are dropped and marked. The packets arrive in order, and no packet departs
-    /// between arrivals.
+    /// Returns which of these packets are dropped, and which of them are marked. The packets arrive in order, and no
+    /// packet departs between arrivals.
     fn fates(config: &Config, packets: impl Iterator<Item = Packet>) -> Fates {
         let mut queue = config.build(Rate::from_bps(1000)).unwrap();
         let (mut rng, mut observer) = (Streams::new(1).named("test", 0), Fates::default());
@@ -129,8 +129,8 @@ mod tests {
         };
         share(dropped.len(), f64::from(count), p);
         assert_eq!(fates.counts.early, dropped.len() as u64);
-        // After a loss, the probability of a loss among the next 20 packets equals the probability of a loss among any
-        // 20 packets.
+        // The probability that at least one of 20 successive packets is lost is the same after a loss as at any other
+        // time.
         let soon = dropped.windows(2).filter(|pair| pair[1] - pair[0] <= 20).count();
         share(soon, dropped.len() as f64 - 1.0, 1.0 - libm::pow(1.0 - p, 20.0));
     }

@@ -1,7 +1,7 @@
-//! Instruments: FIFO queues that drop selected packets, with which a transport protocol or a model of a transport
-//! protocol is tested.
+//! Instruments: FIFO queues that drop selected packets, in order to test a transport protocol or a model of a transport
+//! protocol.
 //!
-//! `drop_nth.rs` drops the packets with the given numbers, and `drop_random.rs` drops each packet with a given
+//! `drop_nth.rs` drops the packets with specified numbers, and `drop_random.rs` drops each packet with a specified
 //! probability.
 
 pub(crate) mod drop_nth;

@@ -26,11 +26,12 @@ parameters! {
     ///
     /// Where the paper is silent, aqmlab follows `pi.cc` of ns-2:
     ///
-    /// - The probability is limited to the range from 0 to 1, and is initially 0, with an empty queue.
+    /// - The probability is limited to the range from 0 to 1. Initially, the probability is 0 and the queue is empty.
     /// - The packet in transmission is not part of the queue. If `q_ref` is in bytes, the queue and `q_ref` are
     ///   converted to packets of the mean size.
-    /// - Drops are independent: no count spaces them. A full queue drops a packet without drawing a random number.
-    /// - An update of the controller at the time of an arrival or a departure is processed first.
+    /// - Drops are independent of each other: they are not spaced by a count. A full queue drops a packet without
+    ///   drawing a random number.
+    /// - An update of the controller that is due at the same time as an arrival or a departure is processed first.
     pub struct Config {
         /// Reference queue length (`q_ref`). The unit of `q_ref`, packets or bytes, is also the unit of the queue
         /// length.
@@ -42,7 +43,7 @@ parameters! {
         pub b: f64 = 1.816e-5, "Hollot et al. 2001";
         /// Time between updates of the probability (`1/w`).
         pub interval: Span = Span::from_nanos(6_250_000), "Hollot et al. 2001: 160 Hz";
-        /// Maximum backlog in packets or bytes, without the packet in transmission.
+        /// Maximum backlog in packets or bytes, excluding the packet in transmission.
         pub limit: Length = Length::Packets(800), "Hollot et al. 2001";
         /// Selection of arriving packets, and the state of the controller at the start of the run.
         #[serde(flatten)]
@@ -163,7 +164,7 @@ impl Pi {
 #[derive(Clone)]
 struct Controller {
     config: Config,
-    /// Number of packets or bytes that counts as one packet.
+    /// Number of units (packets or bytes) that count as one packet.
     unit: f64,
     /// Time of the next update.
     next_update: Instant,

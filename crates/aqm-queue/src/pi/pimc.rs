@@ -22,9 +22,9 @@ parameters! {
     ///
     /// - The threshold is 4, because a smaller window cannot cause three duplicate acknowledgements, so that a loss
     ///   would cause a retransmission timeout.
-    /// - For a packet below the threshold no random number is drawn, and the packet is not marked. A full queue
-    ///   nevertheless drops it.
-    /// - For a packet without a window, PI decides.
+    /// - For a packet whose window is below the threshold, no random number is drawn, and the packet is not marked. If
+    ///   the queue is full, the packet is dropped nevertheless.
+    /// - A packet without a window is dropped or marked as in PI.
     pub struct Config {
         /// Parameters of the PI controller.
         pub pi: pi::Config = pi::Config::default(), "Hollot et al. 2001";

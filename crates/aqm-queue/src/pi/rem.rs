@@ -6,13 +6,13 @@
 //! rate equal to the link rate: `p = max(p + gamma (alpha (b - b*) + x - c), 0)`, where `b` is the backlog, `x` the
 //! number of packets that arrived in the interval, and `c` the number of packets that the link can send in an interval.
 //! Each arrival is marked (or dropped) with the probability `1 - phi^-p`. In equilibrium, both targets are reached
-//! whatever the price, so that the backlog does not depend on the number of flows. A packet that passes several queues
-//! remains unmarked with the probability `phi^-(p_1 + p_2 + ...)`, so that the sum of the prices can be computed from
-//! the share of marked packets.
+//! regardless of the price, so that the backlog does not depend on the number of flows. A packet that passes several
+//! queues remains unmarked with the probability `phi^-(p_1 + p_2 + ...)`, so that the sum of the prices can be computed
+//! from the share of marked packets.
 //!
-//! Because the backlog grows by the difference of arrivals and departures, the paper also presents a form that does not
-//! use rates: `p = max(p + gamma (b - (1 - alpha) b_old - alpha b*), 0)` (`excess = "backlog"`). The results of the two
-//! forms differ while the link is idle or packets are dropped.
+//! Because the backlog grows by the difference between arrivals and departures, the paper also presents a form that
+//! does not use rates: `p = max(p + gamma (b - (1 - alpha) b_old - alpha b*), 0)` (`excess = "backlog"`). The results
+//! of the two forms differ while the link is idle or packets are dropped.
 //!
 //! The documentation of [`Config`], which is printed in the reference, lists aqmlab's choices where the paper is
 //! silent.
@@ -35,15 +35,16 @@ parameters! {
     /// Where the paper is silent, aqmlab follows `rem.cc` of ns-2:
     ///
     /// - The defaults are those of ns-2, where `alpha` is a constant in the code. All quantities are in packets. If
-    ///   `target` is in bytes, bytes are converted to packets of `mean_packet`. With `scale_by_size` the probability is
-    ///   multiplied by the ratio of the packet size to `mean_packet`.
-    /// - The backlog is the backlog at the update. In the form without rates (`excess = "backlog"`), `alpha` multiplies
-    ///   the backlog at the previous update, as in the paper's formula.
-    /// - All arrivals count, including dropped ones. A `rate_weight` below 1 averages them over several intervals
-    ///   (`inw_`).
-    /// - The initial price is 0. An update at the time of an arrival or a departure is processed first.
-    /// - A full queue drops a packet without drawing a random number. Packets are marked on arrival. ns-2 marks them on
-    ///   departure, and does not drop packets that cannot be marked.
+    ///   `target` is in bytes, bytes are converted to packets of `mean_packet`. With `scale_by_size`, the probability
+    ///   is multiplied by the ratio of the packet size to `mean_packet`.
+    /// - The controller uses the backlog at the time of the update. In the form without rates (`excess = "backlog"`),
+    ///   `alpha` multiplies the backlog at the previous update, as in the paper's formula.
+    /// - All arrivals are counted, including packets that are dropped. If `rate_weight` is below 1, the number of
+    ///   arrivals is averaged over several intervals (`inw_`).
+    /// - The initial price is 0. An update that is due at the same time as an arrival or a departure is processed
+    ///   first.
+    /// - A full queue drops a packet without drawing a random number. Packets are marked on arrival. ns-2 marks packets
+    ///   on departure, and does not drop packets that cannot be marked.
     pub struct Config {
         /// Target backlog (`b*`). The unit of `target`, packets or bytes, is the unit of all measurements.
         pub target: Length = Length::Packets(20), "ns-2: `pbo_`";
@@ -51,15 +52,15 @@ parameters! {
         pub gamma: f64 = 0.001, "ns-2";
         /// Weight of a packet of backlog relative to a packet of excess arrivals.
         pub alpha: f64 = 0.1, "ns-2, a constant there";
-        /// Base of the exponential marking function; above 1.
+        /// Base of the exponential marking function, which must be above 1.
         pub phi: f64 = 1.001, "ns-2";
         /// Time between updates of the price.
         pub interval: Span = Span::from_millis(2), "ns-2: `pupdtime_`";
         /// Measurement of the excess of arrivals over the link's capacity.
         pub excess: Excess = Excess::Arrivals, "Athuraliya et al. 2001";
-        /// Weight of the latest interval in the average of arrivals.
+        /// Weight of the latest interval in the average number of arrivals.
         pub rate_weight: f64 = 1.0, "ns-2: `inw_`";
-        /// Maximum backlog in packets or bytes, without the packet in transmission.
+        /// Maximum backlog in packets or bytes, excluding the packet in transmission.
         pub limit: Length = Length::Packets(50), "ns-2";
         /// Selection of arriving packets, and the state of the controller at the start of the run.
         #[serde(flatten)]

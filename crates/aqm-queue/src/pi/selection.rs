@@ -1,5 +1,5 @@
-//! Random selection of arriving packets for a drop or a mark, with the probability that a controller computes: common
-//! to PI and REM.
+//! Random selection of arriving packets to drop or mark, with a probability that a controller computes; used by PI and
+//! REM.
 
 use aqm_net::{ErrorCollector, Packet, Size, choices, parameters};
 
@@ -19,14 +19,16 @@ choices! {
 parameters! {
     /// Selection of arriving packets by a controller.
     pub struct Selection {
-        /// Typical packet size. It converts bytes to packets, and is the reference size of `scale_by_size`.
+        /// Typical packet size, which is used to convert bytes to packets, and is the reference size for
+        /// `scale_by_size`.
         pub mean_packet: Size = Size::from_bytes(500), "ns-2";
         /// Whether the probability is multiplied by the ratio of the packet size to `mean_packet`.
         pub scale_by_size: bool = false, "ns-2: PI's `bytes_`; REM: with `qib_`";
-        /// Treatment of an ECN-capable packet selected for a drop. Other packets are always dropped.
+        /// Treatment of an ECN-capable packet that is selected to be dropped. A selected packet that is not ECN-capable
+        /// is always dropped.
         pub ecn: EcnRule = EcnRule::Off, "ns-2: PI's `setbit_`, REM's `markpkts_`; in the papers, packets are marked";
         /// State of the controller at the start of the run. `settled`: the controller has been running for a long time.
-        /// `fresh`: the controller starts with the run.
+        /// `fresh`: the controller starts at the beginning of the run.
         pub start: Start = Start::Settled, "aqmlab's choice";
     }
 }

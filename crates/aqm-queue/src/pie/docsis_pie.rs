@@ -21,8 +21,8 @@
 //! - ECN is not supported.
 //!
 //! The queue is also the modem's shaper. In any period, the number of bytes that leave is at most `msr` times the
-//! period plus `traffic_burst`, and consecutive packets leave at most at the rate `peak`. (DOCSIS 3.1, C.2.2.7: Maximum
-//! Sustained Traffic Rate, Maximum Traffic Burst, Peak Traffic Rate.)
+//! period plus `traffic_burst`, and consecutive packets leave at a rate of at most `peak`. (DOCSIS 3.1, C.2.2.7:
+//! Maximum Sustained Traffic Rate, Maximum Traffic Burst, Peak Traffic Rate.)
 //!
 //! The documentation of [`Config`], which is printed in the reference, lists aqmlab's choices where RFC 8034 is silent.
 
@@ -45,7 +45,7 @@ parameters! {
     ///
     /// - Requests and grants of the upstream channel are not simulated: the next packet leaves without waiting for a
     ///   grant.
-    /// - An update that is due at the same time as an arrival or a departure is executed before it.
+    /// - An update that is due at the same time as an arrival or a departure is executed first.
     /// - A packet that is larger than `traffic_burst` leaves when the token bucket is full.
     pub struct Config {
         /// Target queueing delay (`LATENCY_TARGET`).
@@ -56,11 +56,11 @@ parameters! {
         pub traffic_burst: Size = Size::from_bytes(3044), "DOCSIS 3.1";
         /// Maximum rate at which packets leave (`PEAK_RATE`). Default: the link rate.
         pub peak: Option<Rate> = None, "aqmlab's choice: no shaping";
-        /// Maximum backlog (`BUFFER_SIZE`), without the packet in transmission. Default: the bytes sent in 100 ms at
+        /// Maximum backlog (`BUFFER_SIZE`), excluding the packet in transmission. Default: the bytes sent in 100 ms at
         /// the rate `peak`.
         pub limit: Option<Size> = None, "DOCSIS 3.1: Default Upstream Target Buffer";
         /// State of the update timer at the start of the run. `settled`: the timer has been running for a long time.
-        /// `fresh`: the timer starts with the run.
+        /// `fresh`: the timer starts at the beginning of the run.
         pub start: Start = Start::Settled, "aqmlab's choice";
     }
 }
@@ -80,7 +80,7 @@ const MAX_BURST: Span = Span::from_millis(142);
 const MEAN_PKTSIZE: f64 = 1024.0;
 /// Size of the smallest packet, in bytes.
 const MIN_PKTSIZE: f64 = 64.0;
-/// The limit below which a delay is low, followed by the limit above which a delay is high, in seconds.
+/// The limits, in seconds, below which a delay is low and above which a delay is high.
 const LATENCY_LOW: f64 = 0.005;
 const LATENCY_HIGH: f64 = 0.2;
 /// Accumulated probability below which no packet is dropped; also the maximum probability of a packet.

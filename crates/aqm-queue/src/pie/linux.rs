@@ -1,8 +1,8 @@
 //! Linux's PIE without a buffer, in the kernel's integer arithmetic: `net/sched/sch_pie.c` and `include/net/pie.h` of
 //! Linux 6.1.
 //!
-//! [`Rules`] contains the parameters and [`Vars`] the state, because `fq-pie` has one set of parameters and many
-//! states. Times are counted in ticks of 64 ns, and probabilities are in units of 1 / (2^56 - 1).
+//! The parameters ([`Rules`]) and the state ([`Vars`]) are separate, because `fq-pie` has one set of parameters and
+//! many states. Times are counted in ticks of 64 ns, and probabilities are in units of 1 / (2^56 - 1).
 //!
 //! - `pie_calculate_probability`, at each tick of the timer: the probability changes by alpha times the difference
 //!   between the delay and the target, plus beta times the change of the delay since the previous update. The total
@@ -346,7 +346,8 @@ mod tests {
         Departure { bytes, arrival: at_micros(now_us - sojourn_us), backlog, now: at_micros(now_us) }
     }
 
-    /// Returns the state after two departures behind which packets remain, when no burst allowance remains.
+    /// Returns the state after two departures, each of which leaves packets in the queue, when no burst allowance
+    /// remains.
     fn after_two_departures(rules: &Rules, micros: u64) -> Vars {
         let mut vars = rules.vars();
         rules.after_departure(&mut vars, &departure(1000, micros, 20_000, 1_000_000));

@@ -7,7 +7,7 @@
 
 pub(crate) mod docsis_pie;
 pub(crate) mod linux;
-#[expect(clippy::module_inception, reason = "the family has the name of its first algorithm")]
+#[expect(clippy::module_inception, reason = "the family is named after its first algorithm")]
 pub(crate) mod pie;
 pub(crate) mod rfc;
 pub(crate) mod timer;

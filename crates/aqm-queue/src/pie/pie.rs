@@ -18,8 +18,9 @@
 //! | maximum of the probability | may exceed 1 | 1 | 1 |
 //!
 //! `start` has the following effect. The timer of a *settled* queue has been running for a long time, so the time of
-//! its first update is random within one `tupdate`. The timer of a *fresh* queue starts with the run. All other state
-//! of a settled queue, after long service and some seconds without packets, equals the state of a fresh queue:
+//! its first update is random within one `tupdate`. The timer of a *fresh* queue starts at the beginning of the run.
+//! All other state of a settled queue, which has been in use for a long time and then empty for some seconds, equals
+//! the state of a fresh queue:
 //! - `linux`: once the probability and the delays are zero, each update resets all variables. The burst allowance is
 //!   reset to `max_burst`, and the estimated departure rate is discarded (`pie_vars_init` in
 //!   `pie_calculate_probability`).
@@ -52,7 +53,7 @@ parameters! {
     ///
     /// Differences from Linux and RFC 8033:
     ///
-    /// - An update that is due at the same time as an arrival or a departure is executed before it.
+    /// - An update that is due at the same time as an arrival or a departure is executed first.
     /// - With `profile = "linux"`, a `limit` in bytes is allowed, which `tc` cannot express. `max_burst`, `mark_ecnth`
     ///   and `dq_threshold` are constants in the kernel. The unit of `alpha` and `beta` is Hz, whereas `tc` counts in
     ///   units of 1/16 Hz.
@@ -60,19 +61,19 @@ parameters! {
     ///   does not become inactive while the backlog is at or above the activation threshold. With the RFC's pseudocode,
     ///   PIE would become inactive at once, before a departure rate is known. Updates occur at multiples of `tupdate`,
     ///   even after PIE has become active at another time.
-    /// - The pseudocode in the RFC's appendix reduces the probability when both delays are below half the target. In
-    ///   aqmlab, as in section 4.2 of the RFC, both delays must be zero. The burst allowance is granted according to
-    ///   section 4.4, whichever options are on.
+    /// - The pseudocode in the RFC's appendix reduces the probability when the delays at two successive updates are
+    ///   below half the target. In aqmlab, as in section 4.2 of the RFC, the delays at two successive updates must be
+    ///   zero. The burst allowance is granted according to section 4.4, regardless of which options are on.
     /// - `cap_adjustment` is on by default; the RFC calls it optional.
     pub struct Config {
         /// Implementation of PIE, which determines the defaults of other parameters.
         pub profile: Profile = Profile::Linux, "aqmlab's choice: the kernel used in the recorded runs";
-        /// Maximum backlog, without the packet in transmission.
+        /// Maximum backlog, excluding the packet in transmission.
         pub limit: Length = Length::Packets(1000), "tc-pie";
         /// The control law.
         #[serde(flatten)]
         pub pie: Settings = Settings::default();
-        /// Probability above which packets are dropped in spite of `ecn`.
+        /// Probability above which packets are dropped despite `ecn`.
         pub mark_ecnth: f64 = 0.1, "RFC 8033, Linux";
         /// Whether drops are spaced: no packet is dropped before the sum of the probabilities since the last drop is
         /// 0.85, and a packet is certainly dropped when this sum is 8.5. Default: true in the profile `linux`.
@@ -88,8 +89,8 @@ parameters! {
         /// is 250, and 30 ms if `hz` is 100. If `hz` is 0, `tupdate` is exact. Default: 1000 in the profile `linux`.
         pub hz: Option<u32> = None, "Linux; aqmlab's choice: the value used in the recorded runs";
         /// State of the update timer at the start of the run. `settled`: the timer has been running for a long time.
-        /// `fresh`: the timer starts with the run; in the profile `linux`, the first update then occurs after half a
-        /// second.
+        /// `fresh`: the timer starts at the beginning of the run; in the profile `linux`, the first update then occurs
+        /// after half a second.
         pub start: Start = Start::Settled, "aqmlab's choice";
     }
 }
@@ -97,15 +98,15 @@ parameters! {
 parameters! {
     /// Parameters of PIE's control law.
     pub struct Settings {
-        /// Target of the queueing delay (`QDELAY_REF`).
+        /// Target queueing delay (`QDELAY_REF`).
         pub target: Span = Span::from_millis(15), "RFC 8033, tc-pie, tc-fq_pie";
         /// Time between updates of the probability (`T_UPDATE`).
         pub tupdate: Span = Span::from_millis(15), "RFC 8033, tc-pie, tc-fq_pie";
-        /// Change of the probability at an update per second of deviation from the target, in Hz. `tc` uses sixteenths:
-        /// its 2 is 0.125.
+        /// Gain in Hz: change of the probability at an update, per second by which the delay deviates from the target.
+        /// The unit of `tc` is 1/16 Hz, so the value 2 of `tc` corresponds to 0.125.
         pub alpha: f64 = 0.125, "RFC 8033, tc-pie, tc-fq_pie";
-        /// Change of the probability at an update per second of increase of the delay since the previous update, in Hz.
-        /// `tc` uses sixteenths: its 20 is 1.25.
+        /// Gain in Hz: change of the probability at an update, per second by which the delay has grown since the
+        /// previous update. The unit of `tc` is 1/16 Hz, so the value 20 of `tc` corresponds to 1.25.
         pub beta: f64 = 1.25, "RFC 8033, tc-pie, tc-fq_pie";
         /// Length of an initial burst from which no packet is dropped.
         pub max_burst: Span = Span::from_millis(150), "RFC 8033, Linux";
@@ -115,8 +116,9 @@ parameters! {
         /// Whether the probability is multiplied by the ratio of the packet size to `mtu` for packets smaller than
         /// `mtu`.
         pub bytemode: bool = false, "tc-pie, tc-fq_pie";
-        /// Size of a full packet with all headers. A queue of less than two such packets drops none (`MEAN_PKTSIZE`; with
-        /// RFC 8033 also a queue of exactly two), and `bytemode` compares sizes with it.
+        /// Size of a full packet with all headers (`MEAN_PKTSIZE`). No packet is dropped while the queue contains fewer
+        /// bytes than two full packets (with RFC 8033: at most as many bytes as two full packets). `bytemode` compares
+        /// packet sizes with `mtu`.
         pub mtu: Size = Size::from_bytes(1514), "Linux on Ethernet";
         /// Whether the delay is estimated as the backlog divided by the departure rate. Otherwise the delay is the
         /// sojourn time of the packet that left last.
@@ -143,7 +145,7 @@ pub(super) trait Controller: Clone + Send + Sync {
     /// Executes all updates that are due up to `now`. `backlog` must not have changed since the last call.
     fn catch_up(&mut self, backlog: Backlog, now: Instant);
 
-    /// Draws the phase of the timer, because the timer has been running for a long time.
+    /// Draws the phase of the timer at random, because the timer has been running for a long time.
     fn draw_phase(&mut self, chance: &mut Rng);
 
     /// Returns whether an arriving packet of `bytes` bytes is selected to be dropped or marked.
@@ -204,7 +206,7 @@ impl Config {
     /// Checks all parameters.
     ///
     /// # Errors
-    /// Returns every invalid parameter.
+    /// Returns an error for every invalid parameter.
     pub(crate) fn check(&self) -> Result<(), ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let Settings { target, tupdate, alpha, beta, .. } = self.pie;
@@ -464,7 +466,7 @@ struct Statistics {
     dropped: u64,
     overlimit: u64,
     ecn_mark: u64,
-    /// Maximum number of packets that were queued when a packet was admitted, without this packet.
+    /// Maximum number of packets that were queued when a packet was admitted, not counting this packet.
     maxq: u64,
 }
 

@@ -29,9 +29,9 @@
 //! - PIE does not become inactive while the backlog is at or above the activation threshold. With the RFC's pseudocode,
 //!   PIE would become inactive at once, before a departure rate is known.
 //! - Updates occur at multiples of `tupdate` after the first update, even after PIE has become active at another time.
-//! - In the appendix, the pseudocode with all options reduces the probability when both delays are below half the
-//!   target. In aqmlab, as in section 4.2, both delays must be zero. The burst allowance is granted according to
-//!   section 4.4, whichever options are on.
+//! - In the appendix, the pseudocode with all options reduces the probability when the delays at two successive updates
+//!   are below half the target. In aqmlab, as in section 4.2, the delays at two successive updates must be zero. The
+//!   burst allowance is granted according to section 4.4, regardless of which options are on.
 
 use aqm_net::{Backlog, Instant, Length, Rng, Span};
 
@@ -39,7 +39,7 @@ use super::pie::{Controller, Departure, State};
 use crate::pie::timer::Timer;
 use crate::start::first_instant;
 
-/// Factor by which the probability is multiplied after two delays of zero.
+/// Factor by which the probability is multiplied after two successive delays of zero.
 const DECAY: f64 = 0.98;
 
 /// Time of low delay after which ns-3 renews the burst allowance.
@@ -108,12 +108,12 @@ struct Vars {
 enum Burst {
     None,
     Protecting,
-    /// The burst is over; the value counts the updates with a low delay since then.
+    /// The burst is over; the value counts the updates with a low delay since the end of the burst.
     Over(u64),
 }
 
 /// Returns the divisor for a change of the probability, which depends on `probability`. The divisor is 2048 below
-/// 0.0001 %, and is divided by 4 for each further factor of 10. It is 2 from 1 % to 10 %, and 1 above 10 %.
+/// 0.0001 %, and is divided by 4 for each further factor of 10. The divisor is 2 from 1 % to 10 %, and 1 above 10 %.
 pub(crate) fn damping(probability: f64) -> f64 {
     const STEPS: [(f64, f64); 6] =
         [(1e-6, 2048.0), (1e-5, 512.0), (1e-4, 128.0), (1e-3, 32.0), (1e-2, 8.0), (1e-1, 2.0)];
@@ -383,7 +383,7 @@ mod tests {
         assert_eq!(pie.vars.burst, Burst::Over(0));
         (0..100).for_each(|_| update(&mut pie));
         assert_eq!(pie.vars.burst, Burst::Over(100));
-        // An update with a higher delay restarts the time of low delay.
+        // An update with a higher delay restarts the period of low delay.
         pie.vars.qdelay_old = 0.02;
         update(&mut pie);
         assert_eq!(pie.vars.burst, Burst::Over(0));

@@ -2,14 +2,16 @@
 //! iproute2 6.1.
 //!
 //! The output contains an object for the discipline of a link, and an object for each inner discipline that the kernel
-//! also shows, such as the disciplines of HTB's leaves. Each object contains the fields that all disciplines have, and
-//! the fields that `tc` prints for this kind of discipline. Departed packets count as sent.
+//! also shows separately, such as the queues of HTB's leaves. Each object contains the fields that all disciplines
+//! have, and the fields that `tc` prints for this kind of discipline. A packet counts as sent when it has departed from
+//! the queue.
 //!
 //! aqmlab's choices where the kernel has no equivalent:
-//! - A discipline that the kernel does not have is shown with the kind that aqmlab uses, and without options.
-//! - Disciplines are numbered in the order of output, starting with `1:` for the root. Classes are numbered from 1 in
-//!   the order of their names.
-//! - Default queues that do not occur in the scenario, and the queues of flows, are not shown.
+//! - If the kernel does not have a discipline, the discipline is shown with the kind that aqmlab uses, and without
+//!   options.
+//! - Disciplines are numbered in the order in which they are printed, starting with `1:` for the root. Classes are
+//!   numbered from 1 in the order of their names.
+//! - Default queues that are not specified in the scenario, and the queues of flows, are not shown.
 
 pub(crate) mod truesize;
 
@@ -36,7 +38,7 @@ pub struct Root<'a> {
     pub device: &'a str,
     /// The parameters with which the discipline was built.
     pub config: &'a Config,
-    /// The rate for which the discipline was built.
+    /// The link rate for which the discipline was built.
     pub rate: Rate,
     /// The discipline of the link.
     pub queue: &'a dyn QueueDiscipline,
@@ -45,7 +47,7 @@ pub struct Root<'a> {
 }
 
 impl Root<'_> {
-    /// Returns the objects of the discipline and of its inner disciplines, with their state at `now`.
+    /// Returns the objects of the discipline and of its inner disciplines, which describe the state at `now`.
     pub fn shown(&self, now: Instant) -> Vec<Value> {
         let Self { device, config, rate, queue, counters } = *self;
         let sent =
@@ -87,7 +89,7 @@ impl List<'_> {
         let mut object = json!({"kind": kind, "handle": handle, "dev": self.device});
         match parent {
             Some(parent) => object["parent"] = json!(parent),
-            // The kernel counts two references to the root of a device.
+            // The kernel counts two references to the root discipline of a device.
             None => (object["root"], object["refcnt"]) = (json!(true), json!(2)),
         }
         let Backlog { packets, bytes } = queue.backlog();

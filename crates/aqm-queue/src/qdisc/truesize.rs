@@ -1,18 +1,19 @@
-//! Computes the memory that Linux counts for a queued packet (`skb->truesize`). Several disciplines of Linux limit this
-//! memory.
+//! Computes the memory that Linux counts for a queued packet (`skb->truesize`). Several Linux queue disciplines limit
+//! this memory.
 //!
 //! Linux 6.1, `__alloc_skb`: the data with 64 bytes of headroom (`NET_SKB_PAD`), rounded up to whole cache lines, plus
 //! 320 bytes of metadata (`skb_shared_info`), are allocated in a block whose size is a power of two. The packet
-//! descriptor (`sk_buff`) uses another 256 bytes. A full Ethernet frame therefore counts as 2304 bytes, and the
+//! descriptor (`sk_buff`) takes another 256 bytes. A full Ethernet frame therefore counts as 2304 bytes, and the
 //! smallest frame as 768 bytes.
 //!
-//! aqmlab's choice: the result is the memory of a packet that is copied into a separate buffer. With real network
-//! drivers, this memory may differ, because some drivers share memory pages between packets.
+//! aqmlab's choice: the result is the memory that is used by a packet that has been copied into a separate buffer. With
+//! real network drivers, a packet may use a different amount of memory, because some drivers share memory pages between
+//! packets.
 
-/// Returns the memory, in bytes, of a packet of this size.
+/// Returns the number of bytes of memory that are counted for a packet of this size.
 pub(crate) const fn truesize(bytes: u16) -> u64 {
     let data = ((bytes as u64 + 64 + 63) & !63) + 320;
-    // The block size is the next power of two, which is above 1.
+    // The block size is the next power of two, and is greater than 1.
     (2 << (data - 1).ilog2()) + 256
 }
 

@@ -2,13 +2,13 @@
 //!
 //! S. Floyd, R. Gummadi, S. Shenker, "Adaptive RED: An Algorithm for Increasing the Robustness of RED's Active Queue
 //! Management", 2001: in every `interval`, `max_p` increases by one step if the average queue is above its target, and
-//! decreases by one step if the average is below.
+//! decreases by one step if the average is below its target.
 //!
 //! aqmlab's choices where the paper is silent:
-//! - The first tick of the clock is one interval after the start of the run if the queue is fresh, and at a random time
-//!   within the first interval if the queue is settled. A tick that is due at the same time as an arrival or a
-//!   departure is processed before it. While the link is idle, a tick uses the average queue after the decay of the
-//!   idle time, as in Linux.
+//! - The first tick of the clock occurs one interval after the start of the run if the queue is fresh, and at a random
+//!   time within the first interval if the queue is settled. A tick that is due at the same time as an arrival or a
+//!   departure is processed first. While the link is idle, a tick uses the average queue length after it has decayed
+//!   during the idle time, as in Linux.
 //! - If a clock adjusts `max_p`, a settled queue starts with the `max_p` that is reached after a long idle time. If
 //!   arrivals adjust `max_p`, `max_p` does not change while the link is idle, so a settled queue starts with the same
 //!   `max_p` as a fresh queue. In a settled queue, however, the interval since the last step has already passed.
@@ -69,7 +69,7 @@ pub(crate) struct Rule {
 /// Checks the minimum and the maximum of `max_p`.
 ///
 /// # Errors
-/// Returns each bound that is out of range.
+/// Returns an error for each bound that is out of range.
 pub(crate) fn check_bounds(bottom: f64, top: f64) -> Result<(), ConfigErrors> {
     let mut errors = ErrorCollector::default();
     let problem = format_args!("must be above 0 and at most 1 (got {bottom})");
@@ -96,7 +96,7 @@ impl Adaptation {
         Self { rule, max_p, next_step: Instant::START + rule.interval }
     }
 
-    /// Creates the state after long service followed by a long idle time.
+    /// Creates the state of a queue that has been in use for a long time and then idle for a long time.
     pub fn settled(rule: Rule, max_p: f64) -> Self {
         let mut settled = Self::new(rule, max_p);
         match rule.adapts_on {
@@ -120,7 +120,7 @@ impl Adaptation {
     }
 
     /// Processes all clock ticks up to `now`, if a clock adjusts `max_p`. Since the last call, `average` must not have
-    /// changed except by idle time.
+    /// changed, except by decay during idle time.
     #[inline]
     pub fn catch_up(&mut self, average: &Average, now: Instant) {
         if self.next_step <= now && self.rule.adapts_on == AdaptsOn::Clock {

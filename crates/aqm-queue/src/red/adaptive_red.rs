@@ -9,9 +9,9 @@
 //! The defaults are those of the paper. The packet mode of ns-2 in the versions of 2002 to 2004 corresponds to
 //! `adapts_on = "arrivals"`, `bounds = "passed"`, `gentle_line = "stale"`, `spacing = "wait"`, and `bottom` set to 80
 //! kb/s divided by the link rate if this ratio is below 0.01 (one lost packet per window, with packets of 1000 bytes
-//! and a round-trip time of 100 ms). With ECN, it also corresponds to `ecn = "unless-forced"` and `mark_p = 0.1`. The
-//! algorithm of Linux is `linux-red` with `adaptive` (`linux_red.rs`). The algorithm that Feng et al. proposed in 1999
-//! is in `self_configuring_red.rs`.
+//! and a round-trip time of 100 ms). With ECN, the packet mode also corresponds to `ecn = "unless-forced"` and `mark_p
+//! = 0.1`. The algorithm of Linux is `linux-red` with `adaptive` (`linux_red.rs`). The algorithm that Feng et al.
+//! proposed in 1999 is in `self_configuring_red.rs`.
 //!
 //! With a constant `max_p`, this queue behaves identically to RED, including the sequence of random numbers.
 //!
@@ -39,11 +39,11 @@ parameters! {
     ///
     /// - Automatic thresholds have the unit of `limit` and need not be integers.
     /// - `round_trip` is a parameter. ns-2 uses three times the sum of the link's delay and the transmission time of a
-    ///   packet, but at least 100 ms; here a queue knows only the rate of its link. `q_weight_` 0 and -2 of ns-2
-    ///   correspond to 100 ms and 10 ms.
+    ///   packet, but at least 100 ms; in aqmlab, a queue knows only the rate of its link. The values 0 and -2 of ns-2's
+    ///   `q_weight_` correspond to round-trip times of 100 ms and 10 ms.
     pub struct Config {
-        /// Maximum backlog in packets or bytes (`B`), without the packet in transmission. Automatic thresholds have the
-        /// unit of `limit`.
+        /// Maximum backlog in packets or bytes (`B`), excluding the packet in transmission. Automatic thresholds have
+        /// the unit of `limit`.
         pub limit: Length = Length::Packets(225), "as `red`";
         /// Average queue below which no packet is dropped early (`min_th`). Default: derived from `target_delay`.
         pub min_th: Option<Length> = None, "automatic";
@@ -77,14 +77,14 @@ parameters! {
         pub top: f64 = 0.5, "Floyd, Gummadi & Shenker 2001";
         /// Treatment of a step of `max_p` that would cross `bottom` or `top`.
         pub bounds: Bounds = Bounds::Kept, "Floyd, Gummadi & Shenker 2001";
-        /// Rules of drops and marks.
+        /// Rules for drops and marks.
         #[serde(flatten)]
         pub rules: Rules = Rules { mean_packet: Size::from_bytes(500), ..Rules::default() };
         /// Drop probability at which the gentle part of the drop function begins after `max_p` has changed.
         pub gentle_line: GentleLine = GentleLine::Refreshed, "aqmlab's choice: no jump in the drop function";
-        /// State of the queue at the start of the run. `settled`: `max_p` has decreased to its minimum in an idle time
-        /// before the run, and the clock has been running. `fresh`: `max_p` has its initial value, and the clock starts
-        /// with the run.
+        /// State of the queue at the start of the run. `settled`: `max_p` has decreased to its minimum during an idle
+        /// period before the run, and the clock has been running. `fresh`: `max_p` has its initial value, and the clock
+        /// starts at the beginning of the run.
         pub start: Start = Start::Settled, "aqmlab's choice";
     }
 }

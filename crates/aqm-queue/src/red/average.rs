@@ -2,9 +2,9 @@
 //!
 //! Floyd & Jacobson, "Random Early Detection Gateways for Congestion Avoidance", 1993, section 4.
 //!
-//! Where the paper is silent, aqmlab follows ns-2. An idle time counts as the arrival of `floor(idle * rate / (8 *
-//! mean_packet))` packets at an empty queue, and the arrival that ends the idle time adds one more sample. An arrival
-//! that is dropped while the link is idle does not end the idle time.
+//! Where the paper is silent, aqmlab follows ns-2. An idle period counts as the arrival of `floor(idle * rate / (8 *
+//! mean_packet))` packets at an empty queue, and the arrival that ends the idle period adds one more sample. An arrival
+//! that is dropped while the link is idle does not end the idle period.
 
 use aqm_net::{Instant, Rate, Size, Span};
 
@@ -14,10 +14,11 @@ pub(crate) struct Average {
     weight: f64,
     /// The current value of the average.
     pub value: f64,
-    /// Start of the idle time that the average does not include yet.
+    /// Start of the idle period that the average does not yet take into account.
     idle_since: Option<Instant>,
-    /// The link rate. The number of packets in an idle time is computed from `bits_per_second` and
-    /// `bit_nanos_per_packet` in integer arithmetic, so that no rounding error can change this number.
+    /// The link rate. The number of packets that could have been sent in an idle period is computed from
+    /// `bits_per_second` and `bit_nanos_per_packet` in integer arithmetic, so that no rounding error can change this
+    /// number.
     bits_per_second: u128,
     bit_nanos_per_packet: u128,
 }
@@ -39,18 +40,18 @@ impl Average {
         let idle_packets = self.take_idle_packets(now);
         let factor = 1.0 - self.weight;
         let factor = if idle_packets == 0 { factor } else { libm::pow(factor, idle_packets as f64 + 1.0) };
-        // The conversion goes through a signed integer, because the signed conversion to floating point is one
-        // instruction, whereas the unsigned conversion is many.
+        // The number is first converted to a signed integer, because the conversion of a signed integer to floating
+        // point takes one instruction, whereas the conversion of an unsigned integer takes many.
         self.value = self.value * factor + self.weight * queue as i64 as f64;
     }
 
-    /// Applies the decay of the idle time before an arrival at `now`, without adding a sample for the arrival.
+    /// Applies the decay for the idle period before an arrival at `now`, without adding a sample for the arrival.
     pub fn decay(&mut self, now: Instant) {
         self.value = self.after_idle(now);
         self.take_idle_packets(now);
     }
 
-    /// Returns the average after the decay of the idle time up to `now`, without changing the state.
+    /// Returns the average after the decay for the idle period up to `now`, without changing the state.
     pub fn after_idle(&self, now: Instant) -> f64 {
         match self.idle_since.map_or(0, |since| self.packets_in(now.since(since))) {
             0 => self.value,
@@ -58,7 +59,7 @@ impl Average {
         }
     }
 
-    /// Returns the number of packets that could have been sent in the idle time up to `now`. Each packet is counted
+    /// Returns the number of packets that could have been sent in the idle period up to `now`. Each packet is counted
     /// only once.
     fn take_idle_packets(&mut self, now: Instant) -> u128 {
         self.idle_since.map_or(0, |since| {
@@ -67,17 +68,17 @@ impl Average {
         })
     }
 
-    /// Returns the number of whole packets that can be sent in this time.
+    /// Returns the number of whole packets that can be sent in the given time.
     fn packets_in(&self, time: Span) -> u128 {
         u128::from(time.nanos()) * self.bits_per_second / self.bit_nanos_per_packet
     }
 
-    /// Starts an idle time at `now`.
+    /// Starts an idle period at `now`.
     pub fn idle_from(&mut self, now: Instant) {
         self.idle_since.get_or_insert(now);
     }
 
-    /// Ends the idle time because a packet has joined the queue.
+    /// Ends the idle period because a packet has joined the queue.
     pub fn busy(&mut self) {
         self.idle_since = None;
     }

@@ -4,13 +4,15 @@
 //! Bandwidth Allocation", IEEE INFOCOM 2000, as implemented by `sch_choke` of Linux 6.1 (S. Hemminger, E. Dumazet):
 //! - The average queue length is in packets, with one sample per arrival, and is computed in the kernel's integer
 //!   arithmetic (`linux_core.rs`).
-//! - While the average is above `min`, a packet is drawn from the queue. If the drawn packet and the arrival belong to
-//!   the same flow, both are dropped. The more packets of a flow are queued, the more often its arriving packets match
-//!   a drawn packet. An unresponsive flow therefore gets at most 1/(1 + e) of the link, and gets less as its sending
-//!   rate grows (A. Tang, J. Wang, S. Low, "Understanding CHOKe", IEEE/ACM ToN 2004).
-//! - If the two packets do not belong to the same flow, or no packet is drawn, RED decides on the arriving packet. An
-//!   average exactly at a threshold belongs to the range below the threshold; in `sch_red`, it belongs to the range
-//!   above. A drop because of a match does not change RED's count of packets since the last drop.
+//! - While the average is above `min`, each arrival is compared with a packet that is drawn from the queue. If the
+//!   drawn packet and the arriving packet belong to the same flow, both packets are dropped. The more packets of a flow
+//!   are queued, the more often its arriving packets match a drawn packet. An unresponsive flow therefore gets at most
+//!   1/(1 + e) of the link, and gets less as its sending rate grows (A. Tang, J. Wang, S. Low, "Understanding CHOKe",
+//!   IEEE/ACM ToN 2004).
+//! - If the two packets do not belong to the same flow, or if no packet is drawn, RED decides whether the arriving
+//!   packet is dropped. An average exactly at a threshold belongs to the range below the threshold; in `sch_red`, it
+//!   belongs to the range above the threshold. A drop because of a match does not change RED's count of packets since
+//!   the last drop.
 //! - When a packet is dropped from the queue, its slot becomes a hole. If three attempts to draw a packet find holes,
 //!   the oldest packet is taken. Therefore, the kernel's draws are not uniform if matches are frequent: a flow that
 //!   sends at 16 times the departure rate gets 12 % of the link, instead of 0.3 % as in the paper. With `draw =
@@ -38,23 +40,24 @@ parameters! {
     ///
     /// - A flow is one connection. The kernel compares addresses, ports and protocol.
     /// - The kernel's ring has a fixed size, the next power of two above `limit`, and may overflow if holes occupy the
-    ///   remaining slots. Here the ring grows.
-    /// - A dropped packet that found the link idle leaves the link idle. The kernel tries to dequeue again at once.
-    /// - If a packet selected for marking finds no room, it is dropped and not marked.
+    ///   remaining slots. In aqmlab, the ring grows.
+    /// - If a packet that arrives at an idle link is dropped, the link remains idle. In the kernel, the link tries to
+    ///   dequeue again at once.
+    /// - If there is no room for a packet that is selected for marking, the packet is dropped and not marked.
     pub struct Config {
-        /// Maximum backlog in packets, without the packet in transmission.
+        /// Maximum backlog in packets, excluding the packet in transmission.
         pub limit: Length = Length::Packets(200), "aqmlab's choice: tc itself has no default";
         /// Average queue length, in packets, up to which no packet is dropped early. Default: a third of `max`.
         pub min: Option<Length> = None, "tc-choke, after Floyd 1997";
         /// Average queue length, in packets, above which every packet is dropped or marked. Default: a quarter of
         /// `limit`.
         pub max: Option<Length> = None, "tc-choke, after Floyd 1997";
-        /// RED's parameters besides its thresholds.
+        /// RED's parameters other than the thresholds.
         #[serde(flatten)]
         pub red: TcRed = TcRed::default();
         /// Rate at which the average decays while the link is idle. Default: the link rate.
         pub bandwidth: Option<Rate> = None, "aqmlab's choice, as tc-choke recommends; tc itself has no default";
-        /// Method of drawing the packet that is compared with an arrival. Two matching packets are dropped in spite of
+        /// Method of drawing the packet that is compared with an arrival. Two matching packets are dropped despite
         /// `ecn`.
         pub draw: Draw = Draw::ThreeTries, "Linux 6.1";
     }
@@ -63,8 +66,8 @@ parameters! {
 choices! {
     /// Method of drawing a packet from a queue with holes.
     pub enum Draw {
-        /// A slot is drawn at random, at most three times, until it contains a packet. If all three slots are holes,
-        /// the oldest packet is taken.
+        /// Slots are drawn at random until a slot contains a packet, but at most three slots are drawn. If all three
+        /// slots are holes, the oldest packet is taken.
         ThreeTries = "three-tries",
         /// Every queued packet is drawn with the same probability.
         Uniform = "uniform",
@@ -260,7 +263,7 @@ impl Choke {
 }
 
 /// The packets in order of arrival, with holes in place of removed packets. The first slot is never a hole, and the
-/// last slot may be one.
+/// last slot may be a hole.
 #[derive(Clone)]
 struct Ring {
     slots: VecDeque<Option<Packet>>,
@@ -402,8 +405,8 @@ mod tests {
             let load = a * (1.0 - mu) * (2.0 - libm::exp(-a));
             let [paper, kernel] = ["uniform", "three-tries"].map(|draw| share_of_hog(draw, load));
             assert!(mu < 0.27 && (paper - mu).abs() < 0.012, "load {load:.2}: {paper:.4}, not {mu:.4}");
-            // The kernel's draws agree with the theory while there are few holes. At 16 times the departure rate, they
-            // no longer agree.
+            // The kernel's draws agree with the theory while there are few holes. At 16 times the departure rate, the
+            // draws no longer agree with the theory.
             assert!((kernel - mu).abs() < 0.012 || (a > 7.0 && kernel > 0.1), "load {load:.2}: {kernel:.4}");
         }
     }
@@ -466,8 +469,8 @@ mod tests {
         let mut rng = aqm_net::Streams::new(1).named("queue", 0);
         let draws = 30_000_u32;
         let newest = (0..draws).filter(|_| ring.draw(&mut rng) == Some(999)).count() as f64;
-        // This packet is drawn if one of three draws finds it before a draw finds the oldest packet. The probability is
-        // 3/1000 minus the overlap.
+        // The newest packet is drawn if one of three attempts finds the newest packet before any attempt finds the
+        // oldest packet. The probability is 3/1000 minus the overlap.
         let expected = f64::from(draws) * 0.5 * (1.0 - libm::pow(0.998, 3.0));
         assert!((newest - expected).abs() < 4.0 * expected.sqrt(), "{newest}, not {expected}");
         assert_eq!((ring.pop().unwrap().flow, ring.slots.len()), (0, 1), "holes at the head are removed");

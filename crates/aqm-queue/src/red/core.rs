@@ -15,19 +15,20 @@ choices! {
         Off = "off",
         /// Packets are marked while the average is below `max_th`, and dropped otherwise (ns-2 before 2002).
         BelowMaxTh = "below-max-th",
-        /// As `below-max-th`, but if `gentle` is on, packets are also marked between `max_th` and twice `max_th`. If
+        /// Like `below-max-th`, but if `gentle` is on, packets are also marked between `max_th` and twice `max_th`. If
         /// the average is so high that every packet is dropped, packets are not marked.
         UnlessForced = "unless-forced",
-        /// Packets are marked whatever the average. They are dropped only if the queue is full.
+        /// Packets are marked regardless of the average, and are dropped only if the queue is full.
         Always = "always",
     }
 }
 
 parameters! {
-    /// Rules of RED's drops and marks.
+    /// Rules for RED's drops and marks.
     pub struct Rules {
-        /// Typical packet size. It converts the link rate to packets, which determines how fast the average decays while
-        /// the link is idle, and is the reference size of `packet_scaling`.
+        /// Typical packet size, which is used to convert the link rate to packets. The link rate in packets determines
+        /// how fast the average decays while the link is idle. `mean_packet` is also the reference size for
+        /// `packet_scaling`.
         pub mean_packet: Size = Size::from_bytes(974), "SHRED talk, slide 17: 974 bytes; ns-2: 500 bytes";
         /// Whether the drop probability rises from `max_p` at `max_th` to 1 at twice `max_th`. If false, every packet
         /// is dropped above `max_th`.
@@ -35,12 +36,13 @@ parameters! {
         /// Spacing of drops: the formula that computes the probability `p_a` of dropping a packet from `p_b`, given the
         /// `count` of packets since the last drop.
         pub spacing: Spacing = Spacing::NoWait, "Floyd & Jacobson 1993, section 4; ns-2's RIO: wait";
-        /// Whether the first packet that arrives after the average has risen above `min_th` is always admitted. The
-        /// paper draws a random number for this packet, too (false).
+        /// Whether the first packet that arrives after the average has risen above `min_th` is always admitted. In the
+        /// paper, a random number is drawn for this packet, too (false).
         pub spare_first: bool = true, "ns-2";
         /// Dependence of the drop probability on the packet size.
         pub packet_scaling: PacketScaling = PacketScaling::None, "ns-2 in packet mode";
-        /// Treatment of an ECN-capable packet selected for an early drop. Other packets are always dropped.
+        /// Treatment of an ECN-capable packet that is selected for an early drop. A selected packet that is not
+        /// ECN-capable is always dropped.
         pub ecn: EcnRule = EcnRule::Off, "aqmlab's choice, as in ns-2's RIO: queues in studies before 2001 drop packets";
         /// Maximum value of `p_b` at which packets are marked. If `p_b` is higher, selected packets are dropped
         /// (`mark_p_` in ns-2, 0.1 since 2002). Default: no maximum.
@@ -68,7 +70,7 @@ pub(crate) struct RedCore {
     pub average: Average,
     /// The method that selects packets to drop at a given drop probability.
     pub spacing: DropSpacing,
-    /// Condition for marking an ECN-capable packet that was that is that is selected for a drop.
+    /// Condition for marking an ECN-capable packet that is selected to be dropped.
     pub ecn: EcnRule,
     /// Maximum of `p_b` at which a packet is marked.
     pub mark_p: f64,
@@ -83,16 +85,16 @@ pub(crate) struct RedCore {
 pub(crate) struct ArrivalState {
     /// The drop function.
     pub curve: Curve,
-    /// The average below which the count of packets since the last drop restarts. It is the lowest `min` that applies
-    /// to any packet.
+    /// The average below which the count of packets since the last drop restarts. This value is the lowest `min` that
+    /// applies to any packet.
     pub lowest: f64,
     /// Number of packets in the queue whose length is averaged.
     pub packets: u64,
 }
 
 impl RedCore {
-    /// RED before the first packet. `weight` is the weight of the average, and `unit` has the unit of the average. The rules
-    /// must have been checked.
+    /// Creates RED's state before the first packet. `weight` is the weight of the average, and `unit` has the unit of
+    /// the average. The rules must have been checked.
     pub fn new(rules: &Rules, weight: f64, unit: Length, rate: Rate) -> Self {
         Self {
             average: Average::new(weight, rules.mean_packet, rate),
@@ -109,7 +111,7 @@ impl RedCore {
         }
     }
 
-    /// Updates the average with the `queue` that an arrival at `now` finds.
+    /// Updates the average with the backlog `queue` that an arrival at `now` finds.
     pub fn observe(&mut self, queue: Backlog, now: Instant) {
         self.average.update(queue.in_unit_of(self.unit), now);
     }

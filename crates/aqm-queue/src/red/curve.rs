@@ -4,7 +4,7 @@
 //! from Floyd's note of 2000 (`red.rs`).
 
 /// RED's drop function: the drop probability is zero below `min` and then rises linearly to `max_p` at `max`. Above
-/// `max`, the probability is 1, or with `gentle` rises linearly to 1 at twice `max`.
+/// `max`, the probability is 1 or, with `gentle`, rises linearly to 1 at twice `max`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Curve {
     pub min: f64,
@@ -17,7 +17,7 @@ pub(crate) struct Curve {
 }
 
 impl Curve {
-    /// Returns `p_b` at this average.
+    /// Returns `p_b` at the given average.
     pub fn probability(&self, average: f64) -> f64 {
         let &Self { min, max, max_p, .. } = self;
         if average >= self.forced_at() {

@@ -1,5 +1,5 @@
-//! GRED: several RED configurations over one queue, one configuration for each virtual queue. GRED includes Linux's
-//! implementations of RIO and WRED.
+//! GRED: several RED configurations that share one queue, with one configuration for each virtual queue. GRED includes
+//! Linux's implementations of RIO and WRED.
 //!
 //! The source is J. H. Salim's `sch_gred` in Linux 6.1. All packets share one FIFO. A packet's class selects a virtual
 //! queue, in which the packet is counted. The RED of this virtual queue (`linux_core.rs`, with thresholds in bytes)
@@ -10,12 +10,12 @@
 //! - With `grio` and two equal priorities, all virtual queues share the average of the whole queue, but each virtual
 //!   queue has its own thresholds (WRED). The stored average is scaled by the weight, so the average is meaningless if
 //!   the weights of virtual queues differ.
-//! - Each virtual queue has its own `limit`, which applies to its backlog, or in WRED to the backlog of the whole
+//! - Each virtual queue has its own `limit`, which applies to its backlog, or, in WRED, to the backlog of the whole
 //!   queue.
-//! - A virtual queue becomes idle at the departure of its last packet, not at the end of this packet's transmission.
-//!   The next arrival in this virtual queue ends the idle time, even if the packet is dropped.
+//! - A virtual queue becomes idle when its last packet departs, not when the transmission of this packet ends. The next
+//!   arrival in this virtual queue ends the idle time, even if the packet is dropped.
 //! - A packet whose class has no virtual queue belongs to the virtual queue `default`. If the virtual queue `default`
-//!   does not exist, RED does not apply to the packet, and only the outer `limit` does.
+//!   does not exist, RED does not apply to the packet, and only the outer `limit` applies.
 //!
 //! The documentation of [`Config`], which is printed in the reference, lists the differences from Linux.
 
@@ -29,25 +29,26 @@ use crate::red::tc::{self, Clock, IdleTable};
 use crate::{Build, Context, Derived, Describe, Fifo, Gauge, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
-    /// GRED: several RED configurations of Linux over one queue, one for each virtual queue.
+    /// GRED: several configurations of Linux's RED that share one queue, one for each virtual queue.
     ///
     /// The class of a packet selects the virtual queue. Packets must carry their class.
     ///
     /// Differences from Linux:
     ///
-    /// - The number of the virtual queue is the class of the packet modulo 16. The kernel reads it from `tc_index`,
-    ///   which a classifier sets, as an edge sets the class here. Neither reads a DSCP.
-    /// - If several `prio` are missing, `tc` depends on the order of its commands. Here the `default` queue is
-    ///   configured first, then the others.
-    /// - If a packet selected for marking finds no room, it is dropped and not marked.
+    /// - The number of the virtual queue is the class of the packet modulo 16. The kernel reads the number from
+    ///   `tc_index`, which a classifier sets, just as an edge sets the class in aqmlab. Neither the kernel nor aqmlab
+    ///   reads a DSCP.
+    /// - If several `prio` values are missing, the result of `tc` depends on the order of its commands. In aqmlab, the
+    ///   `default` queue is configured first, and then the other virtual queues.
+    /// - If there is no room for a packet that is selected for marking, the packet is dropped and not marked.
     pub struct Config {
         /// Maximum backlog for packets without a virtual queue. This limit is also the upper bound of the limits of
         /// virtual queues.
         pub limit: Size = Size::from_bytes(1_514_000), "Linux 6.1: 1000 packets of the largest size";
-        /// Virtual queue of the packets whose class has no virtual queue.
+        /// Virtual queue for packets whose class has no virtual queue of its own.
         pub default: u32 = 0, "aqmlab's choice: tc itself has no default";
-        /// Whether priorities are used. If all priorities differ, the queue is RIO, with sums of averages; if two
-        /// priorities are equal, the queue is WRED, with one average.
+        /// Whether priorities are used. If all priorities differ, the queue works as RIO, with sums of averages; if two
+        /// priorities are equal, the queue works as WRED, with one average.
         pub grio: bool = false, "tc-gred";
         /// Virtual queues by number, from 1 to 16.
         pub vqs: Vec<VirtualQueue> = VirtualQueue::three(), "aqmlab's choice: drop precedences of RFC 2597, each with half the thresholds of the previous one";
@@ -60,13 +61,13 @@ parameters! {
         /// Priority with `grio`, from 1 (highest) to 255. Default: the priority of the `default` queue, or 8 if the
         /// `default` queue has no priority.
         pub prio: Option<u32> = None, "Linux 6.1";
-        /// Maximum backlog of the virtual queue, without the packet in transmission.
+        /// Maximum backlog of the virtual queue, excluding the packet in transmission.
         pub limit: Size = Size::from_bytes(400_000), "as `linux-red`";
         /// Average queue length below which no packet is dropped early.
         pub min: Size = Size::from_bytes(30_000), "as tc-red's example";
         /// Average queue length at or above which every packet is dropped or marked.
         pub max: Size = Size::from_bytes(90_000), "as tc-red's example";
-        /// RED's parameters besides its thresholds.
+        /// RED's parameters other than the thresholds.
         #[serde(flatten)]
         pub red: TcRed = TcRed::default();
         /// Rate at which the average decays while the virtual queue is idle. Default: the link rate.

@@ -3,7 +3,7 @@
 //!
 //! The source is `include/net/red.h` of Linux 6.1. The parameters (`red_parms`) and the state (`red_vars`) are stored
 //! separately, because SFQ has one set of parameters and many states, and GRED also uses the averages of other queues.
-//! Lengths are in bytes, and in CHOKe in packets.
+//! Lengths are in bytes, except in CHOKe, where lengths are in packets.
 
 use aqm_net::{ConfigError, ConfigErrors, ErrorCollector, Instant, Rng, Size, parameters};
 
@@ -22,16 +22,17 @@ parameters! {
         /// Burst size, in packets, that should pass without drops. As in `tc`, the weight of the average, a power of
         /// 1/2, is derived from this size. Default: `(2 min + max) / 3`, in packets of `avpkt`.
         pub burst: Option<u32> = None, "tc-red, tc-choke, tc-gred, tc-sfq";
-        /// Typical packet size, for the packets of `burst` and, if the average decays while the link is idle, for the
-        /// packets that the link could have sent.
+        /// Typical packet size. This size is assumed for the packets of `burst`, and for the packets that the link
+        /// could have sent during an idle period, which determine how far the average decays.
         pub avpkt: Size = Size::from_bytes(1000), "tc-choke, tc-sfq; tc-red has no default: \"1000 is a good value\"";
-        /// Whether RED marks ECN-capable packets instead of dropping them. A full queue drops packets nevertheless.
+        /// Whether RED marks ECN-capable packets instead of dropping them. If the queue is full, packets are dropped
+        /// nevertheless.
         pub ecn: bool = false, "tc-red, tc-choke, tc-gred, tc-sfq";
     }
 }
 
 impl TcRed {
-    /// Reports an invalid `avpkt`. Returns whether it is valid.
+    /// Reports an invalid `avpkt`. Returns whether `avpkt` is valid.
     pub(crate) fn check_packet(&self, errors: &mut ErrorCollector) -> bool {
         let in_range = (1..=u32::MAX.into()).contains(&self.avpkt.bytes());
         let problem = format_args!("must be from 1B to 4294967295B (got {})", self.avpkt);
@@ -39,7 +40,7 @@ impl TcRed {
         in_range
     }
 
-    /// The options of `tc` with these thresholds, whose unit is `p` or `B`.
+    /// Returns the options of `tc` with the given thresholds, whose unit is `p` or `B`.
     pub(crate) fn options(&self, (min, max): (u64, u64), unit: char) -> TcOptions {
         let Self { probability, burst, .. } = *self;
         TcOptions { min, max, unit, probability, burst, avpkt: self.avpkt.bytes() }
@@ -68,7 +69,7 @@ impl TcOptions {
     /// Returns the parameters as the kernel stores them.
     ///
     /// # Errors
-    /// Returns each option that `tc` cannot convert.
+    /// Returns an error for each option that `tc` cannot convert.
     pub fn parms(&self) -> Result<Parms, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let weight_log = errors.take(self.weight_log());
@@ -109,7 +110,7 @@ impl TcOptions {
         Ok(MaxP { value, slope: (value / (self.max - self.min)).max(1) })
     }
 
-    /// Returns the binary logarithm of the smallest power of two that exceeds the difference of the thresholds, in
+    /// Returns the binary logarithm of the smallest power of two that exceeds the difference between the thresholds, in
     /// bytes, divided by `probability`.
     ///
     /// # Errors
@@ -129,7 +130,7 @@ pub(crate) struct MaxP {
 }
 
 impl MaxP {
-    /// Returns the drop function with these thresholds.
+    /// Returns the drop function with the given thresholds.
     pub fn curve(self, min: u64, max: u64) -> Curve {
         let max_p = libm::ldexp((self.slope * (max - min)) as f64, -32);
         Curve { min: min as f64, max: max as f64, max_p, gentle: false, gentle_from: max_p }
@@ -150,12 +151,12 @@ pub(crate) struct Parms {
 }
 
 impl Parms {
-    /// Creates parameters with which an average exactly at a threshold belongs to the range above the threshold.
+    /// Creates parameters for which an average that equals a threshold belongs to the range above the threshold.
     pub fn new(min: u64, max: u64, weight_log: u32, max_p: MaxP) -> Self {
         Self { min, max, weight_log, max_p, early_from: min << weight_log, forced_from: max << weight_log }
     }
 
-    /// Returns the same parameters, with which an average exactly at a threshold belongs to the range below the
+    /// Returns these parameters, changed so that an average that equals a threshold belongs to the range below the
     /// threshold.
     pub fn with_exclusive_thresholds(self) -> Self {
         Self { early_from: self.early_from + 1, forced_from: self.forced_from + 1, ..self }
@@ -168,7 +169,7 @@ impl Parms {
     }
 
     /// Updates the average at an arrival. `queue` is the queue length before the arrival. If the arrival ends an idle
-    /// time, `decayed` is the average after the decay of the idle time, and becomes the new average.
+    /// time, `decayed` is the average after it has decayed during the idle time, and becomes the new average.
     #[inline]
     pub fn observe(&self, vars: &mut Vars, queue: u64, decayed: Option<u64>) {
         match decayed {
@@ -183,9 +184,9 @@ impl Parms {
         vars.average = vars.average + queue - (vars.average >> self.weight_log);
     }
 
-    /// Decides on an arriving packet (`red_action`), based on the sum of the average and `others`, which is the sum of
-    /// the averages of other queues. Returns the reason for which the packet is dropped or marked, or `None` if the
-    /// packet passes.
+    /// Decides whether an arriving packet is dropped or marked (`red_action`), based on the sum of the average and
+    /// `others`, which is the sum of the averages of other queues. Returns the reason why the packet is dropped or
+    /// marked, or `None` if the packet passes.
     #[inline]
     pub fn decide(&self, vars: &mut Vars, others: u64, rng: &mut Rng) -> Option<Reason> {
         let average = vars.average + others;
@@ -227,8 +228,8 @@ impl Parms {
 pub(crate) struct Vars {
     /// The average queue, times `2^weight_log` (`qavg`).
     pub average: u64,
-    /// Packets since the last drop or since the first packet between the thresholds; `None` while the average is
-    /// outside the thresholds (`qcount`).
+    /// Packets since the last drop or since the first packet between the thresholds; `None` while the average is not
+    /// between the thresholds (`qcount`).
     count: Option<u64>,
     /// Random threshold for the product of `count` and the length above `min` (`qR`).
     draw: u64,
@@ -241,8 +242,8 @@ impl Vars {
     }
 }
 
-/// Returns the thresholds, where `tc` derives those that are not set from a limit with the name `path`: `max` is a
-/// quarter of the limit, and `min` a third of `max`.
+/// Returns the thresholds. As in `tc`, thresholds that are not set are derived from the limit that is named `path`:
+/// `max` is a quarter of the limit, and `min` is a third of `max`.
 ///
 /// # Errors
 /// Returns an error if the limit is out of range or the thresholds are not in ascending order.

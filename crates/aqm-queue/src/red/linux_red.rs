@@ -6,7 +6,7 @@
 //! average times `2^Wlog`. Instead of one random number per packet, one random number determines the position of the
 //! next drop, so that the gaps between drops are uniformly distributed from 1 to `1/p_b` packets. With `adaptive`, a
 //! timer adjusts `max_P` every 500 ms so that the average stays midway between the thresholds (`red_adaptative_algo`),
-//! after S. Floyd, R. Gummadi, S. Shenker, "Adaptive RED", 2001.
+//! based on S. Floyd, R. Gummadi, S. Shenker, "Adaptive RED", 2001.
 //!
 //! Differences from the paper of 1993:
 //! - When the average enters the range between the thresholds, the first packet passes, and a random number is drawn
@@ -18,8 +18,8 @@
 //!   packet passes.
 //! - In Linux 2.4, `max_P` is the largest value of the form `(max - min) / 2^Plog` that is below the configured
 //!   probability. `harddrop` and `adaptive` do not exist. ECT(1) cannot be marked, because RFC 2481 has only one ECT
-//!   codepoint. A packet is admitted if the backlog before it is at most `limit`, so the queue may exceed `limit` by up
-//!   to one packet.
+//!   codepoint. A packet is admitted if the backlog at its arrival is at most `limit`, so the queue may exceed `limit`
+//!   by up to one packet.
 //!
 //! The documentation of [`Config`], which is printed in the reference, lists the differences from Linux.
 
@@ -43,38 +43,39 @@ parameters! {
     ///
     /// Differences from Linux:
     ///
-    /// - A dropped packet that found the link idle leaves the link idle. The kernel tries to dequeue again at once.
-    /// - If a packet selected for marking finds no room, it is dropped and not marked.
-    /// - A tick of the timer at the time of an arrival or a departure is processed first.
-    /// - The clock of Linux 2.4 has a resolution of one microsecond or more, depending on the kernel's build. Here the
-    ///   resolution is one microsecond, and products do not overflow.
+    /// - If a packet that arrives at an idle link is dropped, the link remains idle. In the kernel, the link tries to
+    ///   dequeue again at once.
+    /// - If there is no room for a packet that is selected for marking, the packet is dropped and not marked.
+    /// - A timer tick that is due at the same time as an arrival or a departure is processed first.
+    /// - The clock of Linux 2.4 has a resolution of one microsecond or more, depending on how the kernel was built. In
+    ///   aqmlab, the resolution is one microsecond, and products do not overflow.
     /// - `qevents` are not supported.
     pub struct Config {
         /// Kernel version whose RED is used.
         pub kernel: Kernel = Kernel::Linux61, "aqmlab's choice: the kernel used in the recorded runs";
-        /// Maximum backlog, without the packet in transmission.
+        /// Maximum backlog, excluding the packet in transmission.
         pub limit: Size = Size::from_bytes(400_000), "tc-red: the manual's example; tc itself has no default";
         /// Average queue length below which no packet is dropped early. Default: a third of `max`.
         pub min: Option<Size> = None, "tc, after Floyd, \"RED: Discussions of Setting Parameters\", 1997";
         /// Average queue length at or above which every packet is dropped or marked. Default: three times `min`, or a
         /// quarter of `limit` if `min` is not set either.
         pub max: Option<Size> = None, "tc, after Floyd 1997";
-        /// RED's parameters besides its thresholds.
+        /// RED's parameters other than the thresholds.
         #[serde(flatten)]
         pub red: TcRed = TcRed::default();
         /// Rate at which the average decays while the link is idle. Default: the link rate.
         pub bandwidth: Option<Rate> = None, "aqmlab's choice, as tc-red recommends; tc itself uses 10Mbit";
         /// Whether all packets are dropped while the average is at `max` or above, even if `ecn` is true.
         pub harddrop: bool = false, "tc-red";
-        /// With `ecn`, whether packets that RED selected, but that cannot be marked, are enqueued instead of dropped.
-        /// Such packets are then dropped only because of `harddrop` or because the queue is full.
+        /// Whether, with `ecn`, packets that RED has selected but that cannot be marked are enqueued instead of
+        /// dropped. If true, these packets are dropped only because of `harddrop` or because the queue is full.
         pub nodrop: bool = false, "tc-red, since Linux 5.7";
         /// Whether `max_P` is adjusted between 1 and 50 %, starting from `probability`, to keep the average near the
-        /// middle of the thresholds.
+        /// midpoint between the thresholds.
         pub adaptive: bool = false, "tc-red";
-        /// State of the queue at the start of the run, with `adaptive`. `settled`: `max_P` has decreased to 1 % in an
-        /// idle time before the run, and the timer is running. `fresh`: `max_P` is `probability`, and the timer starts
-        /// with the run.
+        /// State of the queue at the start of the run, if `adaptive` is true. `settled`: `max_P` has decreased to 1 %
+        /// during an idle period before the run, and the timer is running. `fresh`: `max_P` is `probability`, and the
+        /// timer starts at the beginning of the run.
         pub start: Start = Start::Settled, "aqmlab's choice";
     }
 }
@@ -84,7 +85,7 @@ choices! {
     pub enum Kernel {
         /// Linux 6.1 with iproute2 6.1.
         Linux61 = "6.1",
-        /// Linux 2.4 with an iproute2 version of the same time.
+        /// Linux 2.4 with an iproute2 version from the same period.
         Linux24 = "2.4",
     }
 }
@@ -128,8 +129,8 @@ impl Config {
     /// Returns the parameters as the kernel stores them. All parameters are checked except those of the idle table.
     ///
     /// # Errors
-    /// Returns every parameter that Linux does not have, is out of range, contradicts another parameter or has no
-    /// effect.
+    /// Returns an error for every parameter that Linux does not have, is out of range, contradicts another parameter or
+    /// has no effect.
     fn parms(&self) -> Result<Parms, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let thresholds = errors.take(self.thresholds());
@@ -254,7 +255,7 @@ impl TestCases for Config {
 }
 
 impl MaxP {
-    /// Returns `max_P` after one adjustment, which moves the average towards the middle of the thresholds
+    /// Returns `max_P` after one adjustment, which moves the average towards the midpoint between the thresholds
     /// (`red_adaptative_algo`).
     fn step(self, average: u64, min: u64, max: u64) -> Self {
         let width = max - min;
@@ -305,9 +306,9 @@ fn settled_max_p(parms: &Parms) -> MaxP {
 struct Counts {
     /// Packets dropped or marked before the queue was full (`overlimits`).
     selected: u64,
-    /// Packets among the selected packets that were marked.
+    /// Selected packets that were marked.
     marked: u64,
-    /// Packets among the selected packets that were dropped.
+    /// Selected packets that were dropped.
     early: u64,
     pdrop: u64,
 }

@@ -17,7 +17,7 @@ pub(crate) mod curve;
 pub(crate) mod gred;
 pub(crate) mod linux_core;
 pub(crate) mod linux_red;
-#[expect(clippy::module_inception, reason = "the family has the name of its first algorithm")]
+#[expect(clippy::module_inception, reason = "the family is named after its first algorithm")]
 pub(crate) mod red;
 pub(crate) mod rio;
 pub(crate) mod rio_ps;

@@ -29,10 +29,11 @@ parameters! {
     ///
     /// Where the paper is silent, aqmlab follows ns-2:
     ///
-    /// - The queue is measured before the packet joins. The packet in transmission is not part of the queue.
+    /// - The queue length is measured before the arriving packet joins the queue. The packet in transmission is not
+    ///   part of the queue.
     /// - A queue of at most one packet never drops early. With thresholds in bytes, only an empty queue never drops
     ///   early, because ns-2 requires a length above 1 in either unit.
-    /// - Every drop or mark restarts the count, also a drop because of a full queue.
+    /// - Every drop or mark restarts the count, including a drop because of a full queue.
     /// - A full queue drops an arriving packet even if RED decided to mark it, and the packet is not marked.
     pub struct Config {
         /// Average queue below which no packet is dropped early (`min_th`). The unit of `min_th`, packets or bytes, is
@@ -44,9 +45,9 @@ parameters! {
         pub max_p: f64 = 0.1, "SHRED talk, slide 17";
         /// Weight of the newest sample in the average queue (`w_q`): above 0, at most 1.
         pub weight: f64 = 0.0008, "SHRED talk, slide 17";
-        /// Maximum backlog in packets or bytes, without the packet in transmission.
+        /// Maximum backlog in packets or bytes, excluding the packet in transmission.
         pub limit: Length = Length::Packets(225), "SHRED talk, slide 17";
-        /// Rules of drops and marks.
+        /// Rules for drops and marks.
         #[serde(flatten)]
         pub rules: Rules = Rules::default();
     }
@@ -56,7 +57,7 @@ impl Config {
     /// Checks all parameters.
     ///
     /// # Errors
-    /// Returns every parameter that is out of range, contradicts another parameter or has no effect.
+    /// Returns an error for every parameter that is out of range, contradicts another parameter or has no effect.
     pub(crate) fn check(&self) -> Result<(), ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let Self { min_th, max_th, limit, max_p, weight, .. } = *self;
@@ -118,8 +119,8 @@ impl TestCases for Config {
     }
 }
 
-/// Returns the parameters of a RED queue with few packets and an average that changes quickly. Such a queue reaches
-/// every state within a short time.
+/// Returns the parameters of a RED queue with few packets and an average that changes quickly. A queue with these
+/// parameters reaches every state within a short time.
 pub(crate) fn small() -> Value {
     json!({"min_th": "3p", "max_th": "9p", "max_p": 0.5, "weight": 0.3, "limit": "24p", "ecn": "unless-forced"})
 }
@@ -179,7 +180,7 @@ impl Report for Red {
 }
 
 impl Red {
-    /// Updates the average with the queue length at an arrival at `now`.
+    /// Updates the average with the queue length that an arrival at `now` finds.
     #[inline]
     pub(crate) fn observe(&mut self, now: Instant) {
         self.core.observe(self.fifo.backlog(), now);

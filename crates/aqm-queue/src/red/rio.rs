@@ -35,15 +35,16 @@ parameters! {
     ///
     /// aqmlab's choices where the sources are silent:
     ///
-    /// - An average gets a sample at each arrival of a class that it counts, even if the arrival is dropped.
+    /// - An average gets a sample at each arrival of a packet whose class it counts, even if the packet is dropped.
     /// - Each class counts the packets since its own last drop, and has its own state above `min_th`.
-    /// - A class with at most one packet in its queue (none if thresholds are in bytes) is not dropped early, whatever
-    ///   the backlog of other classes is (ns-2's RIO), unless `spare_short_queue` is off.
+    /// - As in ns-2's RIO, packets of a class are not dropped early while at most one packet of the class is queued
+    ///   (with thresholds in bytes: while no packet of the class is queued), regardless of the backlog of other
+    ///   classes. `spare_short_queue` can switch this rule off.
     /// - All averages decay while the link is idle. `idle` determines whether the average of a class also decays while
     ///   only other classes keep the link busy.
-    /// - The limit applies to the whole queue. A packet that finds the queue full is dropped, whatever its class is.
+    /// - The limit applies to the whole queue. A packet that finds the queue full is dropped regardless of its class.
     pub struct Config {
-        /// Packets that the average of a class counts.
+        /// Packets that are counted in the average of a class.
         pub coupling: Coupling = Coupling::Coupled, "Clark & Fang 1998";
         /// Drop functions of 1 to 8 classes, with the preferred class first.
         pub classes: Vec<Class> = Class::ns2_defaults(), "ns-2's RIO";
@@ -54,13 +55,13 @@ parameters! {
         pub idle: Idle = Idle::Link, "aqmlab's choice, as in RED";
         /// Weight of the newest sample in each average (`w_q`): above 0, at most 1.
         pub weight: f64 = 0.002, "ns-2's RIO";
-        /// Maximum backlog of all classes together in packets or bytes, without the packet in transmission.
+        /// Maximum backlog of all classes together in packets or bytes, excluding the packet in transmission.
         pub limit: Length = Length::Packets(50), "ns-2";
-        /// Rules of the drops and marks of each class.
+        /// Rules for the drops and marks of each class.
         #[serde(flatten)]
         pub rules: Rules = ns2_rules();
-        /// Whether packets of a class are never dropped early while at most one packet of the class is queued (no
-        /// packet if thresholds are in bytes), whatever the average of the class.
+        /// Whether packets of a class are never dropped early while at most one packet of the class is queued (with
+        /// thresholds in bytes: while no packet of the class is queued), regardless of the average of the class.
         pub spare_short_queue: bool = true, "ns-2's RIO; ns-2's dsRED: no";
     }
 }
@@ -68,7 +69,7 @@ parameters! {
 parameters! {
     /// Drop function of one class.
     pub struct Class {
-        /// Average below which no packet of the class is dropped early (`min_th`). All classes have the same unit,
+        /// Average below which no packet of the class is dropped early (`min_th`). All classes must use the same unit,
         /// packets or bytes.
         pub min_th: Length = Length::Packets(5), "ns-2's RIO, out packets";
         /// Average at which the drop probability reaches `max_p` (`max_th`).
@@ -92,7 +93,7 @@ impl Class {
 }
 
 choices! {
-    /// The packets that the average of a class counts.
+    /// The packets that are counted in the average of a class.
     pub enum Coupling {
         /// Packets of the class and of all preferred classes. The average of the last class is the average of the whole
         /// queue (RIO, RIO-C).
@@ -134,7 +135,7 @@ impl Config {
     /// Checks all parameters.
     ///
     /// # Errors
-    /// Returns every parameter that is out of range, contradicts another parameter or has no effect.
+    /// Returns an error for every parameter that is out of range, contradicts another parameter or has no effect.
     pub(crate) fn check(&self) -> Result<(), ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let Self { classes, coupling, .. } = self;
@@ -163,7 +164,7 @@ impl Config {
         errors.finish(())
     }
 
-    /// Returns the RED parameters of this class.
+    /// Returns the RED parameters of the given class.
     fn red(&self, class: &Class) -> red::Config {
         let Class { min_th, max_th, max_p } = *class;
         red::Config {
@@ -308,7 +309,7 @@ impl QueueDiscipline for Rio {
 
 impl Report for Rio {
     fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
-        // The gauges of the last class also have RED's names.
+        // The gauges of the last class are also available under RED's names.
         if let Some(ClassState { core, .. }) = self.classes.last() {
             show(Gauge::length("average", core.average.value, core.unit));
             show(Gauge::number("probability", core.probability()));

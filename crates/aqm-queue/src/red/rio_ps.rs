@@ -31,7 +31,7 @@ parameters! {
     /// - The paper does not state whether its averages are those of Clark and Fang or of ns-2, so `total_average` is a
     ///   parameter.
     pub struct Config {
-        /// Maximum backlog in packets or bytes (`B`), without the packet in transmission.
+        /// Maximum backlog in packets or bytes (`B`), excluding the packet in transmission.
         pub limit: Length = Length::Packets(500), "Guo & Matta 2001, Table III: 2.5 BDP";
         /// Average below which no packet of either class is dropped early, as a fraction of `limit`.
         pub min_share: f64 = 0.15, "Guo & Matta 2001, Table III";
@@ -48,8 +48,8 @@ parameters! {
         pub weight: f64 = 1.0 / 512.0, "Guo & Matta 2001, Table III";
         /// Typical packet size, which determines how fast the averages decay while the link is idle.
         pub mean_packet: Size = Size::from_bytes(500), "Guo & Matta 2001, Table III";
-        /// Treatment of an ECN-capable packet that is that is selected for an early drop. Other packets are always
-        /// dropped.
+        /// Treatment of an ECN-capable packet that is selected for an early drop. A selected packet that is not
+        /// ECN-capable is always dropped.
         pub ecn: EcnRule = EcnRule::BelowMaxTh, "Guo & Matta 2001, Table III, and ns-2's RIO";
         /// Spacing of the drops of a class, as in RED.
         pub spacing: Spacing = Spacing::Wait, "Guo & Matta 2001, Table III";
@@ -61,7 +61,8 @@ parameters! {
     }
 }
 
-/// Maximum share. If the upper threshold is this far above the buffer size, the drop function is practically flat.
+/// Maximum share. At this share, the upper threshold is so far above the buffer size that the drop function is
+/// practically flat.
 const MAX_SHARE: f64 = 100.0;
 
 impl Config {
@@ -97,7 +98,7 @@ impl Config {
             rules: Rules { mean_packet, gentle, spacing, ecn, ..Rules::default() },
             ..rio::Config::default()
         };
-        // Errors must use the parameter names of RIO-PS, in which the thresholds are derived from the shares.
+        // Errors must use RIO-PS's parameter names, because RIO's thresholds are derived from RIO-PS's shares.
         for error in rio.check().err().into_iter().flatten() {
             match error.path.as_str() {
                 "classes.0.max_p" => errors.add(ConfigError::at("short_max_p", error.problem)),
@@ -128,7 +129,7 @@ impl Describe for Config {
 
 impl TestCases for Config {}
 
-/// Returns this share of `limit`, rounded to whole packets or bytes.
+/// Returns the given share of `limit`, rounded to whole packets or bytes.
 fn part(limit: Length, share: f64) -> Length {
     let part = |whole: u64| libm::round(whole as f64 * share) as u64;
     match limit {

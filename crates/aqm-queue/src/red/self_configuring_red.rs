@@ -22,7 +22,7 @@ parameters! {
     ///
     /// aqmlab's choices where the paper is silent:
     ///
-    /// - `max_p` is limited to a range. The paper does not define one.
+    /// - `max_p` is limited to a range. The paper does not define a range.
     /// - The first arrival, which finds an average below `min_th`, counts as a crossing (ns-2, ns-3).
     /// - The gentle part of the drop function, which is not in the paper, begins at the current `max_p`, so that the
     ///   drop function has no jump.

@@ -3,14 +3,14 @@
 //! Claypool, Kinicki & Hartling, "Active Queue Management for Web Traffic", IEEE International Performance, Computing
 //! and Communications Conference, 2004, and the talk about it. Each packet carries its sender's congestion window. For
 //! a packet whose sender has a small window, the drop function begins at a larger average; for a packet whose sender
-//! has a large window, it begins at a smaller average. The slope of the drop function does not change: `min_mod =
-//! min_th + (max_th - min_th) (1 - r)` and `maxp_mod = max_p (max_th - min_mod) / (max_th - min_th)`, where `r` is the
-//! ratio of the packet's window to the average window.
+//! has a large window, the drop function begins at a smaller average. The slope of the drop function does not change:
+//! `min_mod = min_th + (max_th - min_th) (1 - r)` and `maxp_mod = max_p (max_th - min_mod) / (max_th - min_th)`, where
+//! `r` is the ratio of the packet's window to the average window.
 //!
 //! If all windows are equal, this queue behaves identically to RED, including the sequence of random numbers.
 //!
-//! The documentation of [`Config`], which is printed in the reference, lists aqmlab's choices where paper and talk are
-//! silent.
+//! The documentation of [`Config`], which is printed in the reference, lists aqmlab's choices where the paper and the
+//! talk are silent.
 
 use aqm_net::{Backlog, ConfigErrors, ErrorCollector, Packet, Rate, choices, parameters};
 use serde_json::{Value, json};
@@ -28,12 +28,14 @@ parameters! {
     ///
     /// aqmlab's choices where the paper and the talk are silent:
     ///
-    /// - The gentle part of the drop function starts at the packet's `maxp_mod`, the only choice without a jump.
-    /// - The drop function of a large window may begin below an average of zero. `floor` determines its treatment.
+    /// - The gentle part of the drop function starts at the packet's `maxp_mod`, because only this choice avoids a
+    ///   jump.
+    /// - The drop function for a large window may begin below an average of zero. `floor` determines how such a drop
+    ///   function is treated.
     /// - A packet that finds the average below its own `min_mod` is not counted and does not end RED's episode above
     ///   the threshold. The episode ends when the average falls below the lowest `min_mod` of any packet so far, or
-    ///   when the queue is too short for drops. Otherwise, after every packet of a small window, `spare_first` would
-    ///   spare the next packet of a large window.
+    ///   when the queue is too short for drops. Otherwise, after every packet of a sender with a small window,
+    ///   `spare_first` would spare the next packet of a sender with a large window.
     pub struct Config {
         /// Parameters of the RED queue.
         pub red: red::Config = red::Config::default(), "SHRED talk, slide 17";

@@ -1,4 +1,4 @@
-//! Spaces RED's drops by the count of packets since the last drop.
+//! Spaces RED's drops according to the count of packets since the last drop.
 //!
 //! Floyd & Jacobson, "Random Early Detection Gateways for Congestion Avoidance", 1993, sections 4 and 7. The spacing
 //! `wait` is from ns-2.
@@ -17,7 +17,7 @@ choices! {
         /// No packet is dropped until `count p_b` is 1; then `p_a = p_b / (2 - count p_b)`. Gaps between drops are
         /// uniformly distributed from `1/p_b` to `2/p_b` packets.
         Wait = "wait",
-        /// As `no-wait`, but after `count p_b` has exceeded 1, no packet is selected at random until the average has
+        /// Like `no-wait`, but after `count p_b` has exceeded 1, no packet is selected at random until the average has
         /// left the range between the thresholds. ns-2's dsRED behaves in this way, because its formula becomes
         /// negative.
         Unguarded = "unguarded",
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(rng.bits(), untouched);
     }
 
-    /// Returns the smallest number of packets until the first packet is selected, over many random streams.
+    /// Returns the minimum, over many random streams, of the position of the first packet that is selected.
     fn earliest(begin: &DropSpacing, bytes: u64) -> usize {
         let first = |seed| {
             let mut rng = aqm_net::Streams::new(seed).named("earliest", 0);

@@ -3,13 +3,13 @@
 //! The sources are `tc_red.c`, `tc_core.c` and the manual page tc-red of iproute2 (A. Kuznetsov), in versions up to
 //! 6.1.
 //!
-//! The kernel computes only with shifts. The weight is therefore a power of 1/2; in Linux 2.4, the slope of the drop
-//! function is also a power of 1/2. For the decay of the average while the link is idle, the kernel has a table of
-//! shifts, with one shift for each cell of idle time.
+//! The kernel uses only bit shifts in its computations. The weight is therefore a power of 1/2; in Linux 2.4, the slope
+//! of the drop function is also a power of 1/2. For the decay of the average while the link is idle, the kernel uses a
+//! table of shifts, with one shift for each cell of idle time.
 //!
-//! The kernel reads the table by idle time in microseconds, but `tc` computes the table in ticks of the kernel's packet
-//! scheduler. In Linux 2.4, a tick was a microsecond. Today, a tick is 64 ns, so that the decay of the average takes
-//! 15.6 times as long as intended.
+//! The kernel looks up the idle time in microseconds in the table, but `tc` computes the table in ticks of the kernel's
+//! packet scheduler. In Linux 2.4, a tick was a microsecond. Today, a tick is 64 ns, so that the decay of the average
+//! takes 15.6 times as long as intended.
 //!
 //! aqmlab rejects values for which the result of `tc` is undefined in C, for example a packet whose transmission takes
 //! less than one microsecond.
@@ -17,7 +17,7 @@
 use aqm_net::{ConfigError, Rate, Size};
 
 /// Returns the weight of the average, as a negative binary logarithm (`Wlog`). The weight is the largest power of 1/2
-/// with which a burst of `burst` packets of `avpkt` bytes, arriving at an empty queue, does not raise the average above
+/// for which a burst of `burst` packets of `avpkt` bytes, arriving at an empty queue, does not raise the average above
 /// `min`.
 ///
 /// # Errors
@@ -65,11 +65,11 @@ pub(crate) fn probability_log(probability: f64, width: u64) -> Result<u32, Confi
 pub(crate) enum Clock {
     /// A clock with ticks of one microsecond.
     Micros,
-    /// A clock with ticks of 64 ns, of which 15.625 are one microsecond.
+    /// A clock with ticks of 64 ns, so that 15.625 ticks are one microsecond.
     Ticks,
 }
 
-/// The decay of the average during an idle time (`Stab`, `Scell_log`).
+/// The decay of the average during an idle period (`Stab`, `Scell_log`).
 #[derive(Clone, Debug)]
 pub(crate) struct IdleTable {
     /// Binary logarithm of the length of a cell, which is `2^cell_log` microseconds.
@@ -173,14 +173,14 @@ mod tests {
         let (ticks, micros) = (table(Clock::Ticks), table(Clock::Micros));
         assert_eq!((ticks.cell_log, micros.cell_log), (20, 16));
         // In one second, a link of 140 kb/s could send 11.67 packets. The intended shift is 1.56, which is 11.67 times
-        // -ln(7/8). An idle time of 16 s, looked up in the table in ticks, has the effect of 1.02 s in the table in
-        // microseconds.
+        // -ln(7/8). With the table in ticks, an idle time of 16 s has the same effect as an idle time of 1.02 s with
+        // the table in microseconds.
         assert_eq!((micros.after(1 << 40, 1_000_000), ticks.after(1 << 40, 16_000_000)), (1 << 39, 1 << 39));
         // 85714 us are 1,339,281 ticks, and each cell increases the shift by 0.104547, so that the shift is 5 in cell
         // 48.
         assert_eq!([47, 48].map(|cell| ticks.after(1 << 40, cell << 20)), [1 << 36, 1 << 35]);
-        // A cell is 65.5 ms long in the table in microseconds, and 1.05 s long in the table in ticks. Halfway to the
-        // time at which the average is halved, the average has decreased by a quarter.
+        // A cell is 65.5 ms long if the table is in microseconds, and 1.05 s long if the table is in ticks. Halfway to
+        // the time at which the average is halved, the average has decreased by a quarter.
         assert_eq!((micros.after(1 << 40, 1 << 14), ticks.after(1 << 40, 1 << 18)), (3 << 38, 3 << 38));
         assert_eq!((micros.after(1 << 40, 0), micros.after(1 << 40, u64::MAX)), (1 << 40, 1 << 9));
     }

@@ -1,24 +1,26 @@
 //! Invariants of every queue discipline, which are checked at every call.
 //!
-//! [`watched`] wraps a discipline, keeps an independent account of every packet, and checks that:
-//! - Every packet that has arrived is either queued, or was sent or reported as dropped exactly once.
+//! [`watched`] wraps a discipline, keeps an independent record of every packet, and checks the following invariants:
+//! - Every packet that has arrived is either still queued, or has been sent or reported as dropped exactly once.
 //! - Packets of one flow keep their order. If ECN bits select the queue (`ecn_mask`), the order is kept within each
-//!   queue, unless the discipline is inside an SFB that may mark packets first. In CAKE, the order is kept until flows
-//!   share a queue, because one of these flows later moves to another queue of its set.
+//!   queue, unless the discipline is inside an SFB queue that may mark packets before they reach the discipline. In
+//!   CAKE, the order of a flow is kept until the flow shares a queue with another flow, because one of these flows
+//!   later moves to a different queue of its set.
 //! - The backlog never exceeds `limit`, and the backlog of an inner discipline never exceeds the `limit` of this
 //!   discipline. The reported backlog is correct.
 //! - Only ECN-capable packets are marked, at most once, and only if the parameters allow marks.
-//! - A packet is sent whenever the queue is not empty, unless the discipline reports the time until which it delays all
-//!   packets.
-//! - Gauges are finite, probabilities are between 0 and 1, and the gauge `average` never exceeds the longest queue
+//! - Whenever the queue is not empty, a packet is sent, unless the discipline reports a time until which all packets
+//!   are delayed.
+//! - Gauges are finite, probabilities are between 0 and 1, and the `average` gauge never exceeds the longest queue
 //!   length so far.
 //!
 //! By convention, some parameters have the same meaning in every discipline, and the invariants read them from the
-//! configuration: `limit` (unless [`crate::TestCases::max_backlog`] returns another limit; the backlog may exceed it by
-//! one packet if `admits` or `kernel` selects the behaviour of Linux 2.4), `ecn` (marks are allowed unless it is
-//! `"off"` or false; CAKE has no such parameter and always marks), `ce_threshold` (marks are allowed if it is set) and
-//! `min_th` (the unit of averages; without it, the unit of `limit`). The name of a gauge of one class ends with the
-//! class's number: `average_0`. If an invariant is violated, aqmlab has a bug, so the wrapper panics.
+//! configuration: `limit` (unless [`crate::TestCases::max_backlog`] returns a different limit; the backlog may exceed
+//! the limit by one packet if `admits` or `kernel` selects the behaviour of Linux 2.4), `ecn` (marks are allowed unless
+//! `ecn` is `"off"` or false; CAKE has no such parameter and always marks), `ce_threshold` (marks are allowed if
+//! `ce_threshold` is set) and `min_th` (averages have the unit of `min_th` or, if `min_th` is not set, the unit of
+//! `limit`). If a gauge belongs to a class, the name of the gauge ends with the number of the class, for example
+//! `average_0`. A violated invariant means that aqmlab has a bug, so the wrapper panics.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -31,7 +33,8 @@ use crate::{
     Report, drop_tail,
 };
 
-/// Builds the discipline that `config` describes, with invariant checks. The ids of queued packets must be unique.
+/// Builds the discipline that `config` describes, and adds the invariant checks. The ids of all queued packets must be
+/// different.
 ///
 /// # Errors
 /// Returns the same errors as [`crate::Build::build`].
@@ -48,7 +51,7 @@ pub fn watched(config: &Config, rate: Rate) -> Result<Box<dyn QueueDiscipline>, 
     }))
 }
 
-/// Returns whether the parameters of the discipline, or of an inner discipline, allow marks.
+/// Returns whether the parameters of the discipline or of one of its inner disciplines allow packets to be marked.
 pub fn may_mark(config: &Config) -> bool {
     fn allows(parameters: &Value) -> bool {
         match parameters {
@@ -68,7 +71,7 @@ pub fn may_mark(config: &Config) -> bool {
     allows(&config.to_value())
 }
 
-/// Returns how many times a flow had to share a queue of CAKE, in the discipline or in its inner disciplines.
+/// Returns how many times a flow had to share one of CAKE's queues, in the discipline or in its inner disciplines.
 fn collisions(qdisc: &dyn QueueDiscipline, now: Instant) -> u64 {
     let statistics = qdisc.tc_statistics(now);
     let tins = statistics["tins"].as_array().into_iter().flatten();
@@ -77,8 +80,8 @@ fn collisions(qdisc: &dyn QueueDiscipline, now: Instant) -> u64 {
     found
 }
 
-/// Returns the parameter `name` at the outermost level that contains a parameter of this name. Parameters of inner
-/// disciplines are not searched.
+/// Returns the parameter `name` from the outermost level that contains a parameter with this name. The parameters of
+/// inner disciplines are not searched.
 fn setting<'a>(parameters: &'a Value, name: &str) -> Option<&'a Value> {
     let inside = |value: &&Value| value.get("kind").is_none();
     match parameters {
@@ -90,9 +93,10 @@ fn setting<'a>(parameters: &'a Value, name: &str) -> Option<&'a Value> {
     }
 }
 
-/// Collects the limits of the inner disciplines, indexed by the paths of their parameters below `path`.
+/// Collects the limits of the inner disciplines. The limits are indexed by the paths of the disciplines' parameters,
+/// which start with `path`.
 fn find_limits(config: &Config, path: &str, found: &mut BTreeMap<String, Limit>) {
-    // The link rate does not matter, because the limits do not depend on it.
+    // Any link rate can be used here, because the limits do not depend on the link rate.
     for inner in config.inner(Rate::default()) {
         let path = if path.is_empty() { inner.path } else { format!("{path}.{}", inner.path) };
         find_limits(inner.config, &path, found);
@@ -100,7 +104,7 @@ fn find_limits(config: &Config, path: &str, found: &mut BTreeMap<String, Limit>)
     }
 }
 
-/// The limit of a backlog.
+/// The upper limit of a backlog.
 #[derive(Clone, Copy)]
 struct Limit {
     length: Option<Length>,
@@ -148,16 +152,16 @@ fn length(parameters: &Value, name: &str) -> Option<Length> {
     setting(parameters, name).and_then(Value::as_str).and_then(|text| Length::parse(text).ok())
 }
 
-/// The properties that the parameters guarantee.
+/// The properties that the parameters of a discipline guarantee.
 #[derive(Clone)]
 struct Expected {
     limit: Limit,
     average_unit: Option<Length>,
     marks: bool,
-    /// The ECN bits that select another queue.
+    /// The ECN bits that assign a packet to a different queue.
     ecn_mask: u8,
-    /// Whether a packet may be marked before ECN bits select its queue, so that it may overtake other packets of its
-    /// flow.
+    /// Whether a packet may be marked before its ECN bits select a queue. If so, the packet may overtake other packets
+    /// of its flow.
     marks_before_queues: bool,
 }
 
@@ -165,7 +169,7 @@ impl Expected {
     fn of(config: &Config) -> Self {
         let parameters = config.to_value();
         let own = length(&parameters, "min_th").or(length(&parameters, "limit"));
-        // The average that a wrapper reports is the average of its inner queue.
+        // The average that a wrapper reports is the average of the wrapper's inner queue.
         let average_unit = own.filter(|_| config.inner(Rate::default()).is_empty());
         let ecn_mask = match setting(&parameters, "ecn_mask").and_then(Value::as_str) {
             Some("l4s-ect") => 1,
@@ -186,8 +190,8 @@ struct Watched {
     expected: Expected,
     /// The limits of the inner disciplines, indexed by the paths of their parameters.
     limits: BTreeMap<String, Limit>,
-    /// Number of calls until the inner disciplines are checked again. If they were checked at every call, the checks of
-    /// thousands of inner disciplines would take too long.
+    /// Number of calls until the inner disciplines are checked again. Checking thousands of inner disciplines at every
+    /// call would take too long.
     calls_until_check: u64,
     accounting: Accounting,
 }
@@ -291,7 +295,7 @@ impl Watched {
                 }
                 ("average", Some(expected)) => {
                     assert_eq!(unit, Gauge::length(name, value, expected).unit, "the unit of {name}");
-                    // An average that is a sum of rounded parts may exceed the total by a rounding error.
+                    // If an average is the sum of rounded parts, it may exceed the total by a rounding error.
                     let max = self.accounting.max.in_unit_of(expected) as f64 * (1.0 + 1e-9);
                     assert!((0.0..=max).contains(&value), "average is {value}, longest queue {max}");
                 }
@@ -302,13 +306,13 @@ impl Watched {
 }
 
 impl Watched {
-    /// Checks the limits of the disciplines inside `outer`, whose parameters are at `path`. Returns the number of
-    /// disciplines checked.
+    /// Checks the limits of the disciplines inside `outer`. The parameters of `outer` are at `path`. Returns the number
+    /// of disciplines that were checked.
     fn check_inner(&self, outer: &dyn QueueDiscipline, path: &str) -> u64 {
         let mut checked = 0;
         outer.inner(&mut |name, inner| {
             let path = if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
-            // If no queue is configured for a leaf of HTB, the leaf has a Drop Tail queue with its defaults.
+            // If no queue is configured for an HTB leaf, the leaf has a Drop Tail queue with default parameters.
             let limit = self.limits.get(&path).copied().unwrap_or_else(|| Limit {
                 length: Some(drop_tail::Config::default().limit),
                 allows_one_more: false,
@@ -323,7 +327,7 @@ impl Watched {
 /// An independent record of the queued packets.
 #[derive(Clone, Default)]
 struct Accounting {
-    /// The packets, grouped by flow and by whether ECN bits select another queue.
+    /// The queued packets, grouped by flow and by whether the ECN bits select a different queue.
     flows: BTreeMap<(u32, bool), VecDeque<Packet>>,
     backlog: Backlog,
     max: Backlog,
@@ -414,7 +418,7 @@ mod tests {
     use crate::Fifo;
     use crate::testing::Ignore;
 
-    /// The faults of an intentionally defective discipline.
+    /// The faults that an intentionally defective discipline can have.
     #[derive(Clone, Copy, PartialEq)]
     enum Fault {
         None,

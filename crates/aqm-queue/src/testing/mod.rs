@@ -1,14 +1,16 @@
 //! Tools for tests and benchmarks of queue disciplines, in this crate and in other crates.
 //!
 //! - [`Ignore`] and [`Fates`] are observers. `Ignore` discards reports on drops and marks, and `Fates` records and
-//!   counts them.
-//! - [`Driver`] contains a discipline without a link, which a test controls call by call, and a record of dropped and
-//!   marked packets. Use the driver for tests of algorithms and of published numbers of drops.
-//! - [`packet`] and [`ect`] return packets of a given size: `packet` without ECN, `ect` with ECN.
-//! - To test a discipline *with* a link, build a `Port` (crate `aqm-link`) and pass [`Fates`] or [`Ignore`] to it.
-//! - `tests/line/` of this crate sends random bursts of four flows through a scheduler at a port, to test properties of
-//!   fair queueing (requires `proptest`).
-//! - [`invariants::watched`] wraps any discipline so that every call is checked. The driver uses this wrapper.
+//!   counts drops and marks.
+//! - [`Driver`] contains a discipline without a link, and a record of dropped and marked packets. A test controls the
+//!   discipline call by call. Use the driver to test algorithms, and to reproduce published numbers of drops.
+//! - [`packet`] and [`ect`] return packets of a given size: `packet` returns packets that are not ECN-capable, and
+//!   `ect` returns ECN-capable packets.
+//! - To test a discipline *with* a link, build a `Port` (crate `aqm-link`) and pass [`Fates`] or [`Ignore`] to the
+//!   port.
+//! - The tests in this crate's `tests/line/` folder send random bursts of four flows through a scheduler at a port, in
+//!   order to test properties of fair queueing (requires `proptest`).
+//! - [`invariants::watched`] wraps any discipline, and checks every call. The driver uses this wrapper.
 
 pub mod invariants;
 
@@ -31,7 +33,7 @@ impl Observer for Ignore {
 pub struct Fates {
     /// All drops and marks, in order.
     pub list: Vec<Fate>,
-    /// The numbers of drops and marks.
+    /// The number of drops and the number of marks.
     pub counts: Counts,
 }
 
@@ -48,12 +50,12 @@ pub struct Fate {
     pub at: Instant,
 }
 
-/// The numbers of drops for each reason, and the number of marks.
+/// The number of drops for each reason, and the number of marks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Drops at random before the queue was full.
+    /// Drops of randomly selected packets before the queue was full.
     pub early: u64,
-    /// Drops while the algorithm dropped every packet, for example above RED's `max_th`.
+    /// Drops while the algorithm was dropping every packet, for example because RED's average was above `max_th`.
     pub forced: u64,
     /// Drops because the queue was full.
     pub overflow: u64,
@@ -99,7 +101,7 @@ impl Observer for Fates {
     }
 }
 
-/// A discipline that a test controls call by call. The test sets the time.
+/// A discipline that a test controls call by call. The test also sets the time.
 pub struct Driver {
     /// The discipline, with invariant checks.
     pub queue: Box<dyn QueueDiscipline>,
@@ -113,7 +115,7 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// Builds the discipline that `table` describes, for a link of 10 Mb/s.
+    /// Builds the discipline that `table` describes, for a link rate of 10 Mb/s.
     ///
     /// # Panics
     /// Panics if the table is invalid.
@@ -136,7 +138,7 @@ impl Driver {
         }
     }
 
-    /// Enqueues a copy of `like` with a unique id. Returns `true` if this call dropped or marked a packet.
+    /// Enqueues a copy of `like` that has a unique id. Returns `true` if a packet was dropped or marked by this call.
     pub fn offer(&mut self, like: Packet) -> bool {
         let before = self.fates.list.len();
         let mut cx = Context { now: self.now, rng: &mut self.rng, observer: &mut self.fates };
@@ -145,15 +147,15 @@ impl Driver {
         self.fates.list.len() > before
     }
 
-    /// Dequeues a packet and returns it, if there is one.
+    /// Dequeues and returns a packet, or returns `None` if there is none.
     pub fn take(&mut self) -> Option<Packet> {
         let mut cx = Context { now: self.now, rng: &mut self.rng, observer: &mut self.fates };
         self.queue.dequeue(&mut cx)
     }
 
-    /// Enqueues 20,000 packets, with pauses. The function `like` creates each packet. Nine in ten arrivals are followed
-    /// by a departure. From time to time, there are no departures, or the queue is emptied and the link becomes idle.
-    /// Returns, for each arrival, whether a packet was dropped or marked.
+    /// Enqueues 20,000 packets that are created by the function `like`. Nine in ten arrivals are followed by a
+    /// departure. From time to time, there are no departures for a while, or the queue is emptied and the link becomes
+    /// idle. Returns, for each arrival, whether a packet was dropped or marked.
     pub fn offer_irregularly(&mut self, like: impl Fn(u32) -> Packet) -> Vec<bool> {
         let mut fates = Vec::new();
         for k in 0..20_000_u32 {

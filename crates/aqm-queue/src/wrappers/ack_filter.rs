@@ -1,19 +1,20 @@
-//! An ACK filter before a queue: drops a queued acknowledgement if a later acknowledgement makes it redundant.
+//! An ACK filter in front of a queue: drops a queued acknowledgement if a later acknowledgement makes the queued
+//! acknowledgement redundant.
 //!
 //! T. Høiland-Jørgensen, D. Täht, J. Morton, "Piece of CAKE: A Comprehensive Queue Management Solution for Home
 //! Gateways", IEEE LANMAN 2018, section IV: on an asymmetric link with a fast data direction and a slow acknowledgement
 //! direction, most acknowledgements are redundant. `ack_filter_rules.rs` determines which acknowledgements are
-//! redundant, with the rules of CAKE in Linux 6.1.
+//! redundant, using the rules of CAKE in Linux 6.1.
 //!
-//! CAKE can search the queue of each flow, because these queues are part of CAKE. This filter, by contrast, does not
-//! know the internal structure of the queue behind it, so it exchanges packets within the queue. The latest
-//! acknowledgement replaces the previous acknowledgement of its flow, the previous one replaces the acknowledgement
-//! before that, and so on, until the redundant acknowledgement is replaced and dropped. Acknowledgements therefore keep
-//! their order, and the queue does not detect the exchange: the latest acknowledgement never arrives in the queue, and
-//! the queue drops no packet.
+//! CAKE can search the queue of each flow, because these queues are part of CAKE. By contrast, the filter in this file
+//! does not know the internal structure of the queue behind the filter, so the filter exchanges packets within the
+//! queue. The latest acknowledgement replaces the previous acknowledgement of its flow, the previous acknowledgement
+//! replaces the acknowledgement before that, and so on, until the redundant acknowledgement is replaced and dropped.
+//! Acknowledgements therefore keep their order, and the queue does not detect the exchange: from the queue's point of
+//! view, the latest acknowledgement never arrives, and no packet is dropped.
 //!
-//! Differences from the sources, and choices where the sources are silent, are listed in the documentation of
-//! [`Config`], which the reference prints.
+//! The documentation of [`Config`], which is part of the reference, lists the differences from the sources and the
+//! choices that aqmlab makes where the sources are silent.
 
 use aqm_net::{ConfigError, Packet, Rate, choices};
 use serde_json::{Value, json};
@@ -24,15 +25,15 @@ use crate::wrappers::wrapper::{Inside, Wrapper, wrapper};
 use crate::{Acknowledgement, Context, Observer, Reason};
 
 wrapper! {
-    /// An ACK filter before a queue: drops a queued acknowledgement without data if a later acknowledgement makes it
-    /// redundant.
+    /// An ACK filter in front of a queue: drops a queued acknowledgement without data if a later acknowledgement makes
+    /// the queued acknowledgement redundant.
     ///
-    /// The following restrictions allow any queue discipline behind the filter:
+    /// Because of the following restrictions, any queue discipline can be used behind the filter:
     ///
     /// - The filter considers only consecutive acknowledgements of a flow that the queue cannot distinguish (same size,
-    ///   ECN bits, class, hosts and label), and at most the last eight of them.
-    /// - If an acknowledgement replaces another acknowledgement in the queue, it takes over the data that the queue
-    ///   recorded when the replaced packet arrived, such as the arrival time.
+    ///   ECN bits, class, hosts and label), and only the last eight of these acknowledgements.
+    /// - If an acknowledgement replaces another acknowledgement in the queue, the new acknowledgement takes over the
+    ///   data that the queue recorded when the replaced acknowledgement arrived, such as the arrival time.
     pub struct Config {
         /// Condition under which an acknowledgement is dropped.
         pub mode: Mode = Mode::Conservative, "tc-cake: `ack-filter`";
@@ -73,7 +74,7 @@ const MAX_RUN: usize = 8;
 #[derive(Clone, Copy, Default)]
 struct Run {
     flow: u32,
-    /// The slots of the acknowledgements in the queue, the oldest first.
+    /// The slots of the acknowledgements in the queue, oldest acknowledgement first.
     slots: [u32; MAX_RUN],
     len: usize,
 }
@@ -96,10 +97,10 @@ impl Run {
     }
 }
 
-/// The number of a packet's run, if the packet is in a run.
+/// The number of the run to which a packet belongs, or `None` if the packet is not in a run.
 type InRun = Option<u32>;
 
-/// An ACK filter with its state.
+/// An ACK filter and its state.
 #[derive(Clone)]
 struct AckFilter {
     aggressive: bool,
@@ -149,9 +150,9 @@ impl AckFilter {
         self.free.push(number);
     }
 
-    /// Removes an acknowledgement of `run` that `packet`, whose header is `newest`, makes redundant. All later
-    /// acknowledgements move up by one slot, and `packet` takes the last slot. Returns the removed packet, or `None` if
-    /// no acknowledgement is redundant.
+    /// Removes from `run` an acknowledgement that `packet` makes redundant; `newest` is the header of `packet`. All
+    /// later acknowledgements move forward by one slot, and `packet` takes the last slot. Returns the removed packet,
+    /// or `None` if no acknowledgement is redundant.
     fn replace_redundant(
         &self,
         run: &Run,
@@ -164,7 +165,8 @@ impl AckFilter {
         let first = slots.iter().rposition(is_other).map_or(0, |other| other + 1);
         let alike = (first..slots.len()).map(|at| (at, observer.acknowledgement(inside.packet(slots[at]))));
         let at = redundant(alike, newest, self.aggressive)?;
-        // Each packet from the last slot to the redundant packet's slot moves up.
+        // Each packet moves forward by one slot, starting with the packet in the last slot and ending with the packet
+        // behind the redundant packet.
         Some(slots[at..].iter().rev().fold(packet, |later, slot| inside.exchange(*slot, later)))
     }
 }
@@ -225,7 +227,7 @@ mod tests {
     use super::*;
     use crate::{Build as _, QueueDiscipline};
 
-    /// The headers of packets, indexed by packet id, and the ids of the packets that the filter has dropped.
+    /// The headers of the packets, indexed by packet id, and the ids of the packets that the filter has dropped.
     #[derive(Default)]
     struct Ends {
         header: Vec<Option<Acknowledgement>>,
@@ -265,7 +267,7 @@ mod tests {
             self.queue.enqueue(Packet { id, flow, bytes, ..Packet::default() }, &mut cx);
         }
 
-        /// Enqueues acknowledgements of one flow with these acknowledgement numbers.
+        /// Enqueues acknowledgements of a single flow that have these acknowledgement numbers.
         fn acknowledge(&mut self, numbers: &[u64]) {
             numbers.iter().for_each(|&number| self.offer(0, 40, Some(ack(number))));
         }
@@ -312,7 +314,7 @@ mod tests {
         rig.offer(7, 40, Some(ack(1)));
         rig.acknowledge(&[2]);
         assert_eq!((rig.sent(), &rig.ends.filtered[..]), (vec![2, 1], &[0][..]));
-        // If two acknowledgements are duplicates, the first of them is redundant.
+        // If two acknowledgements are duplicates, the first acknowledgement is redundant.
         let mut rig = Rig::new(Mode::Conservative);
         rig.acknowledge(&[1]);
         rig.offer(7, 40, None);

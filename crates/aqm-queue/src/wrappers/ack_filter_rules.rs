@@ -1,20 +1,21 @@
-//! The rules of an ACK filter, which do not depend on a queue: they determine which queued acknowledgement a newer
-//! acknowledgement makes redundant.
+//! The rules of an ACK filter. The rules determine which queued acknowledgement becomes redundant because of a newer
+//! acknowledgement, and do not depend on the kind of queue.
 //!
 //! T. Høiland-Jørgensen, D. Täht, J. Morton, "Piece of CAKE: A Comprehensive Queue Management Solution for Home
 //! Gateways", IEEE LANMAN 2018, and Linux 6.1's `net/sched/sch_cake.c` (`cake_ack_filter`), which the rules follow:
-//! - The newest packet has the flag ACK but not SYN, and may carry data. At most one queued packet is dropped in favour
-//!   of the newest packet.
+//! - In the newest packet, the ACK flag is set and the SYN flag is not set. The packet may carry data. At most one
+//!   queued packet is dropped in favour of the newest packet.
 //! - An older packet of the same connection is redundant if it is a *bare* acknowledgement, does not acknowledge more
 //!   than the newest packet, and reports no SACK block that the newest packet does not cover. If both packets have the
-//!   same acknowledgement number, the newest packet must report more bytes by SACK: duplicate acknowledgements are
-//!   kept, because senders count them.
-//! - A packet that reports duplicate data is kept (D-SACK, a SACK block below the acknowledgement number).
+//!   same acknowledgement number, the newest packet must also report more bytes in SACK blocks. Duplicate
+//!   acknowledgements are therefore kept, because senders count duplicate acknowledgements.
+//! - A packet that reports that duplicate data was received is kept (D-SACK, a SACK block below the acknowledgement
+//!   number).
 //! - In conservative mode, the older of two redundant packets is dropped, so that at least one of them remains queued.
-//! - In aggressive mode, a single redundant packet is also dropped if it is directly before the newest packet in the
-//!   queue and the ECN bits of these two packets are equal.
-//! - A redundant packet is kept if the next packet of its connection has other ECN bits (ECE, CWR), because the sender
-//!   must be informed of this change.
+//! - In aggressive mode, a single redundant packet is also dropped if it is directly in front of the newest packet in
+//!   the queue and the ECN bits of these two packets are equal.
+//! - A redundant packet is kept if the ECN bits (ECE, CWR) of the next packet of the same connection are different,
+//!   because the sender must be informed of this change.
 //!
 //! aqmlab's choice: the kernel keeps an older packet whose timestamps are later than those of the newest packet.
 //! Because such packets do not occur within a connection, aqmlab ignores timestamps. aqmlab also ignores TCP options
@@ -22,10 +23,10 @@
 
 use crate::Acknowledgement;
 
-/// Returns the packet in a queue that `newest` makes redundant. `waiting` contains an entry for each queued packet, the
-/// oldest first, without the newest packet. An entry consists of a handle and of the packet's acknowledgement, which is
-/// `None` if the packet does not belong to the connection of the newest packet. If `aggressive` is true, a single
-/// redundant packet may be dropped.
+/// Returns the packet in a queue that `newest` makes redundant. `waiting` contains an entry for each queued packet
+/// except the newest packet, oldest packet first. An entry consists of a handle and the packet's acknowledgement. The
+/// acknowledgement is `None` if the packet does not belong to the same connection as the newest packet. If `aggressive`
+/// is true, a single redundant packet may be dropped.
 pub fn redundant<H>(
     waiting: impl IntoIterator<Item = (H, Option<Acknowledgement>)>,
     newest: &Acknowledgement,
@@ -49,7 +50,7 @@ pub fn redundant<H>(
     (aggressive && is_last && ecn_bits(&only) == ecn_bits(newest)).then_some(handle)
 }
 
-/// Returns whether `newest` makes `older` redundant, if ECN bits are ignored.
+/// Returns whether `newest` makes `older` redundant. ECN bits are ignored.
 fn covers_all(older: &Acknowledgement, newest: &Acknowledgement) -> bool {
     older.bare
         && older.number <= newest.number
@@ -68,7 +69,7 @@ fn ecn_bits(acknowledgement: &Acknowledgement) -> (bool, bool) {
 enum Sacked {
     /// The newest packet does not cover all blocks of the older packet.
     NotCovered,
-    /// The newest packet covers all blocks of the older packet, and does not report more bytes.
+    /// The newest packet covers all blocks of the older packet, but does not report more bytes.
     NoMore,
     /// The newest packet covers all blocks of the older packet, and reports more bytes.
     More,
@@ -103,7 +104,8 @@ mod tests {
         Acknowledgement { ece: true, ..ack(number) }
     }
 
-    /// Returns the index of the dropped packet in `waiting`, whose packets all belong to one connection.
+    /// Returns the index of the packet in `waiting` that is dropped. All packets in `waiting` belong to the same
+    /// connection.
     fn dropped(waiting: &[Acknowledgement], newest: Acknowledgement, aggressive: bool) -> Option<usize> {
         redundant(waiting.iter().map(|&one| Some(one)).enumerate(), &newest, aggressive)
     }
@@ -175,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_change_of_ecn_bits_is_not_lost() {
-        // The last packet before the change of ECN bits is kept, and a single packet after the change is also kept.
+        // The last packet before the ECN bits change is kept, and a single packet after the change is also kept.
         assert_eq!(dropped(&[ack(1), ece(2)], ece(3), false), None);
         assert_eq!(dropped(&[ack(1), ece(2)], ece(3), true), Some(1));
         assert_eq!(dropped(&[ack(1), ece(2), ece(3)], ece(4), false), Some(1));
@@ -191,8 +193,8 @@ mod tests {
         );
     }
 
-    /// A second implementation of the rules, as statements about all pairs of packets. This implementation is slow, but
-    /// keeps no state while it walks along the queue.
+    /// A second implementation of the rules, which checks all pairs of packets. This implementation is slow, but keeps
+    /// no state while walking through the queue.
     fn by_the_statements(
         waiting: &[Acknowledgement],
         newest: &Acknowledgement,

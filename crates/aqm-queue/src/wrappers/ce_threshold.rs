@@ -1,15 +1,16 @@
-//! A marking threshold after any queue: implements the step marking for which DCTCP and L4S were designed.
+//! A marking threshold behind any queue: implements the step marking for which DCTCP and L4S were designed.
 //!
 //! In `codel`, `fq_codel` and `fq` of Linux 6.1 (`ce_threshold`), a departing packet is marked if it has waited longer
 //! than the threshold, is ECN-capable, and is selected by `ce_threshold_selector`. `dualpi2` of Linux 6.17
-//! (`step_thresh`) does the same, or marks packets behind which more than a given number of packets remain.
+//! (`step_thresh`) also has a time threshold; alternatively, the discipline marks a packet if more than a given number
+//! of packets remain behind it.
 //!
-//! DCTCP (M. Alizadeh et al., SIGCOMM 2010; RFC 8257) marks a packet if the queue exceeds a threshold when the packet
-//! *arrives*. As in Linux, aqmlab marks the departing packet, so that the mark reports the current state of the queue
-//! and not its state at the packet's arrival.
+//! DCTCP (M. Alizadeh et al., SIGCOMM 2010; RFC 8257) marks a packet if the queue length exceeds a threshold when the
+//! packet *arrives*. As in Linux, aqmlab marks departing packets instead, so that a mark reports the current state of
+//! the queue, not the state of the queue when the packet arrived.
 //!
-//! Differences from the sources, and choices where the sources are silent, are listed in the documentation of
-//! [`Config`], which the reference prints.
+//! The documentation of [`Config`], which is part of the reference, lists the differences from the sources and the
+//! choices that aqmlab makes where the sources are silent.
 
 use aqm_net::{ConfigError, Ecn, Instant, Packet, Rate, Span, Threshold, choices};
 use serde_json::{Value, json};
@@ -18,27 +19,27 @@ use crate::wrappers::wrapper::{Inside, Wrapper, wrapper};
 use crate::{Context, Reason};
 
 wrapper! {
-    /// A marking threshold after a queue: marks packets that waited too long, or behind which too many packets or bytes
-    /// remain.
+    /// A marking threshold behind a queue: marks packets that have waited too long, or behind which too many packets or
+    /// bytes remain.
     ///
-    /// Without `queue`, this is the step marking of DCTCP and L4S.
+    /// If `queue` is not set, the result is the step marking of DCTCP and L4S.
     ///
-    /// Differences from the thresholds of Linux:
+    /// Differences from the thresholds in Linux:
     ///
-    /// - The threshold for the backlog behind a packet may also be in bytes.
+    /// - A threshold for the backlog behind a packet may also be in bytes.
     /// - The inner queue drops and marks packets independently of the threshold. A packet that the inner queue has
     ///   marked stays marked and is not marked again.
     pub struct Config {
-        /// Threshold above which a departing packet is marked: the time that the packet has waited, or the number of
-        /// packets or bytes that remain behind it.
+        /// Threshold above which a departing packet is marked. The threshold applies to the time for which the packet
+        /// has waited, or to the number of packets or bytes that remain behind the packet.
         pub threshold: Threshold = Threshold::Time(Span::from_millis(1)), "Linux 6.17, dualpi2: `step_thresh`";
-        /// ECN-capable packets that are marked.
+        /// ECN-capable packets that may be marked.
         pub ecn: Selector = Selector::Any, "Linux: `ce_threshold_selector` 0/0";
     }
 }
 
 choices! {
-    /// The packets that a threshold marks.
+    /// The packets to which a threshold applies.
     pub enum Selector {
         /// All ECN-capable packets.
         Any = "any",
@@ -71,13 +72,13 @@ impl Config {
     }
 }
 
-/// A marking threshold with its state.
+/// A marking threshold and its state.
 #[derive(Clone)]
 struct CeThreshold {
     threshold: Threshold,
     selector: Selector,
-    /// Number of departed packets that exceeded the threshold and have a mark, whether the threshold or something else
-    /// marked them.
+    /// Number of departed packets that exceeded the threshold and are marked, no matter whether the threshold or
+    /// something else marked these packets.
     ce_mark: u64,
 }
 
@@ -117,8 +118,8 @@ mod tests {
     use super::*;
     use crate::testing::{Driver, Fate, ect, packet};
 
-    /// Returns the labels of the marked packets. Packets of three kinds, each kind with its own label, arrive at the
-    /// time 0 and leave at the time `departure`.
+    /// Returns the labels of the marked packets. Packets of three kinds, each with its own label, arrive at time 0 and
+    /// leave at time `departure`.
     fn marked(table: Value, departure: u64) -> Vec<u16> {
         let mut driver = Driver::new(table, 1);
         for (label, ecn) in [(0, Ecn::NotEct), (1, Ecn::Ect1), (2, Ecn::Ect0), (3, Ecn::Ce)] {

@@ -1,13 +1,13 @@
-//! A policer before a queue: drops packets that exceed the rate of a token bucket.
+//! A policer in front of a queue: drops packets that exceed the rate of a token bucket.
 //!
 //! The sources are J. Heinanen, R. Guerin, RFC 2697 (one rate) and RFC 2698 (two rates), without colours. The token
 //! bucket is initially full, and is filled at `rate` up to `burst`. If the bucket contains enough tokens for a packet,
-//! the packet removes one token per byte and passes. Otherwise, the packet removes no tokens and is dropped. With
-//! `peak`, there is a second bucket, which is filled at the rate `peak` up to `peak_burst`. A packet then needs enough
-//! tokens in both buckets, as in `act_police` of Linux 6.1.
+//! one token per byte is removed and the packet passes. Otherwise, no tokens are removed and the packet is dropped.
+//! With `peak`, there is a second bucket, which is filled at the rate `peak` up to `peak_burst`. In this case, a packet
+//! needs enough tokens in both buckets, as in `act_police` of Linux 6.1.
 //!
-//! Differences from the sources, and choices where the sources are silent, are listed in the documentation of
-//! [`Config`], which the reference prints.
+//! The documentation of [`Config`], which is part of the reference, lists the differences from the sources and the
+//! choices that aqmlab makes where the sources are silent.
 
 use aqm_net::{ConfigErrors, ErrorCollector, Instant, Packet, Rate, Size};
 use serde_json::{Value, json};
@@ -16,22 +16,22 @@ use crate::wrappers::wrapper::{Inside, Wrapper, wrapper};
 use crate::{Context, Gauge, Reason};
 
 wrapper! {
-    /// A policer before a queue: drops packets for which a token bucket does not contain enough tokens.
+    /// A policer in front of a queue: drops packets for which a token bucket does not contain enough tokens.
     ///
     /// Differences from Linux:
     ///
-    /// - Tokens are counted exactly, whereas the kernel counts whole nanoseconds of transmission.
+    /// - Tokens are counted exactly, whereas the kernel counts tokens in whole nanoseconds of transmission time.
     /// - A packet that is larger than a token bucket never passes.
-    /// - Packets that exceed the rate are always dropped. Other actions (`conform-exceed`), `avrate`, limits in packets
+    /// - Packets that exceed the rate are always dropped. Other actions (`conform-exceed`), `avrate`, rates in packets
     ///   per second, `overhead` and `linklayer` are not supported.
     pub struct Config {
         /// Token rate. Default: the link rate.
         pub rate: Option<Rate> = None, "aqmlab's choice";
-        /// Size of the token bucket: number of bytes that may pass at once after an idle time. The bucket should be at
-        /// least as large as the largest packet.
+        /// Size of the token bucket: number of bytes that may pass at once after an idle period. The bucket should be
+        /// at least as large as the largest packet.
         pub burst: Size = Size::from_bytes(15_000),
             "aqmlab's choice: ten Ethernet packets; RFC 2697 recommends one or more";
-        /// Rate at which a burst may pass. If omitted, a burst passes at once.
+        /// Maximum rate at which a burst may pass. If omitted, a burst may pass at once.
         pub peak: Option<Rate> = None, "RFC 2698: `PIR`; Linux: `peakrate`";
         /// Size of the token bucket for `peak`: number of bytes that may pass at once.
         pub peak_burst: Size = Size::from_bytes(1600),
@@ -65,7 +65,8 @@ impl Config {
     }
 }
 
-/// A token bucket. The unit of tokens is one bit per second times one nanosecond, so that times are exact.
+/// A token bucket. The unit of tokens is the product of one bit per second and one nanosecond, so that token counts are
+/// exact.
 #[derive(Clone)]
 struct Bucket {
     rate: Rate,
@@ -83,8 +84,8 @@ impl Bucket {
         Self { rate, size, tokens: size }
     }
 
-    /// Returns the tokens that remain after tokens for `bytes` have been removed, `passed` nanoseconds after the last
-    /// update. Returns `None` if there are not enough tokens.
+    /// Returns the number of tokens that remain after tokens for `bytes` have been removed, `passed` nanoseconds after
+    /// the last update, or `None` if there are not enough tokens.
     #[inline]
     fn without(&self, bytes: u16, passed: u64) -> Option<u128> {
         let added = u128::from(passed) * u128::from(self.rate.bps());
@@ -92,7 +93,7 @@ impl Bucket {
     }
 }
 
-/// A policer with its state.
+/// A policer and its state.
 #[derive(Clone)]
 struct Policer {
     bucket: Bucket,
@@ -103,7 +104,7 @@ struct Policer {
 }
 
 impl Policer {
-    /// Removes the tokens for a packet of this size, if there are enough tokens. Returns whether there are enough.
+    /// If there are enough tokens for a packet of this size, removes the tokens and returns `true`.
     #[inline]
     fn conforms(&mut self, bytes: u16, now: Instant) -> bool {
         let passed = now.since(self.filled_at).nanos();
@@ -144,8 +145,8 @@ mod tests {
     use super::*;
     use crate::testing::{Driver, packet};
 
-    /// Returns the results for `count` packets of a size that arrive at intervals of `gap` nanoseconds: `G` for packets
-    /// that pass, `R` for packets that are dropped.
+    /// Returns the results for `count` packets of equal size that arrive at intervals of `gap` nanoseconds: `G` for
+    /// packets that pass, `R` for packets that are dropped.
     fn fates(table: Value, count: u64, bytes: u16, gap: u64) -> String {
         let mut driver = Driver::new(table, 1);
         let mut fate = |number: u64| {
@@ -163,14 +164,14 @@ mod tests {
 
     #[test]
     fn inets_token_bucket_colours_the_same_packets() {
-        // The test is from INET, tests/module/diffserv: 10 packets of 1052 B arrive, one every 8.192 ms. CIR is 500
-        // kb/s, and CBS is 2000 B.
+        // This test is taken from INET, tests/module/diffserv: 10 packets of 1052 B arrive, one every 8.192 ms. The CIR
+        // is 500 kb/s, and the CBS is 2000 B.
         assert_eq!(fates(policer("500kbps", "2000B"), 10, 1052, 8_192_000), "GGRGRGRGRG");
     }
 
     #[test]
     fn a_full_bucket_passes_exactly_its_size() {
-        // The test is ns-3's first test of TBF: a bucket of 6000 B is sufficient for four packets of 1500 B.
+        // This test is ns-3's first test of TBF: a bucket of 6000 B is sufficient for four packets of 1500 B.
         assert_eq!(fates(policer("1kbps", "6000B"), 5, 1500, 0), "GGGGR");
         assert_eq!(fates(policer("1kbps", "1499B"), 3, 1500, 3_600_000_000_000), "RRR");
     }
@@ -186,7 +187,7 @@ mod tests {
     fn at_any_rate_the_bytes_passed_are_the_rate_and_a_burst() {
         for bps in [16_u64, 56_000, 10_000_000, 400_000_000_000, 10_000_000_000_000] {
             let (count, bytes) = (100_000_u64, 1500_u64);
-            // The packets arrive at twice the rate that may pass.
+            // The packets arrive at twice the permitted rate.
             let gap = (bytes * 8 * 1_000_000_000 / bps / 2).max(1);
             let rate = format!("{bps}bps");
             let passed = fates(policer(&rate, "15000B"), count, 1500, gap).matches('G').count() as f64;
@@ -204,8 +205,8 @@ mod tests {
         table["peak_burst"] = json!("1000B");
         assert_eq!(fates(table.clone(), 6, 1000, 500_000), "GRGRGR");
         assert_eq!(fates(table.clone(), 6, 1000, 1_000_000), "GGGGGG");
-        // The burst is used up after 17 packets, because tokens for 2 packets arrive while 15 packets are sent. After
-        // that, one packet in eight passes.
+        // The burst is used up after 17 packets, because tokens for 2 packets are added while 15 packets are sent.
+        // After that, one packet in eight passes.
         let passed = fates(table, 33, 1000, 1_000_000);
         assert_eq!(&passed[..17], "GGGGGGGGGGGGGGGGG");
         assert_eq!(passed[17..].matches('G').count(), 2);

@@ -1,12 +1,12 @@
-//! A size table before a queue: makes the inner queue use the length that each packet would have on another link.
+//! A size table in front of a queue: makes the inner queue use the length that each packet would have on another link.
 //!
 //! The source is `tc-stab(8)`. The table is computed as in `tc` (iproute2, `tc_core.c`), and is read as in the kernel
 //! (`net/sched/sch_api.c`, `__qdisc_calculate_pkt_len`). The length is the packet's length plus `overhead`, but at
-//! least `mpu`. With `linklayer = "atm"`, the length is that of the ATM cells: 53 bytes for each 48 bytes or part of 48
-//! bytes. The table has 512 slots of 4 bytes, so that, with `mpu` or ATM, lengths are first rounded up to multiples of
-//! 4 bytes. A length above 2048 bytes is computed from several slots.
+//! least `mpu`. With `linklayer = "atm"`, the length is the total length of the ATM cells: 53 bytes for each 48 bytes
+//! or part of 48 bytes. The table has 512 slots of 4 bytes each, so with `mpu` or ATM, lengths are first rounded up to
+//! multiples of 4 bytes. A length above 2048 bytes is computed from several slots.
 //!
-//! Differences from the sources are listed in the documentation of [`Config`], which the reference prints.
+//! The documentation of [`Config`], which is part of the reference, lists the differences from the sources.
 
 use aqm_net::{Backlog, ConfigErrors, ErrorCollector, Packet, Rate, Size, choices};
 use serde_json::{Value, json};
@@ -15,23 +15,24 @@ use crate::Context;
 use crate::wrappers::wrapper::{Inside, Wrapper, wrapper};
 
 wrapper! {
-    /// A size table before a queue: for limits, quanta, rates and all other byte counts, the inner queue uses the
+    /// A size table in front of a queue: for limits, quanta, rates and all other byte counts, the inner queue uses the
     /// length that a packet would have on another link.
     ///
-    /// Only the inner queue uses this length; the simulated link sends the packet with its original length. A shaper as
-    /// the inner queue (`htb`, `fq` with `maxrate`) therefore enforces a rate as measured on the other link, while
-    /// transmission times on the simulated link do not change. `cake` does not need a size table, because it has its
-    /// own framing parameters.
+    /// Only the inner queue uses this length; the simulated link sends the packet with its original length. Therefore,
+    /// if the inner queue is a shaper (`htb`, `fq` with `maxrate`), the shaper enforces a rate as it would be measured
+    /// on the other link, while transmission times on the simulated link do not change. `cake` does not need a size
+    /// table, because `cake` has its own framing parameters.
     ///
     /// Differences from Linux:
     ///
-    /// - The parameters `mtu` and `tsize` of the table have the defaults of `tc`, 2047 and 512, and cannot be changed.
+    /// - The `mtu` and `tsize` parameters of the table have the default values of `tc` (2047 and 512) and cannot be
+    ///   changed.
     /// - A length is at most 65,535 bytes.
-    /// - The memory of a packet is computed from its length in the table, whereas the kernel counts the allocated
-    ///   memory.
+    /// - The memory that a packet uses is computed from the packet's length according to the table, whereas the kernel
+    ///   counts the memory that is actually allocated.
     /// - `tc` shows the table as part of the queue, whereas aqmlab shows the table as a queue that contains another
-    ///   queue. The outer backlog counts the original lengths of packets, and the inner backlog counts lengths of the
-    ///   table.
+    ///   queue. The outer backlog is based on the original lengths of packets, and the inner backlog is based on the
+    ///   lengths according to the table.
     pub struct Config {
         /// Number of bytes that the other link adds to each packet. The number may be negative.
         pub overhead: i64 = 0, "tc-stab";
@@ -52,11 +53,11 @@ choices! {
     }
 }
 
-/// The range of the overhead.
+/// The allowed range of the overhead.
 const OVERHEADS: std::ops::RangeInclusive<i64> = -2047..=2047;
 /// The largest packet in the table (`mtu`), which also limits `mpu`.
 const MAX_LENGTH: u64 = 2047;
-/// The number of slots of the table (`tsize`), and the bytes per slot as a power of two (`cell_log`).
+/// The number of slots of the table (`tsize`), and the binary logarithm of the number of bytes per slot (`cell_log`).
 const SLOTS: u32 = 512;
 const SLOT_LOG: u32 = 2;
 
@@ -92,7 +93,7 @@ struct Table {
 }
 
 impl Table {
-    /// Returns the length on the other link of a packet of this size.
+    /// Returns the length that a packet of this size would have on the other link.
     #[inline]
     fn length(self, bytes: u16) -> u16 {
         let length = i32::from(bytes) + self.overhead;
@@ -108,18 +109,18 @@ impl Table {
         length.clamp(1, u16::MAX.into()) as u16
     }
 
-    /// Returns the length in this slot of the table (`tc_adjust_size`).
+    /// Returns the length that is stored in this slot of the table (`tc_adjust_size`).
     fn in_slot(self, slot: u32) -> u32 {
         let length = ((slot + 1) << SLOT_LOG).max(self.mpu);
         if self.is_atm { length.div_ceil(48) * 53 } else { length }
     }
 }
 
-/// A size table with its state.
+/// A size table and its state.
 #[derive(Clone)]
 struct Stab {
     table: Table,
-    /// The total size of the queued packets in bytes, without the table.
+    /// The total original size of the queued packets, in bytes.
     bytes: u64,
 }
 
@@ -153,20 +154,20 @@ mod tests {
         sizes.iter().map(|bytes| table.length(*bytes)).collect()
     }
 
-    /// The expected lengths are computed by hand from `tc_calc_size_table` and `__qdisc_calculate_pkt_len`.
+    /// The expected lengths were computed by hand from `tc_calc_size_table` and `__qdisc_calculate_pkt_len`.
     #[test]
     fn lengths_are_those_of_the_kernels_table() {
-        // Without a table, only the overhead is added.
+        // If no table is used, only the overhead is added.
         assert_eq!(lengths(22, 0, false, &[64, 1514, 65_530]), [86, 1536, 65_535]);
         assert_eq!(lengths(-60, 0, false, &[40, 64]), [1, 4]);
-        // Slots have 4 bytes: a packet of 1514 bytes is in slot 378, whose length is 1516 bytes.
+        // Each slot covers 4 bytes: a packet of 1514 bytes belongs to slot 378, whose length is 1516 bytes.
         assert_eq!(lengths(0, 64, false, &[40, 64, 65, 1514]), [64, 64, 68, 1516]);
-        // A packet of 40 + 10 bytes needs two cells, and a packet of 1500 + 40 bytes needs 33 cells. The slot of 1540
-        // bytes is (1540 - 1) / 4 = 384, whose length is 1540 bytes.
+        // A packet of 40 + 10 bytes needs two cells, and a packet of 1500 + 40 bytes needs 33 cells. A length of 1540
+        // bytes belongs to slot (1540 - 1) / 4 = 384, whose length is 1540 bytes.
         assert_eq!(lengths(10, 0, true, &[38, 40]), [53, 106]);
         assert_eq!(lengths(40, 0, true, &[1500]), [33 * 53]);
-        // The slot of 3000 bytes would be 749. The length is therefore that of the last slot plus that of slot 237,
-        // which has 952 bytes.
+        // A length of 3000 bytes would belong to slot 749, which does not exist. The result is therefore the length of
+        // the last slot plus the length of slot 237, which is 952 bytes.
         assert_eq!(lengths(0, 0, true, &[3000]), [43 * 53 + 20 * 53]);
     }
 
@@ -190,7 +191,7 @@ mod tests {
                 None => driver.now = driver.queue.next_ready().expect("the packet is delayed"),
             }
         }
-        // A packet consists of 33 cells of 53 bytes, which are sent at 1 Mb/s.
+        // Each packet consists of 33 cells of 53 bytes, which are sent at 1 Mb/s.
         let between = sent[10].since(sent[0]).nanos() / 10;
         assert!(between.abs_diff(33 * 53 * 8 * 1000) < 1000, "{between} ns");
         assert!(sent[0] == Instant::START);

@@ -1,12 +1,13 @@
 //! The parts that all wrappers share. A wrapper is a processing step before or after an inner queue, which may be any
 //! other discipline.
 //!
-//! The file of a wrapper contains its [`Wrapper`] and its own parameters. This file contains the inner queue:
-//! [`Inside`] stores the queue, assigns new ids to the queue's packets, and reports drops and marks with the original
-//! ids. A wrapper may therefore replace a queued packet by another packet, and the queue never contains two packets
-//! with the same id. All reports of the inner queue are also reports of the wrapper.
+//! The file of each wrapper contains the implementation of [`Wrapper`] and the wrapper's own parameters. This file
+//! contains the code for the inner queue: [`Inside`] stores the inner queue, assigns new ids to the packets in the
+//! inner queue, and reports drops and marks with the original ids. Therefore, a wrapper may replace a queued packet
+//! with another packet, and the inner queue never contains two packets with the same id. The wrapper passes on all
+//! reports of the inner queue.
 //!
-//! aqmlab's choice: a gauge of the inner queue is hidden if the wrapper has a gauge of the same name.
+//! aqmlab's choice: a gauge of the inner queue is hidden if the wrapper has a gauge with the same name.
 
 use aqm_net::{Backlog, ConfigErrors, Instant, Packet, Rate, Rng};
 use serde_json::{Value, json};
@@ -18,16 +19,16 @@ use crate::{
     Reason, Report, drop_tail, htb,
 };
 
-/// Declares the `Config` of a wrapper, in which the wrapper's own parameters precede `queue`, and implements `Build`.
-/// `Config::wrapper` must check the wrapper's own parameters and return the [`Wrapper`]. `Config::own_corners` must
-/// return test cases of the wrapper's own parameters.
+/// Declares the `Config` of a wrapper, and implements `Build`. In `Config`, the wrapper's own parameters precede
+/// `queue`. `Config::wrapper` must check the wrapper's own parameters and return the [`Wrapper`]. `Config::own_corners`
+/// must return test cases for the wrapper's own parameters.
 macro_rules! wrapper {
     ( $(#[doc = $about:literal])+ pub struct Config { $($own:tt)* } ) => {
         ::aqm_net::parameters! {
             $(#[doc = $about])+
             pub struct Config {
                 $($own)*
-                /// Inner queue discipline, which may be any discipline. Default: `drop-tail` with its defaults.
+                /// Inner queue discipline, which may be any discipline. Default: `drop-tail` with default parameters.
                 pub queue: Option<Box<$crate::Config>> = None, "aqmlab's choice";
             }
         }
@@ -73,8 +74,8 @@ macro_rules! wrapper {
 }
 pub(crate) use wrapper;
 
-/// Returns the test cases of a wrapper: each set of the wrapper's own parameters, and the first set combined with inner
-/// queues that drop, mark, reorder and delay packets.
+/// Returns the test cases of a wrapper: every set of the wrapper's own parameters, as well as the first set in
+/// combination with inner queues that drop, mark, reorder and delay packets.
 pub(crate) fn corners(own: Vec<Value>) -> Vec<Value> {
     let mut small = red::small();
     small["kind"] = json!("red");
@@ -97,15 +98,15 @@ pub(crate) fn corners(own: Vec<Value>) -> Vec<Value> {
     [own.clone(), around].concat()
 }
 
-/// The interface that every wrapper implements, which processes packets.
+/// The interface that every wrapper implements in order to process packets.
 pub(crate) trait Wrapper: Clone + Send + Sync + 'static {
     /// The data that the wrapper stores for each queued packet.
     type Note: Copy + Send + Sync + 'static;
 
-    /// Drops an arriving packet or enqueues it.
+    /// Drops or enqueues an arriving packet.
     fn on_arrival(&mut self, packet: Packet, inside: &mut Inside<Self::Note>, cx: &mut Context<'_>);
 
-    /// Processes a departing packet. `inside` contains the packets that remain queued.
+    /// Processes a departing packet. `inside` contains the packets that remain in the queue.
     #[inline]
     fn on_departure(
         &mut self,
@@ -141,14 +142,15 @@ pub(crate) trait Wrapper: Clone + Send + Sync + 'static {
 /// The number that means "no slot".
 const NONE: u32 = u32::MAX;
 
-/// A queued packet, in the state in which it would leave now, and its note.
+/// A queued packet, in the state that it would have if it left now, and its note.
 #[derive(Clone, Copy)]
 struct Slot<N> {
     packet: Packet,
     note: N,
 }
 
-/// An inner queue whose packets have slots. In the inner queue, the id of a packet is the number of its slot.
+/// An inner queue. Each packet of the inner queue has a slot, and the packet's id in the inner queue is the number of
+/// this slot.
 #[derive(Clone)]
 pub(crate) struct Inside<N> {
     queue: Box<dyn QueueDiscipline>,
@@ -169,7 +171,8 @@ struct Packets<N> {
 }
 
 impl<N: Copy> Inside<N> {
-    /// Builds the inner queue of a wrapper. If no queue is configured, the inner queue is Drop Tail with its defaults.
+    /// Builds the inner queue of a wrapper. If no queue is configured, the inner queue is a Drop Tail queue with
+    /// default parameters.
     pub fn build(queue: Option<&Config>, rate: Rate) -> Result<Self, ConfigErrors> {
         let queue = match queue {
             Some(queue) => queue.build(rate).map_err(|errors| errors.within("queue")),
@@ -185,13 +188,13 @@ impl<N: Copy> Inside<N> {
         })
     }
 
-    /// Enqueues `packet` and returns its slot, which is already empty again if the packet was dropped.
+    /// Enqueues `packet` and returns its slot. If the packet was dropped, the slot is already empty again.
     #[inline]
     pub fn enqueue(&mut self, packet: Packet, note: N, cx: &mut Context<'_>) -> u32 {
         self.enqueue_with_length(packet, packet.bytes, note, cx)
     }
 
-    /// Enqueues `packet` so that the inner queue uses `length` as the packet's length. All other code uses the packet's
+    /// Enqueues `packet`. The inner queue uses `length` as the packet's length, and all other code uses the packet's
     /// original length.
     #[inline]
     pub fn enqueue_with_length(
@@ -219,7 +222,8 @@ impl<N: Copy> Inside<N> {
         slot
     }
 
-    /// Returns the packet in this slot, in the state in which it would leave now. The slot must not be empty.
+    /// Returns the packet in this slot, in the state that the packet would have if it left now. The slot must not be
+    /// empty.
     pub fn packet(&self, slot: u32) -> &Packet {
         &self.packets.slots[slot as usize].packet
     }
@@ -249,7 +253,7 @@ impl<N: Copy> Inside<N> {
         self.queue.backlog()
     }
 
-    /// Calls the inner queue, and translates the packet ids of the drops and marks that it reports.
+    /// Calls the inner queue, and translates the packet ids in the inner queue's reports on drops and marks.
     #[inline]
     fn with<T>(
         &mut self,

@@ -1,4 +1,5 @@
-//! The result tables of a run between external hosts, which include data that only the owner of the hosts knows.
+//! The result tables of a run between external hosts, which include data that is available only to the owner of the
+//! hosts.
 
 use aqm_net::table::{Row as _, Table};
 use aqm_net::{Instant, Span};
@@ -13,15 +14,16 @@ use crate::results::rows::tables;
 use crate::results::tables::{FromClientRow, SenderRow};
 
 impl Emulation {
-    /// Returns the output of `tc -s -j qdisc show` for the managed links at `end`, if the scenario requests it.
+    /// Returns the output of `tc -s -j qdisc show` for the managed links at `end`, if the scenario requests this
+    /// output.
     pub fn qdiscs(&mut self, end: Instant) -> Option<Value> {
         self.net.catch_up(end, &mut self.transit);
         qdiscs(&mut self.net, &self.plan.scenario, end)
     }
 
-    /// Returns the tables of a run that ended at `end`, the same as for a simulation. `carried` contains the requested
-    /// transfers with their flows, and `senders` contains the samples of senders; their order is arbitrary. If the plan
-    /// has programs, the result also contains the table `from_client`.
+    /// Returns the tables of a run that ended at `end`, which are the same tables as for a simulation. `carried`
+    /// contains the requested transfers with their flows, and `senders` contains the samples of senders; the two lists
+    /// may be in any order. If the plan has programs, the result also contains the table `from_client`.
     pub fn finish(
         mut self,
         end: Instant,

@@ -1,5 +1,5 @@
-//! A flow between external hosts, as observed in the network: the route of the flow's packets, and the counts of the
-//! flow.
+//! A flow between external hosts, as observed in the network. The flow contains the route of its packets and its
+//! counts.
 
 use aqm_net::{Instant, Span};
 use aqm_queue::edge::LONG;
@@ -12,7 +12,7 @@ use crate::hosts::counts::Counted;
 use crate::hosts::side::Side;
 use crate::results::tables::{FlowRow, FromClientRow, TransferRow};
 
-/// Counts that only the ends of a connection know, because the counts cannot be observed in the network.
+/// Counts that are available only at the ends of a connection, because they cannot be observed in the network.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EndCounts {
     /// Number of expirations of the retransmission timer; `None` if the kernel does not report the number.
@@ -27,9 +27,9 @@ struct Direction {
     counted: Counted,
     /// Counts at the beginning of the measurement interval.
     before: Counted,
-    /// Highest sequence number after a payload byte that entered the network.
+    /// Sequence number that follows the highest payload byte that has entered the network.
     sent_to: u64,
-    /// Payload bytes that arrived.
+    /// Payload bytes that have arrived.
     received: InOrder,
 }
 
@@ -59,9 +59,9 @@ impl Direction {
 
 /// A flow between external hosts.
 pub(super) struct HostFlow {
-    /// Number of the flow, unique in the run and in the order of opening.
+    /// Number of the flow, which is unique within the run. Flows are numbered in the order in which they are opened.
     pub(super) number: u32,
-    /// Position of the workload.
+    /// Position of the flow's workload in the scenario.
     pub(super) traffic: u32,
     /// First hop of the packets that each end sends, by side.
     pub(super) first_hop: [u32; 2],
@@ -73,10 +73,10 @@ pub(super) struct HostFlow {
     connection: bool,
     /// Counts of both directions, by the end to which the packets travel.
     directions: [Direction; 2],
-    /// For a connection with several exchanges, the counts of the packets to the receiver at the time at which each
-    /// request entered the network. The first request is excluded.
+    /// For a connection with several exchanges, the counts of the packets to the receiver at the times when the
+    /// requests after the first request entered the network.
     requests: Vec<Counted>,
-    /// Value of `sent_to` in the direction to the receiver when the last request entered the network.
+    /// Value of `sent_to` for the direction to the receiver at the time when the last request entered the network.
     responded_to: u64,
     first_byte: Option<Instant>,
     /// Time at which the number of bytes that have arrived in order last increased.
@@ -90,7 +90,7 @@ pub(super) struct HostFlow {
     established_at: Option<Instant>,
     /// Whether each end has received a FIN, by side.
     received_fin: [bool; 2],
-    /// Time at which both ends had received a FIN, or one end aborted the connection.
+    /// Time at which the second of the two ends received a FIN, or at which one end aborted the connection.
     closed: Option<Instant>,
 }
 
@@ -123,7 +123,7 @@ impl HostFlow {
         }
     }
 
-    /// Starts the measurement interval, so that earlier counts are excluded.
+    /// Starts the measurement interval; earlier counts are excluded.
     pub(super) fn begin_measuring(&mut self) {
         self.directions.iter_mut().for_each(|direction| direction.before = direction.counted);
     }
@@ -144,8 +144,8 @@ impl HostFlow {
         self.directions[to as usize].segment_enters(segment)
     }
 
-    /// Handles a segment to the sender that enters the network. If the segment contains new payload and follows a
-    /// response, the segment begins a request.
+    /// Handles a segment that enters the network and travels to the sender. If the segment contains new payload and
+    /// follows a response, the segment begins a request.
     fn request_enters(&mut self, segment: &Segment) {
         let end = segment.seq + u64::from(segment.len);
         if segment.len == 0 || end <= self.directions[Side::Sender as usize].sent_to {
@@ -166,12 +166,12 @@ impl HostFlow {
         *sent - 1
     }
 
-    /// Counts a packet to the end `to` that a queue dropped.
+    /// Counts a packet that was addressed to the end `to` and was dropped by a queue.
     pub(super) fn packet_dropped(&mut self, to: Side) {
         self.directions[to as usize].counted.dropped += 1;
     }
 
-    /// Counts a packet to the end `to` that a queue marked.
+    /// Counts a packet that is addressed to the end `to` and was marked by a queue.
     pub(super) fn packet_marked(&mut self, to: Side) {
         self.directions[to as usize].counted.marked += 1;
     }
@@ -201,7 +201,7 @@ impl HostFlow {
                 }
             }
             Side::Sender => {
-                // The acknowledgement number that acknowledges a FIN is greater than the number of payload bytes.
+                // An acknowledgement number that also covers a FIN is greater than the number of payload bytes.
                 let acknowledged = segment.ack.min(self.forward().sent_to);
                 if segment.flags.has(Flags::ACK) && acknowledged > self.acknowledged {
                     self.acknowledged = acknowledged;
@@ -229,8 +229,8 @@ impl HostFlow {
     /// is the start and the duration of the measurement interval.
     pub(super) fn row(&self, size: Option<u64>, ends: &EndCounts, measured: (Instant, Span)) -> FlowRow {
         let counts = self.forward().measured();
-        // Datagrams are never retransmitted. The counts from the ends of a connection include the time before the
-        // measurement interval.
+        // Datagrams are never retransmitted. Counts that are obtained from the ends of a connection include the time
+        // before the measurement interval.
         let known = |count: Option<u64>| match self.connection {
             true => count.filter(|_| self.opened >= measured.0),
             false => Some(0),
@@ -306,7 +306,7 @@ impl HostFlow {
     }
 
     /// Returns the rows of the exchanges of a conversation. The times are measured by the client. The counts of an
-    /// exchange cover the time from its request to the next request.
+    /// exchange cover the time from the exchange's request to the next request.
     pub(super) fn exchange_rows(
         &self,
         carried: &CarriedTransfer,
@@ -334,7 +334,7 @@ impl HostFlow {
                 packets_marked: counts.marked,
                 packets_long: counts.long,
                 retransmitted: counts.retransmitted,
-                // The kernel counts timeouts for a whole connection, not for an exchange.
+                // The kernel counts time-outs for a whole connection, not for each exchange.
                 timeouts: None,
                 fast_retransmits: None,
                 complete: exchange.completed.is_some(),
@@ -347,7 +347,8 @@ impl HostFlow {
         !self.connection || self.closed.is_some() || self.acknowledged >= self.forward().sent_to
     }
 
-    /// Returns the time at which all `bytes` payload bytes had arrived, or `None` if they have not all arrived.
+    /// Returns the time at which the last of the `bytes` payload bytes arrived, or `None` if some of these bytes have
+    /// not arrived.
     pub(super) fn completed(&self, bytes: u64) -> Option<Instant> {
         self.received_at.filter(|_| self.forward().received.end() >= bytes)
     }

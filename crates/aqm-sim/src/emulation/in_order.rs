@@ -1,4 +1,4 @@
-//! The bytes of a stream that have arrived, in order or beyond a gap.
+//! The bytes of a stream that have arrived, either in order or beyond a gap.
 
 /// The number of bytes that have arrived in order, and the ranges of bytes that have arrived beyond a gap.
 #[derive(Clone, Debug, Default)]
@@ -14,7 +14,8 @@ impl InOrder {
         self.end
     }
 
-    /// Adds `length` bytes that begin at `from`. Returns whether the number of bytes in order has increased.
+    /// Adds `length` bytes that begin at `from`. Returns whether the range increases the number of bytes that have
+    /// arrived in order.
     pub(super) fn add(&mut self, from: u64, length: u64) -> bool {
         let to = from + length;
         if to <= self.end {
@@ -53,7 +54,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Compares with a list of single bytes.
+        /// Compares the result with a list of single bytes.
         #[test]
         fn the_bytes_in_order_agree_with_a_list_of_single_bytes(
             ranges in prop::collection::vec((0_u64..60, 1_u64..12), 1..40)

@@ -1,11 +1,12 @@
-//! The network of a plan between external hosts. Packets enter the network at times of an external clock, pass the same
-//! links, queues and edges as in a simulation, and leave the network.
+//! The network of a plan between external hosts. Packets enter the network at times that an external clock determines,
+//! pass through the same links, queues and edges as in a simulation, and leave the network.
 //!
 //! The owner of an [`Emulation`] reads the clock and stores the packets. For each packet, the owner passes the packet's
 //! headers to [`Emulation::enter`], which returns a number for the packet. The owner advances time with
-//! [`Emulation::advance`]. Every event that is due is processed with its exact time, even if `advance` is called late.
-//! Links therefore keep their rates, and queues receive the same times as in a simulation, although packets are
-//! delivered slightly late. [`Emulation::next_due`] returns the time at which `advance` should be called next.
+//! [`Emulation::advance`]. Every event that is due is processed as if at its exact time, even if `advance` is called
+//! late. Therefore, the rates of links are exact and queues are called with the same times as in a simulation, although
+//! packets are delivered slightly late. [`Emulation::next_due`] returns the time at which `advance` should be called
+//! next.
 //!
 //! The emulation ignores `host.jitter`, because real hosts have their own processing times.
 
@@ -36,7 +37,7 @@ pub use flow::EndCounts;
 /// The contents of a packet.
 #[derive(Clone, Copy, Debug)]
 pub enum Contents {
-    /// A TCP segment. Sequence numbers count from zero at the first byte of each direction.
+    /// A TCP segment. In each direction, the first byte has the sequence number zero.
     Segment(aqm_tcp::Segment),
     /// The last segment of an aborted connection.
     Reset,
@@ -47,16 +48,16 @@ pub enum Contents {
 /// The opening of a flow between the ends of a workload.
 #[derive(Clone, Copy, Debug)]
 pub struct FlowOpening {
-    /// Position of the workload.
+    /// Position of the flow's workload in the scenario.
     pub traffic: u32,
     /// Index of the workload's host.
     pub host: u32,
     /// Whether the flow is a TCP connection.
     pub connection: bool,
-    /// Additional delay between each end and the end's router, by [`Side`]. The delay applies to each packet in both
+    /// Additional delay between each end and its router, by [`Side`]. The delay applies to each packet in both
     /// directions.
     pub additional_delays: [Span; 2],
-    /// Time of the opening.
+    /// Time at which the flow is opened.
     pub at: Instant,
 }
 
@@ -73,7 +74,7 @@ pub struct EnteringPacket {
     pub bytes: u16,
     /// ECN codepoint.
     pub ecn: Ecn,
-    /// Sender's window in segments; 0 if the packet does not report a window.
+    /// Sender's window in segments; 0 if the packet does not contain a window.
     pub cwnd: u16,
     /// Number of the packet's label.
     pub label: u16,
@@ -96,16 +97,16 @@ pub struct Delivery {
     pub due: Instant,
 }
 
-/// The drop or the mark of a packet.
+/// The dropping or marking of a packet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fate {
-    /// Number of the queue's link, as in [`Emulation::queues`].
+    /// Number of the queue's link, as returned by [`Emulation::queues`].
     pub link: u32,
-    /// Reason for the drop or mark.
+    /// Reason for dropping or marking the packet.
     pub why: Reason,
-    /// Time of the drop or mark.
+    /// Time at which the packet was dropped or marked.
     pub at: Instant,
-    /// Value of the queue's gauge `average` at this time, if it has this gauge.
+    /// Value of the queue's gauge `average` at this time, if the queue has this gauge.
     pub average: Option<f64>,
 }
 
@@ -116,7 +117,7 @@ pub struct Queue<'a> {
     pub link: u32,
     /// Name of the link.
     pub name: &'a str,
-    /// Unit of the queue's gauge `average`, if it has this gauge.
+    /// Unit of the queue's gauge `average`, if the queue has this gauge.
     pub average_unit: Option<&'static str>,
 }
 
@@ -125,11 +126,11 @@ pub trait Hosts {
     /// Handles a packet that arrives at its host.
     fn deliver(&mut self, delivery: Delivery);
 
-    /// Handles a drop of the packet with the number `id`. The emulation may reuse the number for another packet. The
-    /// destination of the packet was the end `to` of a flow of the workload at position `traffic`.
+    /// Is called when the packet with the number `id` is dropped. The emulation may reuse the number for another
+    /// packet. The destination of the packet was the end `to` of a flow of the workload at position `traffic`.
     fn dropped(&mut self, id: u32, traffic: u32, to: Side, fate: Fate);
 
-    /// Handles a mark of the packet with the number `id`.
+    /// Is called when the packet with the number `id` is marked.
     fn marked(&mut self, id: u32, fate: Fate);
 }
 
@@ -140,9 +141,9 @@ pub struct CarriedTransfer {
     pub transfer: Transfer,
     /// Number of the flow.
     pub flow: u32,
-    /// Counts of the flow's ends.
+    /// Counts that are available only at the flow's ends.
     pub ends: EndCounts,
-    /// The exchanges of a conversation in order, without exchanges whose request was not sent; empty for other
+    /// The exchanges of a conversation in order, except for exchanges whose request was not sent; empty for other
     /// transfers.
     pub exchanges: Vec<CarriedExchange>,
 }
@@ -189,14 +190,14 @@ pub struct Emulation {
     managed: Vec<u32>,
     /// The next unused label.
     next_label: u16,
-    /// Bytes that the link header adds to each packet.
+    /// Number of bytes that the link header adds to each packet.
     link_header: u16,
     now: Instant,
     record: RunRecord,
 }
 
 impl Emulation {
-    /// Returns the network of `plan`, without packets. The plan's workloads do not run.
+    /// Returns the network of `plan`, which contains no packets at first. The workloads of the plan are not run.
     pub fn new(plan: &Plan) -> Self {
         let scenario = &plan.scenario;
         let mut net = LaneNetwork::in_order(plan);
@@ -245,8 +246,8 @@ impl Emulation {
     }
 
     /// Returns the minimum round-trip time of all workloads without queueing delay, and the maximum transmission time
-    /// of a packet of `bytes` bytes, including the link header. The maximum is over all managed links; if a link has a
-    /// shaper, the transmission time is computed with the rate of the shaper.
+    /// of a packet of `bytes` bytes, including the link header. The maximum is taken over all managed links. If a link
+    /// has a shaper, the transmission time is computed from the rate of the shaper.
     pub fn scales(&self, bytes: u64) -> [Span; 2] {
         let outlets =
             managed(&self.plan.scenario.links).map(|(_, link, queue)| queue.config.outlet(link.rate));
@@ -272,8 +273,8 @@ impl Emulation {
         Some(number)
     }
 
-    /// Adds a packet to the network at `now`, which must not precede any previous time. Returns the packet's number,
-    /// which is valid until the packet is delivered or dropped.
+    /// Adds a packet to the network at `now`, which must not be earlier than the time of any previous call. Returns the
+    /// packet's number, which is valid until the packet is delivered or dropped.
     pub fn enter(&mut self, entering: EnteringPacket, now: Instant) -> u32 {
         debug_assert!(now >= self.now, "time does not decrease");
         self.now = now;
@@ -305,7 +306,7 @@ impl Emulation {
     pub fn advance(&mut self, now: Instant, hosts: &mut impl Hosts) {
         let mut packet = Packet::default();
         while let Some((at, event)) = self.net.next(now, &mut packet, &mut self.transit) {
-            // Marks of a packet are reported before its delivery.
+            // The marks of a packet are reported before the packet is delivered.
             self.apply_fates(hosts);
             match event {
                 HostEvent::Arrived => self.arrive(packet, at, hosts),
@@ -325,8 +326,8 @@ impl Emulation {
         self.transit.payloads.is_empty() && self.flows.iter().all(HostFlow::is_quiet)
     }
 
-    /// Returns the time of the next event if no packet enters before this time. The returned time may be slightly
-    /// earlier than the event; in this case, no event is due at the returned time.
+    /// Returns the time of the next event, provided that no packet enters the network before this time. The returned
+    /// time may be slightly earlier than the event; in this case, no event is due at the returned time.
     pub fn next_due(&self) -> Instant {
         self.net.next_due()
     }
@@ -399,7 +400,7 @@ impl Emulation {
     }
 }
 
-/// Returns the gauge `average` of a queue, if it has this gauge.
+/// Returns the gauge `average` of a queue, if the queue has this gauge.
 fn average(queue: &dyn QueueDiscipline) -> Option<Gauge> {
     let mut average = None;
     queue.gauges(&mut |gauge| average = average.or((gauge.name == "average").then_some(gauge)));

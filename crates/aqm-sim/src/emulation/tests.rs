@@ -117,7 +117,7 @@ fn emulate(plan: &Plan, step: Option<Span>) -> (Vec<Table>, Option<Value>) {
     let mut entered = 0;
     for (at, stream, bytes, ecn) in schedule(plan.workloads[0].clone(), end) {
         if let Some(step) = step {
-            // More frequent calls of `advance` do not change the results.
+            // Calling `advance` more often does not change the results.
             let mut now = emulation.now + step;
             while now < at {
                 emulation.advance(now, &mut hosts);

@@ -1,17 +1,17 @@
-//! The events of a run, and the order of events at the same nanosecond.
+//! The events of a run, and the order of events that occur in the same nanosecond.
 //!
-//! **The tie rule.** Packets precede timers. First come packets at the ends of links, in the order of link numbers, and
-//! then packets that hosts have processed, in the order of flow numbers. Among timers, the timers of flows come first,
-//! in the order of flow numbers. The timers of workloads follow in the order of the scenario, then the end of the
-//! warm-up, and then the sampling timer. Ports whose queues hold packets back are served last. A port serves its queue
-//! before an arriving packet joins the queue, and therefore resolves its own ties. The rule does not depend on lanes
-//! and wheels, so all engines that follow the rule yield the same run.
+//! **The tie rule.** Packets precede timers. Packets that reach the ends of links come first, in the order of link
+//! numbers, followed by packets that hosts have processed, in the order of flow numbers. Among timers, the timers of
+//! flows come first, in the order of flow numbers. The timers of workloads follow in the order of the scenario, then
+//! the end of the warm-up, and then the sampling timer. Ports whose queues hold packets back are served last. A port
+//! serves its queue before an arriving packet joins the queue, and therefore resolves its own ties. The rule does not
+//! depend on how events are stored (in lanes and wheels), so all engines that follow the rule yield identical runs.
 
 use aqm_net::Packet;
 
 use crate::hosts::side::Side;
 
-/// Time of an event, and the rank of the event among the events of the same nanosecond.
+/// Time of an event, and the rank of the event among the events that occur in the same nanosecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
     pub(crate) time: u64,
@@ -40,13 +40,14 @@ pub(crate) enum Event {
 pub(crate) enum Timer {
     /// An end of the flow in this slot owns the timer.
     End(Side, u32),
-    /// The conversation of the flow in this slot. When the timer expires, one of the two ends performs the next action.
+    /// The conversation of the flow in this slot owns the timer. When the timer expires, one of the two ends performs
+    /// the next action of the conversation.
     Conversation(u32),
-    /// The workload at this position.
+    /// The workload at this position owns the timer.
     Workload(u32),
-    /// The end of the warm-up, at which the measurement interval begins.
+    /// The timer expires at the end of the warm-up, when the measurement interval begins.
     WarmUp,
-    /// The sampling of queues and edges.
+    /// The timer starts the sampling of queues and edges.
     Sample,
 }
 

@@ -1,8 +1,8 @@
-//! The event queue, which returns events in order of time. The tie rule in the module `event` determines the order of
-//! events with equal times.
+//! The event queue, which returns events in chronological order. The tie rule in the module `event` determines the
+//! order of events that have the same time.
 //!
-//! Packets on links with the same delay mostly arrive in the order in which the packets were sent. Such packets are
-//! stored in a few shared first-in-first-out lanes, in which a packet may overtake a few other packets. Timers, and
+//! Packets on links with the same delay mostly arrive in the order in which they were sent. These packets are therefore
+//! stored in a few shared first-in-first-out lanes, in which a new packet may overtake a few other packets. Timers, and
 //! packets that would have to overtake many other packets, are stored in an exact timing wheel. To find the next event,
 //! the queue compares the heads of the lanes, and searches the wheel only for events that precede these heads.
 
@@ -16,9 +16,9 @@ use crate::engine::wheel::Wheel;
 /// The lane number of packets that have no lane and are stored in the wheel.
 pub(crate) const NO_LANE: u8 = u8::MAX;
 
-/// The lanes of the packets on a class of links. One lane is for packets that arrived at an idle link, and the other
-/// lane is for packets that waited until their link was free. With very many links, many packets that did not wait
-/// overtake packets that waited, but the packets that waited are in order of time among themselves.
+/// The lanes that contain the packets on a class of links. One lane is for packets that arrived at an idle link, and
+/// the other lane is for packets that waited until their link was free. If there are very many links, many packets that
+/// did not wait overtake packets that waited, but the packets that waited stay in chronological order among themselves.
 #[derive(Clone, Copy)]
 pub(crate) struct LanePair {
     pub(crate) unqueued: u8,
@@ -39,8 +39,9 @@ impl LanePair {
 /// adjacent packets.
 const MAX_PASSED: usize = 12;
 
-/// The order of events with equal times in a run. The order is either the tie rule or the reversed tie rule; a run with
-/// the reversed rule shows the influence of ties. Sampling timers are last in both orders.
+/// The order, within a run, of events that have the same time. The order follows either the tie rule or the reversed
+/// tie rule; a run with the reversed rule shows how strongly ties affect the results. Sampling timers come last in both
+/// cases.
 #[derive(Clone, Copy, Debug)]
 struct TieOrder {
     flip: u32,
@@ -101,15 +102,15 @@ impl Entry {
     }
 }
 
-/// Packets in order of time. `tail` is the key of the last packet in the lane.
+/// Packets in chronological order. `tail` is the key of the last packet in the lane.
 struct Lane {
     waiting: Ring<Entry>,
     tail: Key,
 }
 
 /// The head of a lane: the time of the first packet in the upper 61 bits, and the position of the lane in the lower
-/// bits, so that the smallest head identifies the lane. Lanes are in the order of the ranks of their links, so a
-/// comparison of heads also resolves ties, except within a pair of lanes. A clock of 61 bits covers 73 years.
+/// bits, so that the smallest head identifies the lane. Lanes are sorted by the ranks of their links, so comparing
+/// heads also resolves ties, except within a pair of lanes. A 61-bit clock covers 73 years.
 type Head = u64;
 
 const LANE_BITS: u32 = 3;
@@ -129,10 +130,10 @@ pub(crate) struct EventQueue {
     lanes: [Lane; LANES],
     wheel: Wheel,
     ties: TieOrder,
-    /// Number of lanes in use. The last lane contains the packets that hosts process, because these packets follow the
-    /// packets on links in the tie rule.
+    /// Number of lanes in use. The last lane contains the packets that hosts process, because, according to the tie
+    /// rule, these packets come after the packets on links.
     in_use: usize,
-    /// Whether each class of links has two adjacent lanes.
+    /// Whether each class of links has a pair of adjacent lanes.
     in_pairs: bool,
     /// Position of the lane that contains the packets that hosts process.
     host_lane: usize,
@@ -149,8 +150,8 @@ const fn head(time: u64, lane: usize) -> Head {
 }
 
 impl EventQueue {
-    /// Creates the queue for a number of link classes. As many classes as possible get a lane or, with `in_pairs`, a
-    /// pair of lanes.
+    /// Creates the queue for a number of link classes. As many classes as possible get a lane or, if `in_pairs` is
+    /// true, a pair of lanes.
     pub(crate) fn new(reversed: bool, classes: usize, in_pairs: bool) -> Self {
         let ties = TieOrder::new(reversed);
         let (host_lane, in_use) = match in_pairs {
@@ -170,7 +171,8 @@ impl EventQueue {
         }
     }
 
-    /// Returns an event in the near future: the event `distance` positions after the last event of the same source.
+    /// Returns an event in the near future: the event that is `distance` positions after the last event from the same
+    /// source.
     #[inline(always)]
     pub(crate) fn ahead(&self, distance: usize) -> Option<Upcoming<'_>> {
         if self.source == WHEEL {
@@ -198,7 +200,7 @@ impl EventQueue {
         }
     }
 
-    /// Returns the number of events that were taken from the queue.
+    /// Returns the number of events that have been removed from the queue.
     pub(crate) fn handled(&self) -> u64 {
         self.handled
     }
@@ -230,7 +232,7 @@ impl EventQueue {
         self.wheel.push(key, Event::Packet(packet));
     }
 
-    /// Adds an event at the time `at`, at which a host will have processed `packet`.
+    /// Adds an event at the time `at`, when a host will have processed `packet`.
     pub(crate) fn put_processed(&mut self, at: Instant, packet: Packet) {
         let key = Key::new(at.nanos(), self.ties.of_packet(rank_of_processing(packet.flow)));
         self.join(self.host_lane, key, packet);
@@ -247,7 +249,8 @@ impl EventQueue {
         }
         queue.tail = key;
         // The fields of the entry are written directly to the lane. If the entry were first assembled elsewhere, the
-        // processor would stall, because the entry would be read back immediately in larger pieces than it was written.
+        // processor would stall, because the entry would immediately be read back in larger units than those in which
+        // it was written.
         let entry = queue.waiting.next_slot();
         entry.time = key.time;
         entry.rank = key.rank;
@@ -298,16 +301,15 @@ impl EventQueue {
     }
 
     /// Returns the head whose packet has the lower rank, for two lanes of a pair whose first packets have the same
-    /// time. The comparison of ranks is needed because the links of the two lanes in a pair are not in the order of
-    /// ranks.
+    /// time. The ranks must be compared because the links of the two lanes in a pair are not sorted by rank.
     #[cold]
     fn lower_rank(&self, least: Head, pair: usize) -> Head {
         let rank = |lane: usize| self.lanes[lane].waiting.first().map(|first| first.rank);
         if rank(pair) < rank(least as usize % LANES) { self.heads[pair] } else { least }
     }
 
-    /// Takes all packets that are due at or before `until`. The queue must contain only packets, and `take` must not
-    /// add packets to the queue.
+    /// Removes all packets that are due at or before `until`, and passes them to `take`. The queue must contain only
+    /// packets, and `take` must not add packets to the queue.
     #[inline(always)]
     pub(crate) fn take_packets(&mut self, until: Instant, mut take: impl FnMut(Instant, Packet)) {
         while let Some((lane, end, most)) = self.next_run(until) {
@@ -323,8 +325,8 @@ impl EventQueue {
         }
     }
 
-    /// Returns the lane that contains the next packets, the head at which the run of packets ends, and the maximum
-    /// number of packets. The lane contains at least one packet.
+    /// Returns the lane that contains the next packets, the head at which this sequence of packets ends, and the
+    /// maximum number of packets in the sequence. The lane contains at least one packet.
     fn next_run(&mut self, until: Instant) -> Option<(usize, Head, usize)> {
         let least = self.least();
         let (time, lane) = (least >> LANE_BITS, least as usize % LANES);
@@ -349,8 +351,8 @@ impl EventQueue {
         Some((lane, others.min(head(end.min(until.nanos().saturating_add(1)), 0)), usize::MAX))
     }
 
-    /// Takes the first entry of the wheel if this entry is due at or before `until` and precedes the packet at the head
-    /// `least`.
+    /// Removes and returns the first entry of the wheel if this entry is due at or before `until` and precedes the
+    /// packet at the head `least`.
     #[inline(always)]
     fn take_from_wheel(&mut self, least: Head, until: Instant) -> Option<(Key, Event)> {
         let (time, lane) = (least >> LANE_BITS, least as usize % LANES);
@@ -362,8 +364,8 @@ impl EventQueue {
         self.wheel.pop_before(first.map_or(end, |first| first.key().min(end)))
     }
 
-    /// Takes the next event, unless the event is after `until`. If the event concerns a packet, the packet is stored in
-    /// `packet`.
+    /// Removes and returns the next event, unless the event is later than `until`. If the event concerns a packet, the
+    /// packet is stored in `packet`.
     #[inline(always)]
     pub(crate) fn next(&mut self, until: Instant, packet: &mut Packet) -> Option<(Instant, NextEvent)> {
         let least = self.least();

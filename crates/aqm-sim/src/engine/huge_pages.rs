@@ -1,8 +1,9 @@
 //! A hint to the operating system that an array is large and accessed randomly.
 //!
-//! With very many flows, nearly every event accesses a different memory page, but the processor's translation lookaside
-//! buffer has few entries. With huge pages, 512 times fewer entries are needed. On Linux, the hint has an effect if
-//! programs may request huge pages (`/sys/kernel/mm/transparent_hugepage/enabled` is `madvise` or `always`).
+//! If there are very many flows, nearly every event accesses a different memory page, but the processor's translation
+//! lookaside buffer has only a few entries. Huge pages reduce the number of entries that are needed by a factor of 512.
+//! On Linux, the hint has an effect if programs may request huge pages (`/sys/kernel/mm/transparent_hugepage/enabled`
+//! is `madvise` or `always`).
 
 /// Minimum size, in bytes, of an array for which huge pages are requested. For smaller arrays, huge pages have no
 /// measurable effect.

@@ -1,8 +1,8 @@
 //! The event engine: the events, the order of events, and the event queue.
 //!
-//! `event.rs` defines events and the order of events of the same nanosecond. `event_queue.rs` stores packets in lanes
-//! (`ring.rs`), and timers and the remaining packets in a timing wheel (`wheel.rs`). `prefetch.rs` and `huge_pages.rs`
-//! give hints to the processor and the operating system.
+//! `event.rs` defines events and the order of events that occur in the same nanosecond. `event_queue.rs` stores packets
+//! in lanes (`ring.rs`), and timers and the remaining packets in a timing wheel (`wheel.rs`). `prefetch.rs` and
+//! `huge_pages.rs` give hints to the processor and the operating system.
 
 pub(crate) mod event;
 pub(crate) mod event_queue;

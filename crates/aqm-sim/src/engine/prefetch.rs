@@ -1,8 +1,8 @@
 //! A hint to the processor that a value will soon be needed.
 //!
-//! With very many flows, nearly every event accesses memory that is not in the cache. The packets in a lane show in
-//! advance which memory will be accessed, so that this memory can be prefetched. A prefetch changes neither the
-//! contents of memory nor the results. This file contains the only unsafe code of the platform-independent crates.
+//! If there are very many flows, nearly every event accesses memory that is not in the cache. The packets in a lane
+//! determine which memory will be accessed next, so this memory can be prefetched. A prefetch changes neither the
+//! contents of memory nor the results. This file contains the only unsafe code in the platform-independent crates.
 
 use std::ops::Range;
 

@@ -54,7 +54,7 @@ impl<T: Copy + Default> Ring<T> {
         self.count += 1;
     }
 
-    /// Returns the slot after the newest entry. The slot counts as an entry from now on.
+    /// Adds an entry after the newest entry, and returns the slot of the new entry.
     #[inline]
     pub(crate) fn next_slot(&mut self) -> &mut T {
         if self.count == self.slots.len() {
@@ -65,8 +65,8 @@ impl<T: Copy + Default> Ring<T> {
         &mut self.slots[slot]
     }
 
-    /// Inserts `entry` before all newest entries for which `comes_before` is true, provided that there are at most
-    /// `most` such entries. Returns whether `entry` was inserted.
+    /// Inserts `entry` before the newest entries for which `comes_before` is true, unless there are more than `most` of
+    /// these entries. Returns whether `entry` was inserted.
     #[inline]
     pub(crate) fn insert(&mut self, entry: T, most: usize, comes_before: impl Fn(&T) -> bool) -> bool {
         if most < self.count && self.after(self.count - 1 - most).is_some_and(&comes_before) {
@@ -85,8 +85,8 @@ impl<T: Copy + Default> Ring<T> {
         true
     }
 
-    /// Takes entries, starting with the oldest entry, while `is_due` is true for the next entry; takes at most `most`
-    /// entries.
+    /// Removes entries, starting with the oldest entry, as long as `is_due` is true for the next entry, and passes them
+    /// to `take`. At most `most` entries are removed.
     #[inline(always)]
     pub(crate) fn take_while(&mut self, most: usize, is_due: impl Fn(&T) -> bool, mut take: impl FnMut(T)) {
         let (mask, most) = (self.slots.len() - 1, most.min(self.count));

@@ -1,30 +1,31 @@
-//! An exact timing wheel for events that are not added in order of time.
+//! An exact timing wheel for events that are not added in chronological order.
 //!
 //! The wheel is a 64-ary hierarchy over the bits of a nanosecond clock (after Varghese & Lauck 1987). The level of an
 //! entry is the highest six-bit digit in which the entry's time differs from the wheel's base. All entries of a level
 //! are therefore earlier than the entries of higher levels, and a bit set with one bit for each bucket locates the next
-//! bucket. When the first bucket has few entries, the entries are sorted and then taken in order. The cost of an entry
-//! does not depend on the number of entries in the wheel.
+//! bucket. If the first bucket has only a few entries, the entries are sorted and then removed in order. The cost per
+//! entry does not depend on the number of entries in the wheel.
 
 use crate::engine::event::{Event, Key};
 
 const LEVELS: usize = 11;
 const BUCKETS: usize = 64;
 
-/// Maximum number of entries of a bucket that is sorted directly. The entries of a larger bucket are distributed over
+/// Maximum number of entries in a bucket that is sorted directly. The entries of a larger bucket are distributed over
 /// the lower levels.
 const MAX_SORTED: usize = 256;
 
-/// Maximum number of earlier entries in `next` if a new entry is inserted into `next`.
+/// A new entry is inserted into `next` only if `next` contains at most this many earlier entries. Otherwise, the new
+/// entry is put into a bucket.
 const MAX_PASSED: usize = 32;
 
 /// Capacity above which an emptied bucket releases its memory.
 const CAPACITY_KEPT: usize = 64;
 
-/// The timing wheel. Entries are taken in order of time, entries with equal times in order of rank, and entries with
-/// equal ranks in order of insertion.
+/// The timing wheel. Entries are removed in chronological order. Entries with the same time are removed in the order of
+/// their ranks, and entries with the same time and rank in the order of insertion.
 pub(crate) struct Wheel {
-    /// No entry is earlier than this time. The bound allows a cheap check whether an entry may be due.
+    /// No entry is earlier than this time. The bound makes it cheap to check whether an entry may be due.
     bound: u64,
     /// The next entries in descending order of time, so that the earliest entry is last. All of these entries are
     /// earlier than `rest`.
@@ -37,8 +38,8 @@ pub(crate) struct Wheel {
     /// Bit set with one bit for each level that has entries.
     levels: u16,
     occupied: [u64; LEVELS],
-    /// The entries of a bucket are stored contiguously, because with very many timers, memory accesses account for most
-    /// of an entry's cost.
+    /// The entries of a bucket are stored contiguously, because memory accesses account for most of an entry's cost if
+    /// there are very many timers.
     buckets: Box<[[Vec<Entry>; BUCKETS]; LEVELS]>,
     /// Temporary storage for the entries of a bucket that is being distributed.
     spare: Vec<Entry>,
@@ -64,7 +65,7 @@ impl Wheel {
         }
     }
 
-    /// Adds an entry. The entry must not precede an entry that was already taken.
+    /// Adds an entry. The entry must not precede an entry that has already been removed.
     #[inline(never)]
     pub(crate) fn push(&mut self, key: Key, event: Event) {
         let entry = Entry { key, event };
@@ -115,7 +116,7 @@ impl Wheel {
         self.next.iter().nth_back(distance).map(|entry| &entry.event)
     }
 
-    /// Takes the earliest entry if this entry precedes `limit`. The wheel never advances beyond `limit`.
+    /// Removes and returns the earliest entry if this entry precedes `limit`. The wheel never advances beyond `limit`.
     #[inline]
     pub(crate) fn pop_before(&mut self, limit: Key) -> Option<(Key, Event)> {
         if self.bound > limit.time {
@@ -147,7 +148,7 @@ impl Wheel {
                 *bucket = Vec::new();
             }
             self.note_empty(level, slot);
-            // The sort is stable, so entries of equal rank stay in order of insertion.
+            // The sort is stable, so entries of equal rank stay in the order in which they were inserted.
             self.next.sort_by_key(|entry| entry.key);
             self.next.reverse();
             self.rest = self.earliest_possible();

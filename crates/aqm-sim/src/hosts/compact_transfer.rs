@@ -1,8 +1,9 @@
-//! A compact form of a transfer. The compact form needs half as much memory, because a run may have very many flows.
+//! A compact form of a transfer. The compact form needs half as much memory, which is important because a run may have
+//! very many flows.
 
 use aqm_traffic::Transfer;
 
-/// A [`Transfer`] with a bit for each optional value. The value is valid only if its bit is set.
+/// A [`Transfer`] with a bit for each optional value. An optional value is valid only if its bit is set.
 #[derive(Clone, Copy)]
 #[repr(C, packed(4))]
 pub(crate) struct CompactTransfer {

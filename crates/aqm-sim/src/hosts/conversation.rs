@@ -4,10 +4,11 @@
 //! Source: M. Weigle's DelayBox (ns-2 manual, chapter "DelayBox"). A DelayBox is placed before a host and delays each
 //! packet of a connection in both directions.
 //!
-//! aqmlab's choice: a host behind a DelayBox is modelled as a host whose clock is late by the delay and whose arriving
-//! packets are delayed by twice the delay. For all other hosts, the model is equivalent to a DelayBox: a packet reaches
-//! the host twice the delay after the packet arrived at the box, and the host performs all actions later by the delay.
-//! The simulator therefore delays packets only on arrival, and the differences between a host's times do not change.
+//! aqmlab's choice: a host behind a DelayBox is modelled as a host whose clock lags by the delay and whose arriving
+//! packets are delayed by twice the delay. To all other hosts, the model is equivalent to a DelayBox: a packet reaches
+//! the delayed host twice the delay after arriving at the box, and the host performs each of its actions later by the
+//! delay. The simulator therefore has to delay packets only on arrival, and the differences between a host's times do
+//! not change.
 
 use std::collections::VecDeque;
 
@@ -42,16 +43,16 @@ pub(crate) struct ConversationState {
     /// Number of the page to which the responses belong, if any.
     page: Option<u64>,
     page_objects: u32,
-    /// Whether the current exchange is complete and the next exchange has not begun.
+    /// Whether the current exchange is complete and the next exchange has not yet begun.
     waits: bool,
     /// Total size of all requests so far, including the current request.
     requested: u64,
-    /// Time at which the client sent the current request, according to the client's clock; `NEVER` during the client's
-    /// pause.
+    /// Time at which the client sent the current request, measured by the client's clock; `NEVER` while the client
+    /// pauses.
     pub(crate) requested_at: Instant,
-    /// Delay of the client's clock.
+    /// Time by which the client's clock lags.
     pub(crate) late: Span,
-    /// Counts of the flow at the time of the current request.
+    /// Counts of the flow when the current request was sent.
     pub(crate) before: Counted,
 }
 
@@ -94,8 +95,8 @@ impl ConversationState {
         self.waits && self.rest.is_empty()
     }
 
-    /// Returns the transfer of the current exchange on a host. The request size of the transfer is the total size of
-    /// all requests on the connection so far, because the server must have received all of these bytes.
+    /// Returns the transfer that corresponds to the current exchange. The request size of the transfer is the total
+    /// size of all requests on the connection so far, because the server must have received all of these bytes.
     pub(crate) fn transfer(&self, host: u32) -> Transfer {
         Transfer {
             bytes: Some(self.current.response),
@@ -113,8 +114,8 @@ impl ConversationState {
         self.rest.iter().map(|exchange| exchange.response).sum()
     }
 
-    /// Performs the next action, in which one end writes its data. Returns this end. `counted` contains the current
-    /// counts of the flow.
+    /// Performs the next action, in which one of the two ends writes data. Returns the end that wrote the data.
+    /// `counted` contains the current counts of the flow.
     pub(crate) fn act(&mut self, ends: &mut [Endpoint; 2], counted: Counted, now: Instant) -> Side {
         let [server, client] = ends;
         match self.next {
@@ -134,8 +135,8 @@ impl ConversationState {
         Side::Receiver
     }
 
-    /// Returns the server's think time if the server has received the whole request. `received` is the total number of
-    /// bytes that the server has received.
+    /// Returns the server's think time, provided that the server has received the whole request. `received` is the
+    /// total number of bytes that the server has received.
     pub(crate) fn on_request(&mut self, received: u64) -> Option<Span> {
         (received >= self.requested).then(|| {
             self.next = NextAction::Respond;

@@ -29,9 +29,9 @@ impl Received {
 /// Counts of a flow since the flow was opened.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Counted {
-    /// Payload bytes received in order, at most the size of the transfer.
+    /// Payload bytes received in order; the number is at most the size of the transfer.
     pub(crate) delivered: u64,
-    /// Number of packets sent in the direction of the data.
+    /// Number of packets sent in the direction in which the data travels.
     pub(crate) sent: u64,
     pub(crate) dropped: u64,
     pub(crate) marked: u64,

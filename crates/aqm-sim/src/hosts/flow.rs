@@ -1,6 +1,6 @@
-//! A flow: the two ends, the routes of the packets, and the counts.
+//! A flow, which consists of its two ends, the routes of its packets, and its counts.
 //!
-//! Two fifths of this file are test code.
+//! Two fifths of this file consist of test code.
 
 use std::mem::offset_of;
 use std::ops::Range;
@@ -28,14 +28,14 @@ pub(crate) enum Ends {
     Datagrams { sent: u64, received: Received },
 }
 
-/// The fields are in the order of use. With very many flows, cache misses account for most of the cost of a packet. In
-/// this structure, a packet accesses only the first cache line and the cache line of the end at which the packet
-/// arrived.
+/// The fields are in the order in which they are used. If there are very many flows, cache misses account for most of
+/// the cost of a packet. Processing a packet requires only the first cache line of this structure and the cache line of
+/// the end at which the packet arrived.
 #[repr(C, align(64))]
 pub(crate) struct Flow {
-    /// Number of the flow, unique in the run and in the order of opening.
+    /// Number of the flow, which is unique within the run. Flows are numbered in the order in which they are opened.
     pub(crate) number: u32,
-    /// Position of the workload.
+    /// Position of the flow's workload in the scenario.
     pub(crate) traffic: u32,
     /// First hop of the packets that each end sends, by side.
     pub(crate) first_hop: [u32; 2],
@@ -45,11 +45,11 @@ pub(crate) struct Flow {
     pub(crate) timers: u16,
     /// Whether the state of the sender is sampled.
     pub(crate) sampled: bool,
-    /// Whether the sender waits for a request that has not arrived yet.
+    /// Whether the sender is waiting for a request that has not arrived yet.
     pub(crate) awaits_request: bool,
     /// Time of each end's valid entry in the event queue, by side; `NEVER` if the end has no valid entry.
     pub(crate) timer_at: [Instant; 2],
-    /// Arrival time of the first payload byte; `NEVER` before the arrival.
+    /// Arrival time of the first payload byte; `NEVER` before this time.
     pub(crate) first_byte: Instant,
     pub(crate) completed: Instant,
     /// Number of payload bytes after which the flow is complete; `u64::MAX` if the flow is endless.
@@ -58,7 +58,7 @@ pub(crate) struct Flow {
     /// Time at which the connection was closed or aborted; `NEVER` while the connection is open.
     pub(crate) closed: Instant,
     pub(crate) opened: Instant,
-    /// State that only few flows have.
+    /// State that only a few flows have.
     pub(crate) cold: Option<Box<ColdState>>,
     pub(crate) dropped: u32,
     pub(crate) marked: u32,
@@ -67,7 +67,7 @@ pub(crate) struct Flow {
     pub(crate) transfer: CompactTransfer,
 }
 
-/// State that is stored separately, because only few flows have this state.
+/// State that is stored separately, because only a few flows have this state.
 #[derive(Default)]
 pub(crate) struct ColdState {
     /// Counts at the beginning of the measurement interval; zero if the flow was opened later.
@@ -124,8 +124,8 @@ impl Flow {
         self.in_flight == 0 && self.timers == 0 && self.closed != Instant::NEVER
     }
 
-    /// Returns whether the sender knows that all payload has arrived. Always false for a conversation, because the ends
-    /// of a conversation have separate clocks.
+    /// Returns whether the sender knows that all payload has arrived. The result is always false for a conversation,
+    /// because the ends of a conversation have separate clocks.
     pub(crate) fn is_acknowledged(&self) -> bool {
         let Ends::Tcp(ends) = &self.ends else { return false };
         ends[Side::Sender as usize].acknowledged() >= self.goal && self.conversation().is_none()
@@ -149,7 +149,7 @@ impl Flow {
                 flow: self.number,
                 hop,
                 bytes: segment.wire,
-                // The congestion window does not limit an acknowledgement without payload, so such a segment reports no
+                // An acknowledgement without payload is not limited by the congestion window and therefore reports no
                 // window.
                 cwnd: if carries(&segment) { end.window_hint() } else { 0 },
                 ecn: segment.ecn,
@@ -173,7 +173,7 @@ impl Flow {
         self.arm(side, slot, deadline, net);
     }
 
-    /// Does the same as `pump`, but is not inlined; for infrequent calls.
+    /// Does the same as `pump`, but is not inlined; for use in code that is rarely executed.
     #[cold]
     pub(crate) fn pump_seldom(
         &mut self,
@@ -186,8 +186,8 @@ impl Flow {
     }
 
     /// Ensures that the event queue has an entry for the end on `side` at or before `deadline`. An entry that is too
-    /// early is replaced when the entry is due. A deadline that every packet postpones therefore needs no new entry for
-    /// each packet.
+    /// early is replaced when the entry is due. Therefore, if every packet postpones the deadline, a new entry is not
+    /// needed for each packet.
     #[inline]
     fn arm(&mut self, side: Side, slot: u32, deadline: Option<Instant>, net: &mut impl Network) {
         let at = deadline.unwrap_or(Instant::NEVER);
@@ -225,7 +225,7 @@ impl Flow {
         self.cold.as_mut()?.conversation.as_deref_mut()
     }
 
-    /// Makes the flow a conversation. The client opens the connection later.
+    /// Turns the flow into a conversation. The client opens the connection later.
     pub(crate) fn converse(&mut self, conversation: ConversationState) {
         self.opened = conversation.requested_at;
         self.cold.get_or_insert_default().conversation = Some(Box::new(conversation));
@@ -237,8 +237,8 @@ impl Flow {
         net.set_timer(at, self.number, Timer::Conversation(slot));
     }
 
-    /// Handles the expired timer of the conversation. Returns the end that performs the action. This end may now have
-    /// data to send.
+    /// Handles the expired timer of the conversation. Returns the end that performed the action and may now have data
+    /// to send.
     pub(crate) fn on_conversation_timer(&mut self, now: Instant) -> Side {
         self.timers -= 1;
         let counted = self.counted();
@@ -277,7 +277,7 @@ impl Flow {
         self.set_conversation_timer(now + next.pause, slot, net);
     }
 
-    /// Starts the measurement interval: the current counts are stored, so that they can be excluded.
+    /// Starts the measurement interval by storing the current counts, so that they can be excluded later.
     pub(crate) fn begin_measuring(&mut self) {
         let counted = self.counted();
         self.cold.get_or_insert_default().before = counted;
@@ -309,8 +309,8 @@ impl Flow {
     }
 
     /// Returns the row of a transfer, or of the current exchange of a conversation. `acknowledged` is the time at which
-    /// the last byte was acknowledged, and `segments` returns the number of segments for a number of bytes. Returns
-    /// `None` for an endless transfer, and for an exchange whose request was not sent.
+    /// the last byte was acknowledged, and `segments` returns the number of segments for a given number of bytes.
+    /// Returns `None` for an endless transfer, and for an exchange whose request was not sent.
     pub(crate) fn transfer_row(
         &self,
         acknowledged: Instant,
@@ -369,7 +369,7 @@ mod tests {
         assert_eq!(Flow::parts(Side::Receiver), [0..64, 128..192]);
     }
 
-    /// A network that records packets by their first hop, and entries of the event queue.
+    /// A network that records packets, by their first hop, and the entries of the event queue.
     #[derive(Default)]
     struct RecordingNetwork {
         packets: Vec<Packet>,
@@ -405,7 +405,7 @@ mod tests {
         }
     }
 
-    /// A flow of 5000 bytes with a recording network.
+    /// A flow of 5000 bytes, with a network that records its packets.
     struct Rig {
         flow: Flow,
         net: RecordingNetwork,
@@ -417,7 +417,7 @@ mod tests {
     }
 
     impl Rig {
-        /// Creates a connection that its sender opens at once.
+        /// Creates a connection that is opened immediately by the sender.
         fn new() -> Self {
             let tcp = Arc::new(aqm_tcp::Config::default().build().unwrap());
             let mut ends = [tcp.endpoint(), tcp.endpoint()];
@@ -457,7 +457,7 @@ mod tests {
             self.flow.pump((side, 3), now, &mut self.net, &mut self.transit);
         }
 
-        /// Delivers all packets in transit at `now`. The packets sent in response are in transit afterwards.
+        /// Delivers all packets in transit at `now`. Afterwards, the packets sent in response are in transit.
         fn arrive(&mut self, now: Instant) {
             for packet in std::mem::take(&mut self.net.packets) {
                 let payload = self.transit.payloads.take(packet.id);

@@ -6,7 +6,7 @@ use crate::engine::huge_pages::prefer_huge_pages;
 use crate::engine::prefetch::prefetch;
 use crate::hosts::side::Side;
 
-/// The delays of all flows, by slot. Empty while no host delays packets.
+/// The delays of all flows, by slot. The list is empty as long as no host delays packets.
 #[derive(Default)]
 pub(crate) struct HostDelays {
     flows: Vec<FlowDelays>,
@@ -17,7 +17,7 @@ pub(crate) struct HostDelays {
 struct FlowDelays {
     /// Additional delay of the packets that arrive at each end, by side.
     extra: [Span; 2],
-    /// Time at which the last packet at each end is processed, by side.
+    /// Time at which each end processes its last packet, by side.
     processed_at: [Instant; 2],
 }
 
@@ -27,7 +27,7 @@ impl HostDelays {
         *self.of(slot) = FlowDelays { extra, processed_at: [Instant::START; 2] };
     }
 
-    /// Increases the delays of the flow in `slot` by `more`, which contains a value for each side.
+    /// Increases the delays of the flow in `slot` by `more`, which contains one value for each side.
     pub(crate) fn lengthen(&mut self, slot: u32, more: [Span; 2]) {
         for (extra, more) in self.of(slot).extra.iter_mut().zip(more) {
             *extra = *extra + more;
@@ -48,7 +48,7 @@ impl HostDelays {
         prefetch(&self.flows, slot as usize);
     }
 
-    /// Returns the delays of the flow in `slot`. The delays are zero if no host delayed packets when the flow was
+    /// Returns the delays of the flow in `slot`. The delays are zero if no host was delaying packets when the flow was
     /// opened.
     fn of(&mut self, slot: u32) -> &mut FlowDelays {
         if self.flows.len() <= slot as usize {

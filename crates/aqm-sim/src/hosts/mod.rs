@@ -1,4 +1,4 @@
-//! Hosts: flows with their two ends, conversations, pages, and the processing delays of hosts.
+//! Hosts: flows and their two ends, conversations, pages, and the processing delays of hosts.
 
 pub(crate) mod compact_transfer;
 pub(crate) mod conversation;

@@ -7,7 +7,7 @@ use aqm_traffic::Transfer;
 
 use crate::results::tables::PageRow;
 
-/// A page some of whose objects are incomplete.
+/// A page that has incomplete objects.
 struct Page {
     opened: Instant,
     objects: u64,
@@ -20,7 +20,7 @@ struct Page {
 pub(crate) struct Pages(BTreeMap<(u32, u64), Page>);
 
 impl Pages {
-    /// Records that a transfer of the workload `traffic` is opened. The first transfer of a page opens the page.
+    /// Records that a transfer of the workload `traffic` has started. The first transfer of a page opens the page.
     pub(crate) fn open(&mut self, traffic: u32, transfer: &Transfer, now: Instant) {
         let Some(number) = transfer.page else { return };
         let objects = u64::from(transfer.page_objects);

@@ -2,9 +2,9 @@
 //! links.
 //!
 //! The behaviour of a first link depends only on the arriving packets, and has no effect on other parts of the
-//! simulation before a packet reaches the far end. Arrivals at a first link are therefore not in the global order of
-//! events. A first link collects arrivals and processes the arrivals in one batch, each packet with its exact time,
-//! before the first of these packets could reach the far end.
+//! simulation before a packet reaches the far end. Arrivals at a first link are therefore not part of the global order
+//! of events. A first link collects arriving packets and processes them in one batch, each packet with its exact
+//! arrival time, before the first of these packets could reach the far end.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,8 @@ use crate::engine::event_queue::{EventQueue, LanePair};
 use crate::scenario::links::LinkSpec;
 use crate::scenario::plan::Plan;
 
-/// Approximate maximum number of collected packets of the usual size. More packets would not fit into the cache.
+/// Approximate maximum number of collected packets, for packets of the usual size. More packets would not fit into the
+/// cache.
 const MAX_COLLECTED: u64 = 1000;
 const USUAL_BYTES: u64 = 1000;
 
@@ -24,8 +25,8 @@ pub(crate) struct FirstLink {
     /// Number of the link.
     pub(crate) link: u32,
     arrivals: EventQueue,
-    /// Time after an arrival by which the link must be served. Within this time, the packet cannot reach the far end,
-    /// and the link does not collect too many packets.
+    /// Maximum time between an arrival and the next time the link is served. Within this time, the arriving packet
+    /// cannot reach the far end, and the link does not collect too many packets.
     lookahead: Span,
 }
 
@@ -47,15 +48,15 @@ impl FirstLink {
         self.arrivals.lanes(number)
     }
 
-    /// Adds a packet that arrives at `at` over the access link `link`. Returns the latest time by which the link must
-    /// be served.
+    /// Adds a packet that arrives at `at` over the access link `link`. Returns the time by which the link must be
+    /// served.
     #[inline(always)]
     pub(crate) fn put(&mut self, lane: u8, at: Instant, link: u32, packet: Packet) -> Instant {
         self.arrivals.put_packet(lane, at, rank_of_link(link), packet);
         at.plus(self.lookahead)
     }
 
-    /// Takes the packets that arrived at or before `now`, with their arrival times.
+    /// Removes the packets that arrived at or before `now`, and passes them with their arrival times to `take`.
     #[inline(always)]
     pub(crate) fn take(&mut self, now: Instant, take: impl FnMut(Instant, Packet)) {
         self.arrivals.take_packets(now, take);

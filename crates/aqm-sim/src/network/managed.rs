@@ -7,17 +7,17 @@ use crate::network::transit::{InTransit, LinkObserver};
 use crate::network::unmanaged::UnmanagedLinks;
 use crate::results::recorder::PacketEvent;
 
-/// A link with a queue, and data that the engine needs for the link.
+/// A link with a queue, and the data that the engine needs for this link.
 pub(crate) struct Managed {
     pub(crate) link: Link,
     /// The number of the link.
     number: u32,
-    /// The source and destination hosts of packets, by hop. Empty if the queue does not read the hosts.
+    /// The source and destination hosts of packets, by hop; empty if the queue does not use the hosts.
     hosts: Vec<[u16; 2]>,
     /// Whether the packets of the link are recorded.
     pub(crate) traced: bool,
-    /// Whether the link is [plain](Link::is_plain) and not traced. If so, methods may be called with `PLAIN`, and are
-    /// cheaper.
+    /// Whether the link is [plain](Link::is_plain) and not traced. If this field is true, methods may be called with
+    /// `PLAIN`, which makes them cheaper.
     plain: bool,
 }
 
@@ -27,7 +27,7 @@ impl Managed {
         Self { link, number, hosts, traced, plain }
     }
 
-    /// Returns the observer for a call of the link.
+    /// Returns the observer for a call to the link.
     #[inline]
     pub(crate) fn observer<'a>(&self, transit: &'a mut InTransit) -> LinkObserver<'a> {
         transit.at_link(self.number, self.link.port.arrivals(), self.traced)
@@ -96,7 +96,7 @@ impl Managed {
             if !transit.fates.dropped[dropped..].iter().any(|fate| fate.packet == packet) {
                 self.observer(transit).trace(PacketEvent::Enqueue, &packet, now);
             }
-            // A packet that is sent immediately was in the queue for an instant, so the packet is counted.
+            // A packet that is sent immediately was in the queue for an instant and is therefore counted.
             transit.recorder.note_queue(first, self.link.port.discipline(), departure.iter().count());
         }
         if let Some(departure) = departure {
@@ -118,8 +118,8 @@ impl Managed {
         }
     }
 
-    /// Returns the next departure, if any. If the queue drops packets in this call, the rows of these packets contain
-    /// the state of the queue after the call.
+    /// Returns the next departure, if any. If the queue drops packets during this call, the rows of these packets
+    /// contain the state of the queue after the call.
     #[inline(always)]
     fn next<const PLAIN: bool>(
         &mut self,

@@ -46,8 +46,8 @@ pub(crate) struct LinkSnapshot {
     pub(crate) backlog: Backlog,
 }
 
-/// The functions of the network and the timers that hosts use. Both the fast engine and the simple engine of the tests
-/// implement this trait.
+/// The operations of the network and the timers that hosts use. This trait is implemented both by the fast engine and
+/// by the simple engine that the tests use.
 pub(crate) trait Network {
     /// Puts `packet` on the link of its hop.
     fn send(&mut self, packet: Packet, now: Instant, transit: &mut InTransit);
@@ -56,8 +56,8 @@ pub(crate) trait Network {
     /// Sets a `timer` that expires at `at`. `flow` is the number of the timer's flow, or 0 if the timer belongs to no
     /// flow.
     fn set_timer(&mut self, at: Instant, flow: u32, timer: Timer);
-    /// Advances to the next event for a host or a workload, unless this event is after `until`. If the event concerns a
-    /// packet, the packet is stored in `packet`.
+    /// Advances to the next event for a host or a workload, unless this event is later than `until`. If the event
+    /// concerns a packet, the packet is stored in `packet`.
     fn next(
         &mut self,
         until: Instant,
@@ -71,8 +71,8 @@ pub(crate) trait Network {
     fn snapshot(&mut self, now: Instant) -> Vec<LinkSnapshot>;
     /// Returns the state that each managed link had when the link was last served.
     fn glance(&self) -> Vec<LinkSnapshot>;
-    /// Returns the disciplines of the managed links, in the order of link numbers. Each discipline is in the state in
-    /// which its link was last served.
+    /// Returns the disciplines of the managed links, in the order of link numbers. Each discipline is in the state that
+    /// it had when its link was last served.
     fn disciplines(&self) -> impl Iterator<Item = &dyn QueueDiscipline>;
     /// Returns the rate at `now` of a managed link, or `None` if the rate does not vary. `position` is the position of
     /// the link in the order of managed links.
@@ -85,7 +85,7 @@ pub(crate) trait Network {
     fn looks_ahead(&self) -> bool {
         false
     }
-    /// Returns an event in the near future, `distance` events after the current event.
+    /// Returns an event in the near future: the event that is `distance` events after the current event.
     fn ahead(&self, _distance: usize) -> Option<Upcoming<'_>> {
         None
     }
@@ -108,16 +108,16 @@ pub(crate) struct LaneNetwork {
     edges: Edges,
 }
 
-/// Number of events by which the prefetch of packets is ahead of the current event. The prefetches of the hops and
-/// payloads of packets, of the flows of payloads, and of the data of flows follow at shorter distances.
+/// Number of events by which packets are prefetched ahead of the current event. At shorter distances, the hops and
+/// payloads of the packets, then the flows of the payloads, and finally the data of the flows are prefetched.
 const FARTHEST: usize = 24;
 const FAR: usize = 12;
 pub(crate) const NEAR: usize = 7;
 pub(crate) const NEXT: usize = 3;
 
 impl LaneNetwork {
-    /// Creates a network for a complete run. The links of this network are brought up to date only when something
-    /// observes them.
+    /// Creates a network for a complete run. The links of this network are brought up to date only when their state is
+    /// needed.
     pub(crate) fn new(plan: &Plan) -> Self {
         // If packet histories are recorded, all events of packets must be processed in order.
         if plan.scenario.record.histories.is_empty() {
@@ -127,13 +127,13 @@ impl LaneNetwork {
         }
     }
 
-    /// Creates a network that processes the events of all links in order of time.
+    /// Creates a network that processes the events of all links in chronological order.
     pub(crate) fn in_order(plan: &Plan) -> Self {
         Self::with_first_links(plan, &vec![0; plan.scenario.links.len()])
     }
 
     /// Creates the network. `classes` contains, for each link, the number of classes of access links that lead to the
-    /// link. A link with a positive number becomes a first link, unless the link's packets are recorded.
+    /// link. A link for which this number is positive becomes a first link, unless the link's packets are recorded.
     fn with_first_links(plan: &Plan, classes: &[usize]) -> Self {
         let Plan { scenario, edges, .. } = plan;
         let ties = if scenario.reverse_ties { Ties::ArrivalFirst } else { Ties::DepartureFirst };
@@ -219,8 +219,8 @@ impl LaneNetwork {
         }
     }
 
-    /// Records that a packet has arrived at the far end of a link whose packets are recorded. Rows with equal times are
-    /// in the order of the tie rule, so the transmitter takes its next packet before the arrival is recorded.
+    /// Records that a packet has arrived at the far end of a link whose packets are recorded. Rows with equal times
+    /// follow the order of the tie rule, so the transmitter takes its next packet before the arrival is recorded.
     #[cold]
     fn record_delivery(&mut self, port: u32, packet: &Packet, now: Instant, transit: &mut InTransit) {
         let managed = &mut self.managed[port as usize];

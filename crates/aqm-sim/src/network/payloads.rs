@@ -22,11 +22,11 @@ pub(crate) struct Payload {
 pub(crate) enum Contents {
     /// A TCP segment.
     Segment(Segment),
-    /// A datagram, with its number within its stream, counted from zero, and its sending time.
+    /// A datagram, with its sending time and its number within its stream, counted from zero.
     Datagram { number: u64, sent: Instant },
 }
 
-/// The compact form of a payload in memory. Only few segments contain options, so options are stored separately.
+/// The compact form of a payload in memory. Only a few segments contain options, so options are stored separately.
 #[derive(Clone, Copy, Debug)]
 enum StoredPayload {
     Segment {
@@ -71,7 +71,7 @@ impl StoredPayload {
     }
 }
 
-/// Options that only few segments contain: SACK blocks and timestamps.
+/// Options that only a few segments contain: SACK blocks and timestamps.
 #[derive(Clone, Copy, Debug, Default)]
 struct Options {
     sacks: Sacks,
@@ -108,7 +108,7 @@ impl PayloadStore {
         id
     }
 
-    /// Adds a slot, because no id is free, and returns the id of the new slot.
+    /// Adds a slot when no id is free, and returns the id of the new slot.
     #[cold]
     fn add_slot(&mut self) -> u32 {
         if self.stored.len() == self.stored.capacity() {
@@ -143,7 +143,7 @@ impl PayloadStore {
         prefetch(&self.stored, id as usize);
     }
 
-    /// Removes and returns the payload of a packet. Afterwards, the id of the packet is free.
+    /// Removes and returns the payload of a packet. Afterwards, the packet's id may be reused.
     #[inline(always)]
     pub(crate) fn take(&mut self, id: u32) -> Payload {
         self.free.push(id);

@@ -1,5 +1,5 @@
-//! Data about packets in transit: the payloads of the packets, the drops and marks that have not yet been reported to
-//! flows, and the recorded events of packets.
+//! Data about packets in transit: their payloads, the drops and marks that have not yet been reported to flows, and the
+//! recorded events of the packets.
 
 use aqm_net::{Instant, Packet};
 use aqm_queue::{Acknowledgement, Observer, Reason};
@@ -26,11 +26,11 @@ pub(crate) struct Fates {
     pub(crate) marked: Vec<Fate>,
 }
 
-/// The drop or the mark of a packet.
+/// The dropping or marking of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fate {
     pub(crate) packet: Packet,
-    /// Slot of the packet's flow. The slot is stored, because a marked packet may have arrived before the mark is
+    /// Slot of the packet's flow. The slot is stored here, because a marked packet may arrive before the mark is
     /// reported to the flow.
     pub(crate) slot: u32,
     /// End of the flow to which the packet travels.
@@ -54,7 +54,7 @@ impl InTransit {
         Self { payloads: PayloadStore::default(), fates: Fates::default(), recorder }
     }
 
-    /// Returns the observer for a call of the queue of `link`. `arrivals` is the number of packets that have arrived at
+    /// Returns the observer for a call to the queue of `link`. `arrivals` is the number of packets that have arrived at
     /// the queue before the call, and `traced` is true if `record.packets` contains the link.
     #[inline]
     pub(crate) fn at_link(&mut self, link: u32, arrivals: u64, traced: bool) -> LinkObserver<'_> {
@@ -90,7 +90,7 @@ impl InTransit {
     }
 }
 
-/// The observer of drops and marks during a call of a link's queue.
+/// The observer of drops and marks during a call to a link's queue.
 pub(crate) struct LinkObserver<'a> {
     transit: &'a mut InTransit,
     link: u32,
@@ -99,7 +99,7 @@ pub(crate) struct LinkObserver<'a> {
 }
 
 impl LinkObserver<'_> {
-    /// Counts the packet that has just arrived. Drops after this call are attributed to a later arrival count.
+    /// Counts the packet that has just arrived, so that later drops are recorded with the new arrival count.
     #[inline(always)]
     pub(crate) fn note_arrival(&mut self) {
         self.arrivals += 1;
@@ -110,7 +110,8 @@ impl LinkObserver<'_> {
         Fate { packet: *packet, slot, to, link: self.link, why, at }
     }
 
-    /// Records an event of a packet at this link. The observer records drops automatically.
+    /// Records an event of a packet at this link. Drops need not be recorded with this method, because the observer
+    /// records them automatically.
     pub(crate) fn trace(&mut self, event: PacketEvent, packet: &Packet, now: Instant) {
         let payload = self.transit.payloads.get(packet.id);
         let row = PacketRow::new(event, packet, &payload, now);

@@ -23,7 +23,7 @@ pub(crate) enum FreeAt {
     Port(u32),
 }
 
-/// The properties that all links in a [`LinkClass`] have in common: timing, and the lanes of packets.
+/// The properties that all links in a [`LinkClass`] have in common: the timing, and the lanes that contain the packets.
 #[derive(Clone, Copy)]
 pub(crate) struct LinkTiming {
     pace: Pace,
@@ -47,8 +47,8 @@ impl LinkTiming {
     }
 }
 
-/// The state of a [`Hop`] in a run. All data that a packet needs at a hop are in this structure, because with very many
-/// flows, cache misses account for most of the cost of a packet.
+/// The state of a [`Hop`] in a run. This structure contains all data that a packet needs at a hop, because cache misses
+/// account for most of the cost of a packet if there are very many flows.
 pub(crate) struct HopState {
     /// Time at which the link becomes free, if it is an access link.
     pub(crate) free_at: Instant,
@@ -65,7 +65,7 @@ pub(crate) struct HopState {
 pub(crate) enum End {
     /// The destination host.
     Host,
-    /// The access link of the destination host. Packets reach this access link only over the preceding link.
+    /// The access link of the destination host. Packets can reach this access link only via the preceding link.
     AccessLink,
     /// A link between routers that collects its arrivals.
     FirstLink,
@@ -79,10 +79,10 @@ pub(crate) struct UnmanagedLinks {
     pub(crate) hops: Vec<HopState>,
     /// Properties of links, by class of links.
     pub(crate) timings: Vec<LinkTiming>,
-    /// Whether the state of all hops is too large for the cache, so that memory should be prefetched.
+    /// Whether the state of all hops is too large for the cache, in which case memory should be prefetched.
     pub(crate) many: bool,
-    /// Packets that have departed from a link, with their arrival times at the far end. These packets wait until their
-    /// hops have been prefetched.
+    /// Packets that have departed from a link and wait until their hops have been prefetched, with their arrival times
+    /// at the far end.
     departed: Vec<(Packet, Instant)>,
 }
 
@@ -201,7 +201,7 @@ impl UnmanagedLinks {
     }
 }
 
-/// Returns the classes that get lanes, in ascending order. At most `most` classes get lanes, namely the classes with
+/// Returns the classes that get lanes, in ascending order. At most `most` classes get lanes; these are the classes with
 /// the largest numbers of events. `weights` contains the number of events for each class.
 fn busiest(weights: &[u64], most: usize) -> Vec<usize> {
     let mut busiest: Vec<usize> = (0..weights.len()).filter(|&class| weights[class] > 0).collect();

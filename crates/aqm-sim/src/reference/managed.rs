@@ -1,8 +1,8 @@
 //! A managed link of the reference engine. The link has a queue and a transmitter, and the transmitter uses a separate
 //! event for each action.
 //!
-//! The link parses its configuration from the scenario again, independently of the fast engine. To determine the rate,
-//! the delay and the outages at a given time, the link searches all entries of the scenario.
+//! The link parses its configuration from the scenario a second time, independently of the fast engine. To determine
+//! the rate, the delay and the outages at a given time, the link searches all entries of the scenario.
 
 use aqm_link::channel::Config as ChannelConfig;
 use aqm_link::transmitter::{Config as TransmitterConfig, outages::RandomOutages};
@@ -18,9 +18,9 @@ use crate::scenario::plan::Plan;
 /// An event of a transmitter or its queue.
 #[derive(Clone, Copy)]
 pub(super) enum TransmitterEvent {
-    /// The end of a transmission. The event is ignored if the rate has changed since the end was predicted.
+    /// The end of a transmission. The event is ignored if the rate has changed since the time of the end was predicted.
     End { prediction: u64 },
-    /// A step of the rate.
+    /// A rate step.
     Step(usize),
     /// The start or the end of an outage.
     Outage,
@@ -30,7 +30,7 @@ pub(super) enum TransmitterEvent {
     Opportunity(usize, u64),
     /// The transmitter becomes free.
     Free,
-    /// The start of a burst, or the end of the wait for a burst.
+    /// The start of a burst, or the end of the time for which the transmitter waits for a burst.
     Burst,
     /// A queue that holds packets back may be ready to release a packet.
     Ready,
@@ -39,7 +39,7 @@ pub(super) enum TransmitterEvent {
 }
 
 impl TransmitterEvent {
-    /// Returns the rank of the event among the events of the same instant.
+    /// Returns the rank of the event among the events at the same instant.
     pub(super) fn order(self) -> u32 {
         match self {
             Self::End { .. } => 0,
@@ -84,14 +84,14 @@ pub(super) struct Managed {
     bps: u64,
     steps: Vec<(u64, u64)>,
     transmitter: TransmitterConfig,
-    /// The times of a trace's opportunities, in milliseconds.
+    /// The times of the delivery opportunities in a trace, in milliseconds.
     trace: Vec<u64>,
     random_outages: Option<(RandomOutages, Rng, bool)>,
     transmission: Option<Transmission>,
-    /// Number of predictions of a transmission's end so far.
+    /// Number of times that the end of a transmission has been predicted so far.
     predictions: u64,
-    /// Whether a transmission has ended since the last call of `dequeue`. After each transmission, the transmitter calls
-    /// `dequeue` once even if no packet is waiting.
+    /// Whether a transmission has ended since the last call to `dequeue`. After each transmission, the transmitter
+    /// calls `dequeue` once, even if no packet is queued.
     has_ended: bool,
     /// Time until which the queue holds packets back, if any.
     held_until: Option<Instant>,
@@ -286,7 +286,7 @@ impl Managed {
         agenda.push((transmission.since + takes, TransmitterEvent::End { prediction: self.predictions }));
     }
 
-    /// Sends the next packet, if the transmitter may send.
+    /// Sends the next packet, if the transmitter is allowed to send.
     fn attempt(&mut self, now: Instant, transit: &mut InTransit, agenda: &mut Agenda) {
         if self.transmission.is_some() || self.held_until.is_some() || !self.trace.is_empty() {
             return;
@@ -362,7 +362,7 @@ impl Managed {
         }
     }
 
-    /// Takes a packet from the queue. Also returns whether the channel will lose the packet.
+    /// Takes a packet from the queue, and also returns whether the channel will lose this packet.
     fn take(&mut self, now: Instant, transit: &mut InTransit, agenda: &mut Agenda) -> Option<(Packet, bool)> {
         self.has_ended = false;
         let observer = transit.at_link(self.number, self.counters.arrivals, false);
@@ -447,7 +447,7 @@ impl Managed {
     }
 }
 
-/// Returns the value of the last step at or before `now`. The steps may repeat after each period.
+/// Returns the value of the last step at or before `now`. The steps may be repeated periodically.
 fn last_step(steps: &[(u64, u64)], repeat: Option<u64>, now: Instant) -> Option<u64> {
     let now = now.nanos();
     let begun = steps.iter().filter(|&&(at, _)| at <= now);

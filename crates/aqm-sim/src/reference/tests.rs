@@ -28,7 +28,7 @@ fn plan(changes: Value) -> Plan {
     Plan::of_value(value, Files::new()).unwrap()
 }
 
-/// Returns the sum, over all links, of the share of arrivals that coincide with another event at the queue.
+/// Returns the sum over all links of the fraction of arrivals that coincide with another event at the queue.
 fn tied(tables: &[Table]) -> f64 {
     let links = tables.iter().find(|table| table.name == "links").unwrap();
     let (_, column) = links.columns.iter().find(|(name, _)| *name == "tied_fraction").unwrap();
@@ -36,7 +36,7 @@ fn tied(tables: &[Table]) -> f64 {
     values.iter().sum()
 }
 
-/// Runs a plan on the fast engine and on the reference engine.
+/// Runs a plan on both the fast engine and the reference engine.
 fn run_both(plan: &Plan) -> [Vec<Table>; 2] {
     let reference = plan.run_on(ReferenceNetwork::new(plan), &Watch::default()).unwrap();
     let lazy = plan.run(&Watch::default()).unwrap();
@@ -93,7 +93,7 @@ fn both_engines_end_in_the_same_state() {
     for queue in queues {
         let bottleneck = json!({"rate": "1Mbps", "delay": "20ms", "queue": queue});
         let [lazy, reference] = both(&plan(json!({"bottleneck": bottleneck.clone()})));
-        // Only without packet histories do the first links collect their arrivals.
+        // First links collect their arrivals only if no packet histories are recorded.
         let with_first_links =
             plan(json!({"bottleneck": bottleneck.clone(), "record": {"queue_every": "70ms"}}));
         let [first_links, in_order] = both(&with_first_links);
@@ -367,7 +367,7 @@ fn random_scenario(rng: &mut Rng, seed: u64) -> (Value, Files) {
             value["bottleneck"]["reverse"] = link(rng);
         }
     } else {
-        // The scenario has two links in a row and a reverse link.
+        // The scenario has two consecutive links and a reverse link.
         for (name, from, to) in [("ab", "a", "b"), ("bc", "b", "c"), ("ca", "c", "a")] {
             let mut link = link(rng);
             (link["from"], link["to"]) = (from.into(), to.into());

@@ -50,8 +50,8 @@ impl Gauges {
         queue.gauges(&mut |gauge| self.push(GaugeSource::Link(link), gauge, now));
     }
 
-    /// Samples the gauges of the edge at the node with the number `node`. First performs the updates of the edge that
-    /// are due at or before `now`.
+    /// Samples the gauges of the edge at the node with the number `node`. Before sampling, performs the updates of the
+    /// edge that are due at or before `now`.
     pub(crate) fn sample_edge(&mut self, node: u32, edge: &mut dyn Edge, now: Instant) {
         edge.catch_up(now);
         edge.gauges(&mut |gauge| self.push(GaugeSource::Node(node), gauge, now));

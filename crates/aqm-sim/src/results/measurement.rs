@@ -18,11 +18,11 @@ use crate::scenario::sections::Record;
 /// All recorded data of a run, from which the tables are built.
 #[derive(Default)]
 pub(crate) struct RunRecord {
-    /// Rows of the table `flows`. A row is written when a flow ends, and the rows are later sorted in the order in
+    /// Rows of the table `flows`. A row is written when a flow ends, and the rows are later sorted by the order in
     /// which the flows were opened.
     pub(crate) flows: Rows<FlowRow, u32>,
-    /// Rows of the table `transfers`. The exchanges of a conversation are written in order, and sorting the rows does
-    /// not change this order.
+    /// Rows of the table `transfers`. The exchanges of a conversation are written in order, and sorting the rows
+    /// preserves this order.
     pub(crate) transfers: Rows<TransferRow, u32>,
     pub(crate) pages: Rows<PageRow, (u32, u32)>,
     pub(crate) queue: Vec<QueueRow>,
@@ -38,7 +38,7 @@ pub(crate) struct RunRecord {
     /// output.
     pub(crate) qdiscs: Option<Value>,
     pub(crate) events: u64,
-    /// Names and values that the workloads report about their loads, by position of the workload.
+    /// Names and values of the quantities that the workloads report about their loads, by position of the workload.
     pub(crate) facts: Vec<Vec<(&'static str, f64)>>,
 }
 
@@ -70,14 +70,14 @@ impl RunRecord {
 /// The names and counters of a queue's service classes.
 pub(crate) type Classes = Vec<(String, ClassCounters)>;
 
-/// State of the managed links at one time, in the order of link numbers.
+/// State of the managed links at a given time, in the order of link numbers.
 #[derive(Default)]
 pub(crate) struct Measurement {
     pub(crate) links: Vec<LinkSnapshot>,
     pub(crate) classes: Vec<Classes>,
 }
 
-/// Sets the first timers of a run: the start of the measurement interval and the first sample.
+/// Sets the first timers of a run, for the start of the measurement interval and for the first sample.
 pub(crate) fn schedule(net: &mut impl Network, scenario: &Scenario) {
     net.set_timer(Instant::START + scenario.warm_up, 0, Timer::WarmUp);
     if !scenario.record.queue_every.is_zero() {

@@ -9,14 +9,14 @@ use crate::network::payloads::{Contents, Payload};
 use crate::results::tables::{DropRow, PacketRow};
 use crate::scenario::Scenario;
 
-/// Returns whether a segment contains payload, SYN or FIN, and is thus not only an acknowledgement.
+/// Returns whether a segment contains payload, SYN or FIN, and is therefore not a pure acknowledgement.
 #[inline]
 pub(crate) fn carries(segment: &Segment) -> bool {
     segment.len > 0 || segment.flags.has(Flags::SYN) || segment.flags.has(Flags::FIN)
 }
 
-/// The events of a packet. Events at a link are first, in the order in which they are recorded at the same instant;
-/// events at the ends of a flow follow.
+/// The events of a packet. Events at a link come first, in the order in which they are recorded if they occur at the
+/// same instant. Events at the ends of a flow follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PacketEvent {
     Start,
@@ -79,12 +79,12 @@ fn bits(flags: Flags) -> u64 {
     all.into_iter().filter(|&(flag, _)| flags.has(flag)).map(|(_, bit)| bit).sum()
 }
 
-/// The recorded rows, and the selection of packets for which rows are recorded.
+/// The recorded rows, and the information about which packets are recorded.
 pub(crate) struct Recorder {
     pub(crate) drops: Vec<DropRow>,
     pub(crate) packets: Vec<PacketRow>,
     pub(crate) keep_drops: bool,
-    /// Whether all events of the packets with a label are recorded, by label. The labels of workloads are first.
+    /// Whether all events of the packets with a label are recorded, by label. The labels of workloads come first.
     histories: Vec<bool>,
     any_history: bool,
 }
@@ -106,20 +106,21 @@ impl Recorder {
         self.histories.push(self.histories[traffic as usize]);
     }
 
-    /// Returns whether any workload has packet histories, for which all events of packets are recorded.
+    /// Returns whether any workload has packet histories, which means that all events of its packets are recorded.
     #[inline]
     pub(crate) fn has_histories(&self) -> bool {
         self.any_history
     }
 
-    /// Returns whether all events of a packet are recorded, which depends on the workload of the packet's label.
+    /// Returns whether all events of a packet are recorded, which depends on the workload to which the packet's label
+    /// belongs.
     #[inline]
     pub(crate) fn has_history(&self, packet: &Packet) -> bool {
         self.any_history && self.histories[usize::from(packet.label)]
     }
 
-    /// Sets the columns for the queue's state in all rows from the index `first` on. `sent` is the number of packets
-    /// that the queue has sent since the event.
+    /// Sets the columns that describe the queue's state, in all rows from index `first` onwards. `sent` is the number
+    /// of packets that the queue has sent since the event.
     pub(crate) fn note_queue(&mut self, first: usize, queue: &dyn QueueDiscipline, sent: usize) {
         let length = queue.backlog().packets + sent as u64;
         let mut average = None;
@@ -168,8 +169,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns the events recorded when a segment is sent and when it arrives at an end, with their first bytes and
-    /// lengths.
+    /// Returns the events that are recorded when a segment is sent and when the segment arrives at an end. For each
+    /// event, the result contains the first byte and the length.
     fn events(segment: Segment, to: Side) -> [Vec<(u32, u64, u64)>; 2] {
         let payload = Payload { contents: Contents::Segment(segment), slot: 0, to };
         let packet = Packet { bytes: segment.wire, ecn: Ecn::NotEct, ..Packet::default() };

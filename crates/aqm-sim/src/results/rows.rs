@@ -92,7 +92,7 @@ fn share(part: u64, whole: u64) -> f64 {
 }
 
 /// Returns the rate of a link in bits per second. If the rate varies, returns the mean rate at which the link could
-/// send during the measurement interval.
+/// have sent during the measurement interval.
 fn mean_rate(scenario: &Scenario, link: &LinkSpec) -> f64 {
     let Some(service) = &link.extras.service else { return link.rate.bps() as f64 };
     let measured = [scenario.warm_up, scenario.duration];

@@ -8,7 +8,7 @@ table! {
     ///
     /// Counts exclude the warm-up.
     FlowRow as "flows" {
-        /// Number of the flow, in order of opening.
+        /// Number of the flow; flows are numbered in the order in which they are opened.
         flow: Whole(u64),
         /// Workload of the flow.
         traffic: Word(u32),
@@ -19,24 +19,25 @@ table! {
         end_s: MaybeReal(Option<f64>),
         /// Payload bytes to send; missing if the flow is endless.
         size_bytes: MaybeWhole(Option<u64>),
-        /// Number of different payload bytes that were received in order after the warm-up; for datagrams, the number
-        /// of received bytes.
+        /// Number of distinct payload bytes received in order after the warm-up; for datagrams, number of bytes
+        /// received.
         delivered_bytes: Whole(u64),
         /// `delivered_bytes` divided by the time after the warm-up, in bits per second.
         goodput_bps: Real(f64),
-        /// Number of packets sent in the direction of the data, including connection set-up and retransmissions.
+        /// Number of packets sent in the direction in which the data travels, including connection set-up and
+        /// retransmissions.
         packets_sent: Whole(u64),
-        /// Number of packets in `packets_sent` that queues dropped.
+        /// Number of packets, out of `packets_sent`, that queues dropped.
         packets_dropped: Whole(u64),
-        /// Number of packets in `packets_sent` that queues marked.
+        /// Number of packets, out of `packets_sent`, that queues marked.
         packets_marked: Whole(u64),
         /// Number of retransmitted data segments.
         retransmitted: Whole(u64),
         /// Number of expirations of the retransmission timer; missing if the kernel of a live run does not report the
         /// number.
         timeouts: MaybeWhole(Option<u64>),
-        /// Number of fast retransmits, that is, of losses detected without a time-out; missing in a live run, because
-        /// the kernel does not report the number.
+        /// Number of fast retransmits, that is, number of losses detected without a time-out; missing in a live run,
+        /// because the kernel does not report the number.
         fast_retransmits: MaybeWhole(Option<u64>),
         /// Number of datagrams received after the warm-up; missing for connections.
         datagrams_received: MaybeWhole(Option<u64>),
@@ -59,11 +60,11 @@ table! {
         /// transfer belongs to no page.
         page: MaybeWhole(Option<u64>),
         /// Time at which the first SYN was sent or, if the connection was already established, time at which the
-        /// request was sent. If the client has an additional delay, the time is according to the client's clock.
+        /// request was sent. If the client has an additional delay, the time is measured by the client's clock.
         start_s: Real(f64),
         /// Payload bytes.
         size_bytes: Whole(u64),
-        /// Number of data segments of the payload.
+        /// Number of data segments into which the payload is divided.
         segments: Whole(u64),
         /// Time from the first SYN until the connection is established at the end that opened the connection; missing
         /// if the connection was not established, or was already established before the transfer.
@@ -74,27 +75,28 @@ table! {
         /// a client requests the transfer, the duration is the response time, including connection set-up.
         duration_s: MaybeReal(Option<f64>),
         /// Time from the start until the acknowledgement of the last payload byte arrives at the sender. A program at
-        /// the sender would measure this time as elapsed time. Missing if the acknowledgement did not arrive, and for
-        /// connections with several exchanges (`packmime`, `replay` of conversations).
+        /// the sender would measure this time as elapsed time. The value is missing if the acknowledgement did not
+        /// arrive, and for connections with several exchanges (`packmime`, `replay` of conversations).
         acknowledged_s: MaybeReal(Option<f64>),
-        /// Number of packets sent in the direction of the data, including connection set-up and retransmissions.
+        /// Number of packets sent in the direction in which the data travels, including connection set-up and
+        /// retransmissions.
         packets_sent: Whole(u64),
-        /// Number of packets in `packets_sent` that queues dropped.
+        /// Number of packets, out of `packets_sent`, that queues dropped.
         packets_dropped: Whole(u64),
-        /// Number of packets in `packets_sent` that queues marked.
+        /// Number of packets, out of `packets_sent`, that queues marked.
         packets_marked: Whole(u64),
-        /// Number of packets in `packets_sent` that arrived in the class of long flows; zero if the scenario has no
-        /// edge.
+        /// Number of packets, out of `packets_sent`, that had been assigned to the class of long flows when they
+        /// arrived; zero if the scenario has no edge.
         packets_long: Whole(u64),
         /// Number of retransmitted data segments.
         retransmitted: Whole(u64),
         /// Number of expirations of the retransmission timer; missing if the kernel of a live run does not report the
         /// number.
         timeouts: MaybeWhole(Option<u64>),
-        /// Number of fast retransmits, that is, of losses detected without a time-out; missing in a live run, because
-        /// the kernel does not report the number.
+        /// Number of fast retransmits, that is, number of losses detected without a time-out; missing in a live run,
+        /// because the kernel does not report the number.
         fast_retransmits: MaybeWhole(Option<u64>),
-        /// Whether all payload arrived.
+        /// Whether the whole payload arrived.
         complete: Truth(bool),
     }
 }
@@ -110,7 +112,7 @@ table! {
         start_s: Real(f64),
         /// Number of objects.
         objects: Whole(u64),
-        /// Payload bytes of all objects.
+        /// Total payload bytes of all objects.
         size_bytes: Whole(u64),
         /// Time from the first SYN to the arrival of the last byte of the last object; missing if the page is
         /// incomplete.
@@ -135,7 +137,7 @@ table! {
         reason: Word(u32),
         /// Length of the packet, in bytes.
         size_bytes: Whole(u64),
-        /// Sender's window that the packet reports, in segments; missing if the packet does not report a window.
+        /// Sender's window as reported in the packet, in segments; missing if the packet does not contain a window.
         window: MaybeWhole(Option<u64>),
         /// Number of packets that arrived at the queue before this packet, since the start of the run.
         arrival: Whole(u64),
@@ -149,9 +151,9 @@ table! {
         time_s: Real(f64),
         /// Link of the queue.
         link: Word(u32),
-        /// Number of queued packets, without the packet in transmission.
+        /// Number of queued packets, excluding the packet being transmitted.
         length_packets: Whole(u64),
-        /// Number of queued bytes, without the packet in transmission.
+        /// Number of queued bytes, excluding the packet being transmitted.
         length_bytes: Whole(u64),
         /// Number of packets that have arrived since the start of the run, including dropped packets.
         arrivals: Whole(u64),
@@ -173,8 +175,8 @@ table! {
         link: MaybeWord(Option<u32>),
         /// Node of the edge; missing for a queue.
         node: MaybeWord(Option<u32>),
-        /// Name of the variable: `average`, `probability` (before the spacing of drops), `max_p`, `active_flows`,
-        /// `threshold`.
+        /// Name of the variable, for example `average`, `probability` (before drops are spaced), `max_p`,
+        /// `active_flows` or `threshold`.
         name: Word(u32),
         /// Value in the unit of the column `unit`.
         value: Real(f64),
@@ -199,7 +201,7 @@ table! {
         traffic: Word(u32),
         /// Congestion window, in segments.
         cwnd_segments: Real(f64),
-        /// Slow-start threshold, in segments; the receiver's window before the first loss.
+        /// Slow-start threshold, in segments; before the first loss, the value is the receiver's window.
         ssthresh_segments: Real(f64),
         /// Smoothed round-trip time; missing before the first sample.
         srtt_s: MaybeReal(Option<f64>),
@@ -219,8 +221,8 @@ table! {
         /// Estimate of the round-trip time without queueing delay; missing unless the congestion control has a model of
         /// the path.
         min_rtt_s: MaybeReal(Option<f64>),
-        /// Share of marked data (`alpha`); missing unless the congestion control is `dctcp` or `prague`, or `bbr3` that
-        /// responds to it.
+        /// Average fraction of data that was marked (`alpha`); missing unless the congestion control is `dctcp` or
+        /// `prague`, or is `bbr3` and responds to this fraction.
         marked_share: MaybeReal(Option<f64>),
     }
 }
@@ -229,8 +231,8 @@ table! {
     /// An event of a packet at a managed link listed in `record.packets` or, for workloads listed in
     /// `record.histories`, at an end of the flow or at the queue that dropped the packet.
     ///
-    /// Rows are in order of time. If a host of a conversation has an additional delay, the times in this table are
-    /// later by this delay than the times according to the host's clock.
+    /// Rows are in chronological order. If a host of a conversation has an additional delay, the times in this table
+    /// exceed the times on the host's clock by this delay.
     PacketRow as "packets" {
         /// Time of the event.
         time_s: Real(f64),
@@ -249,7 +251,7 @@ table! {
         /// Sequence number of the packet's first payload byte, or the number of the datagram. For `acknowledge`, the
         /// next byte that the receiver expects; for `sack`, the first byte of the SACK block.
         sequence_bytes: Whole(u64),
-        /// Number of payload bytes of the packet; for `sack`, number of bytes in the SACK block; for `acknowledge`, 0.
+        /// Number of payload bytes in the packet; for `sack`, number of bytes in the SACK block; for `acknowledge`, 0.
         payload_bytes: Whole(u64),
         /// Length of the packet, in bytes.
         size_bytes: Whole(u64),
@@ -264,8 +266,8 @@ table! {
         /// Number of queued packets after the event; missing for `deliver`, for events at the ends of flows, and for
         /// events at links that are not listed in `record.packets`.
         length_packets: MaybeWhole(Option<u64>),
-        /// Value of the discipline's variable `average` after the event; missing if `length_packets` is missing, and if
-        /// the discipline has no such variable.
+        /// Value of the discipline's variable `average` after the event; missing if `length_packets` is missing or the
+        /// discipline has no variable `average`.
         average: MaybeReal(Option<f64>),
     }
 }
@@ -275,7 +277,7 @@ table! {
     LinkRow as "links" {
         /// Name of the link.
         link: Word(u32),
-        /// Rate of the link. If the rate varies, the mean rate at which the link could send after the warm-up.
+        /// Rate of the link. If the rate varies, mean rate at which the link could have sent after the warm-up.
         rate_bps: Real(f64),
         /// Number of packets that arrived, including dropped packets.
         arrivals: Whole(u64),
@@ -289,8 +291,8 @@ table! {
         drops: Whole(u64),
         /// Number of packets that the queue marked.
         marks: Whole(u64),
-        /// Share of the time after the warm-up in which the link was sending. If the rate varies, the number of sent
-        /// bytes divided by the number of bytes that the link could have sent.
+        /// Fraction of the time after the warm-up during which the link was sending. If the rate varies, the number of
+        /// sent bytes divided by the number of bytes that the link could have sent.
         utilisation: Real(f64),
         /// Number of drops divided by the number of arrivals.
         drop_fraction: Real(f64),
@@ -300,7 +302,7 @@ table! {
         mean_queue_packets: Real(f64),
         /// Mean queueing delay of a sent packet, by Little's law.
         mean_queue_delay_s: Real(f64),
-        /// Share of arrivals that coincided exactly with another arrival or with a departure.
+        /// Fraction of arrivals that coincided exactly with another arrival or with a departure.
         tied_fraction: Real(f64),
     }
 }
@@ -318,7 +320,7 @@ table! {
         departures: Whole(u64),
         /// Number of bytes that departed.
         departed_bytes: Whole(u64),
-        /// Number of bytes in `departed_bytes` that the class sent with bandwidth borrowed from another class.
+        /// Number of bytes, out of `departed_bytes`, that the class sent with bandwidth borrowed from another class.
         borrowed_bytes: Whole(u64),
         /// Number of packets that were dropped.
         drops: Whole(u64),
@@ -334,7 +336,7 @@ table! {
 }
 
 table! {
-    /// Data that the client of a program sent, which is the reverse direction of a flow in the table `flows`.
+    /// Data that the client of a program sent, which travels in the reverse direction of a flow in the table `flows`.
     ///
     /// Only live runs with workloads of the kind `program` have this table. Counts exclude the warm-up.
     FromClientRow as "from_client" {
@@ -342,16 +344,16 @@ table! {
         flow: Whole(u64),
         /// Workload of the flow.
         traffic: Word(u32),
-        /// Number of different payload bytes that were received in order after the warm-up; for datagrams, the number
-        /// of received bytes.
+        /// Number of distinct payload bytes received in order after the warm-up; for datagrams, number of bytes
+        /// received.
         delivered_bytes: Whole(u64),
         /// `delivered_bytes` divided by the time after the warm-up, in bits per second.
         goodput_bps: Real(f64),
         /// Number of packets that the client sent, including acknowledgements.
         packets_sent: Whole(u64),
-        /// Number of packets in `packets_sent` that queues dropped.
+        /// Number of packets, out of `packets_sent`, that queues dropped.
         packets_dropped: Whole(u64),
-        /// Number of packets in `packets_sent` that queues marked.
+        /// Number of packets, out of `packets_sent`, that queues marked.
         packets_marked: Whole(u64),
         /// Number of retransmitted data segments.
         retransmitted: Whole(u64),
@@ -375,7 +377,7 @@ pub fn catalog() -> Vec<TableDoc> {
         PacketRow::DOC,
         LinkRow::DOC,
         ClassRow::DOC,
-        // Only some runs have this table, so the name has a prefix, as the names of tables of other levels have.
+        // Only some runs have this table, so its name has a prefix, like the names of the tables of other levels.
         TableDoc { name: "live.from_client", ..FromClientRow::DOC },
     ]
 }

@@ -1,4 +1,4 @@
-//! The edges of a scenario: the nodes of the edges, and the state of the edges in a run.
+//! The edges of a scenario: the nodes at which they are located, and their state in a run.
 
 use std::collections::BTreeSet;
 
@@ -47,8 +47,8 @@ pub(crate) fn read_edges(tables: Value, links: Option<&[LinkSpec]>) -> Result<Ve
     errors.finish(edges)
 }
 
-/// Returns the edges of the scenario. If a queue needs classes and the scenario has no edges, returns an edge at every
-/// node with hosts. The second value is true if edges were added.
+/// Returns the edges of the scenario. If a queue needs classes and the scenario has no edges, adds an edge at every
+/// node with hosts; the second value that is returned is then true.
 pub(crate) fn place_edges(
     mut edges: Vec<EdgeSpec>,
     links: &[LinkSpec],
@@ -72,12 +72,13 @@ pub(crate) fn edge_at(edges: &[EdgeSpec], node: &str) -> u8 {
     edges.iter().position(|edge| edge.node == node).map_or(0, |index| index as u8 + 1)
 }
 
-/// The edges of a scenario, in the order of the scenario. Each run clones the edges in their initial state.
+/// The edges of a scenario, in the order in which the scenario lists them. Each run clones the edges in their initial
+/// state.
 #[derive(Clone)]
 pub(crate) struct Edges(Vec<Box<dyn Edge>>);
 
 impl Edges {
-    /// Builds all edges, and reports invalid parameters to `errors`.
+    /// Builds all edges, and adds errors about invalid parameters to `errors`.
     pub(crate) fn new(specs: &[EdgeSpec], streams: Streams, errors: &mut ErrorCollector) -> Self {
         Self(specs.iter().filter_map(|spec| errors.take(spec.build(streams))).collect())
     }

@@ -1,4 +1,4 @@
-//! The links between routers in a scenario, which describes a dumbbell or a graph, and the access links of hosts.
+//! The links in a scenario: the links between routers, which form a dumbbell or a graph, and the access links of hosts.
 
 use std::fmt;
 
@@ -18,20 +18,21 @@ parameters! {
     ///
     /// The sections `transmitter` and `channel` describe further properties of the link. The reverse link is named
     /// `bottleneck-back`. Unless a table `bottleneck.reverse` describes the reverse link, the reverse link has the same
-    /// rate and delay as the bottleneck and a queue that never drops.
+    /// rate and delay as the bottleneck, and its queue never drops packets.
     pub struct Bottleneck {
         /// Rate of the link.
-        pub rate: Rate = Rate::from_bps(10_000_000), "SHRED conversation, slide 17";
+        pub rate: Rate = Rate::from_bps(10_000_000), "SHRED talk, slide 17";
         /// One-way propagation delay.
-        pub delay: Span = Span::from_millis(60), "SHRED conversation, slide 17";
+        pub delay: Span = Span::from_millis(60), "SHRED talk, slide 17";
     }
 }
 
 parameters! {
     /// The reverse link of a dumbbell, from the node `right` to the node `left`, which carries acknowledgements.
     ///
-    /// If the table has a key `queue`, the reverse link is a managed link named `bottleneck-back`, and the keys of the
-    /// sections `transmitter` and `channel` may also be set. Without a `queue`, the reverse link never drops packets.
+    /// If the table contains the key `queue`, the reverse link is a managed link named `bottleneck-back`, and the keys
+    /// of the sections `transmitter` and `channel` may also be set. Without a `queue`, the reverse link never drops
+    /// packets.
     pub struct Reverse {
         /// Rate of the reverse link. The default is the rate of the bottleneck.
         pub rate: Option<Rate> = None, "aqmlab's choice: links are symmetric by default";
@@ -46,9 +47,9 @@ parameters! {
     /// The queues of access links never drop packets.
     pub struct Access {
         /// Rate of each access link.
-        pub rate: Rate = Rate::from_bps(100_000_000), "SHRED conversation, slide 17";
+        pub rate: Rate = Rate::from_bps(100_000_000), "SHRED talk, slide 17";
         /// One-way propagation delay.
-        pub delay: Span = Span::from_millis(1), "SHRED conversation, slide 17";
+        pub delay: Span = Span::from_millis(1), "SHRED talk, slide 17";
     }
 }
 
@@ -69,8 +70,8 @@ pub(crate) struct LinkSpec {
 }
 
 /// Properties of a link other than a constant rate and a constant delay. The structure contains the keys of the
-/// scenario and the objects built from the keys. A constant link has neither a service nor impairments. A link with a
-/// service always has impairments.
+/// scenario and the objects built from the keys. A constant link has neither a service nor impairments. A link that has
+/// a service always has impairments, too.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LinkExtras {
     keys: Map<String, Value>,
@@ -79,7 +80,8 @@ pub(crate) struct LinkExtras {
 }
 
 impl LinkSpec {
-    /// Returns the transmitter for a run. Its random numbers are from a stream of `streams`.
+    /// Returns the transmitter for a run. The transmitter's random numbers are drawn from one of the streams in
+    /// `streams`.
     pub(crate) fn transmitter(&self, streams: &Streams) -> Transmitter {
         match &self.extras.service {
             None => Transmitter::constant(self.rate),
@@ -87,7 +89,7 @@ impl LinkSpec {
         }
     }
 
-    /// Returns the channel for a run. Its random numbers are from streams of `streams`.
+    /// Returns the channel for a run. The channel's random numbers are drawn from several of the streams in `streams`.
     pub(crate) fn channel(&self, streams: &Streams) -> Channel {
         match &self.extras.impairments {
             None => Channel::constant(self.delay),
@@ -110,12 +112,12 @@ impl LinkSpec {
         self.extras.service.as_ref().map_or(self.rate, Service::peak)
     }
 
-    /// Returns the rate steps in order of time. The iterator is endless if the steps repeat.
+    /// Returns the rate steps in chronological order. The iterator is infinite if the steps repeat.
     pub(crate) fn rate_steps(&self) -> impl Iterator<Item = (Instant, Rate)> {
         self.extras.service.iter().flat_map(Service::rate_steps)
     }
 
-    /// Returns whether packets may arrive at the far end in a different order than they were sent.
+    /// Returns whether packets may arrive at the far end out of order.
     pub(crate) fn reorders(&self) -> bool {
         self.extras.impairments.as_ref().is_some_and(Impairments::reorders)
     }
@@ -133,8 +135,7 @@ impl LinkSpec {
     }
 }
 
-/// The queue of a managed link: the parameters, and the discipline that is built from the parameters. Each run clones
-/// the discipline.
+/// The queue of a managed link: the parameters, and the discipline built from them. Each run clones the discipline.
 #[derive(Clone)]
 pub(crate) struct Queue {
     pub(crate) config: aqm_queue::Config,
@@ -148,7 +149,7 @@ impl Queue {
     }
 
     /// Returns the discipline for a run on the link `name`. The random initial state of the discipline is drawn from a
-    /// separate stream.
+    /// separate random stream.
     pub(crate) fn for_run(&self, name: &str, streams: &Streams) -> Box<dyn QueueDiscipline> {
         let mut discipline = self.prototype.clone();
         discipline.on_start(&mut streams.named(&format!("queue-start/{name}"), 0));
@@ -162,12 +163,12 @@ impl fmt::Debug for Queue {
     }
 }
 
-/// The node of a dumbbell at which data enter the network.
+/// The node of a dumbbell at which data enters the network.
 pub(crate) const LEFT: &str = "left";
-/// The node of a dumbbell at which data leave the network.
+/// The node of a dumbbell at which data leaves the network.
 pub(crate) const RIGHT: &str = "right";
 
-/// The links of a scenario, in the order of the scenario.
+/// The links of a scenario, in the order in which the scenario lists them.
 pub(crate) struct Links {
     pub(crate) all: Vec<LinkSpec>,
     /// Whether the scenario has a `bottleneck` instead of `links`.
@@ -222,7 +223,7 @@ pub(crate) fn files_of(scenario: &Value) -> impl Iterator<Item = &str> {
 
 /// Inputs for parsing links.
 pub(crate) struct LinkReader<'a> {
-    /// Contents of files by name.
+    /// Contents of files, by file name.
     pub(crate) files: &'a Files,
     /// Duration of the run.
     pub(crate) duration: Span,
@@ -258,7 +259,7 @@ impl LinkTable {
         Self { rate, delay, queue, transmitter, channel }
     }
 
-    /// Reports an error if the link has no queue but has properties other than a constant rate and delay.
+    /// Reports an error if the link has no queue, but its rate or delay is not constant or its channel has impairments.
     fn check_queue(&self, table: &mut TableReader) {
         let plain = self.transmitter.is_constant() && self.channel.is_plain();
         let problem = "is missing: a link without a queue has a constant rate and delay; add a table with a `kind`, \
@@ -266,8 +267,9 @@ impl LinkTable {
         table.check(plain || self.queue.is_some(), "queue", problem);
     }
 
-    /// Builds the link. A missing rate or delay is taken from `defaults`. However, if the transmitter's keys determine
-    /// the rate over time, a missing rate is the mean of this rate. Errors are reported to `table`.
+    /// Builds the link. If the rate or the delay is missing, the value from `defaults` is used. However, if the
+    /// transmitter's keys determine how the rate changes over time, a missing rate is set to the mean of the changing
+    /// rate. Errors are added to `table`.
     fn build(
         self,
         defaults: (Option<Rate>, Option<Span>),
@@ -308,8 +310,8 @@ impl LinkTable {
     }
 }
 
-/// Parses the value of `key`. If the value is missing, returns `default`; if `default` is `None`, reports an error with
-/// the remedy.
+/// Parses the value of `key`. If the value is missing, returns `default`; if `default` is `None`, reports an error that
+/// contains the remedy.
 fn read_or<T: Parameter>(
     written: Option<Value>,
     default: Option<T>,
@@ -401,7 +403,7 @@ fn read_graph(tables: Value, reader: &LinkReader<'_>) -> Result<Vec<LinkSpec>, C
     errors.check(
         links.iter().any(|link| link.queue.is_some()),
         "",
-        "must contain at least one link with a table `queue`",
+        "must contain at least one link with a `queue` table",
     );
     errors.finish(links)
 }

@@ -1,4 +1,4 @@
-//! The complete scenario at packet level. The module that owns the parameters of a section also parses the section.
+//! The complete scenario at packet level. Each section is parsed by the module that owns the section's parameters.
 
 pub(crate) mod edges;
 pub(crate) mod links;
@@ -73,8 +73,8 @@ pub(crate) const KEYS: &[&str] = &[
 ];
 
 impl Scenario {
-    /// Parses the sections of a scenario. Also returns the scenario's `host.jitter`. Returns `None` if essential
-    /// sections are missing. Errors are reported to `table`.
+    /// Parses the sections of a scenario. Also returns the value of `host.jitter`. Returns `None` if essential sections
+    /// are missing. Errors are added to `table`.
     pub(crate) fn take_from(table: &mut TableReader, files: Files) -> Option<(Self, Option<Span>)> {
         let level = table.value(LEVEL);
         table.check(level.is_none_or(|level| level == PACKET), LEVEL, "must be `packet`");
@@ -162,8 +162,8 @@ impl Scenario {
         Some((scenario, host.jitter))
     }
 
-    /// Passes the meaning of packet labels to the queues. The label of a packet is the position of the packet's
-    /// workload.
+    /// Passes to the queues the headers that the packet labels represent. The label of a packet is the position of the
+    /// packet's workload.
     fn announce_labels(&mut self) {
         for queue in self.links.iter_mut().filter_map(|link| link.queue.as_mut()) {
             for (position, one) in self.traffic.iter().enumerate() {
@@ -213,8 +213,8 @@ impl Scenario {
         if self.dumbbell {
             let [forward, back] = [&self.links[0], &self.links[1]];
             value["bottleneck"] = forward.to_value();
-            // A reverse link that is equal to the forward link is omitted, so that the digest of the scenario does not
-            // change.
+            // A reverse link that has the same properties as the forward link is omitted, so that the digest of the
+            // scenario does not change.
             if back.queue.is_some() || (back.rate, back.delay) != (forward.rate, forward.delay) {
                 value["bottleneck"]["reverse"] = back.to_value();
             }
@@ -256,13 +256,13 @@ impl Scenario {
     }
 }
 
-/// Maximum length of a link header. No real link has a longer header.
+/// Maximum length of a link header. The header of a real link is never longer.
 const MAX_LINK_HEADER: Size = Size::from_bytes(256);
 
 /// Length of the IPv4 and TCP headers in bytes.
 const IP_AND_TCP: u64 = 40;
 
-/// Checks that every TCP length is large enough for the link header, which the length includes.
+/// Checks that every configured packet length of TCP is large enough to include the link header.
 fn check_headers(table: &mut TableReader, link_header: Size, tcp: &Tcp, traffic: &[Traffic]) {
     if link_header.bytes() == 0 {
         return;

@@ -1,5 +1,5 @@
-//! A plan: a scenario that was parsed successfully. A plan owns the topology, queue disciplines, edges and workloads,
-//! and each run clones these objects. A run therefore cannot fail.
+//! A plan, which is a scenario that was parsed successfully. A plan owns the topology, queue disciplines, edges and
+//! workloads, and each run clones these objects. A run therefore cannot fail.
 
 use std::fmt;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ impl Plan {
     /// by name.
     ///
     /// # Errors
-    /// Returns every invalid field with the allowed values.
+    /// Returns an error for each invalid field, with the allowed values.
     pub fn of_toml(text: &str, files: Files) -> Result<Self, ConfigErrors> {
         Self::of_value(toml_value(text)?, files)
     }
@@ -39,7 +39,7 @@ impl Plan {
     /// Parses and checks a scenario that is given as a JSON value.
     ///
     /// # Errors
-    /// Returns every invalid field with the allowed values.
+    /// Returns an error for each invalid field, with the allowed values.
     pub fn of_value(value: Value, files: Files) -> Result<Self, ConfigErrors> {
         let mut table = TableReader::new(value)?;
         let scenario = Scenario::take_from(&mut table, files);
@@ -58,7 +58,7 @@ impl Plan {
         Self::with_chance(scenario, Arc::new(topology))
     }
 
-    /// Builds the parts of the plan that draw from random streams.
+    /// Builds the parts of the plan that draw random numbers.
     fn with_chance(scenario: Scenario, topology: Arc<Topology>) -> Result<Self, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let edges = Edges::new(&scenario.edges, scenario.chance(), &mut errors);
@@ -115,7 +115,7 @@ impl Plan {
         })
     }
 
-    /// Returns the rate steps of a link in order of time, or `None` if no link has this name.
+    /// Returns the rate steps of a link in chronological order, or `None` if no link has this name.
     pub fn rate_steps(&self, link: &str) -> Option<impl Iterator<Item = (Instant, Rate)>> {
         let link = self.scenario.links.iter().find(|one| one.name == link)?;
         let end = Instant::START + self.scenario.duration;
@@ -132,7 +132,7 @@ impl Plan {
         self.scenario.record.queue_every
     }
 
-    /// Returns whether a queue reads the windows of senders.
+    /// Returns whether any queue uses the senders' windows.
     pub fn needs_windows(&self) -> bool {
         managed(&self.scenario.links).any(|(_, _, queue)| queue.config.needs_windows())
     }
@@ -159,7 +159,7 @@ pub struct PlannedWorkload<'a> {
     pub sends_datagrams: bool,
     /// The programs, if the workload consists of programs.
     pub programs: Option<Programs<'a>>,
-    /// Reason for which the workload can only be simulated; `None` if the workload can be run live.
+    /// Reason why the workload can only be simulated; `None` if the workload can be run live.
     pub simulated_only: Option<&'static str>,
     /// Length of the link header of each packet.
     pub link_header: Size,
@@ -167,9 +167,9 @@ pub struct PlannedWorkload<'a> {
     pub dscp: u8,
     /// Port number in the packets, if the scenario sets one.
     pub port: Option<u16>,
-    /// TCP configuration, before the checks.
+    /// TCP configuration before it is checked.
     pub tcp: &'a aqm_tcp::Config,
-    /// TCP configuration, after the checks.
+    /// TCP configuration after it has been checked.
     pub checked_tcp: &'a aqm_tcp::CheckedConfig,
     /// Duration of the run.
     pub duration: Span,

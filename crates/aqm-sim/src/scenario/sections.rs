@@ -11,8 +11,8 @@ parameters! {
     /// Processing of packets in every host.
     pub struct Host {
         /// Maximum processing time of an arriving packet. The processing time is uniformly distributed on [0,
-        /// `jitter`], and the packets of a flow stay in order. Jitter prevents phase effects between flows with equal
-        /// round-trip times (Floyd & Jacobson 1992). The default is the transmission time of a full packet on the
+        /// `jitter`], and the packets of a flow are not reordered. Jitter prevents phase effects between flows with
+        /// equal round-trip times (Floyd & Jacobson 1992). The default is the transmission time of a full packet on the
         /// slowest managed link.
         pub jitter: Option<Span> = None, "Floyd & Jacobson 1992; ns-2's `overhead_`";
         /// Length of the link header of each packet, for example `14B` for Ethernet. All packet lengths in the scenario
@@ -32,8 +32,8 @@ parameters! {
         /// has no rows.
         pub flow_columns: Option<Vec<String>> = None, "aqmlab's choice";
         /// Columns of the table `transfers` that are recorded. By default, all columns are recorded; with `[]`, the
-        /// table has no rows. Summaries and comparisons, including quantiles, need `traffic`, `start_s`, `duration_s`
-        /// and `complete`.
+        /// table has no rows. Summaries and comparisons, including quantiles, require the columns `traffic`, `start_s`,
+        /// `duration_s` and `complete`.
         pub transfer_columns: Option<Vec<String>> = None, "aqmlab's choice";
         /// Columns of the table `pages` that are recorded. By default, all columns are recorded; with `[]`, the table
         /// has no rows.

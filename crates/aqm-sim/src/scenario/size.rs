@@ -1,5 +1,5 @@
-//! Rejection of scenarios that are too large for any machine. The errors contain an estimate of the resources that a
-//! run would need.
+//! Rejection of scenarios that are too large for any machine. The error messages contain an estimate of the resources
+//! that a run would need.
 
 use aqm_net::ErrorCollector;
 

@@ -1,5 +1,5 @@
-//! The topology. Directed links connect routers, access links connect hosts to their router, and static routes use the
-//! fewest links.
+//! The topology. Directed links connect routers, access links connect hosts to their routers, and each static route is
+//! a path with the fewest links.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use crate::scenario::edges::{EdgeSpec, edge_at};
 use crate::scenario::links::{LinkSpec, Queue};
 use crate::scenario::traffic::Traffic;
 
-/// Properties that all links of a class have in common. Each link between routers is a class of its own. Access links
-/// form a class if they have the same role, rate, delay and adjacent link between routers.
+/// Properties that all links of a class have in common. Each link between routers forms a separate class. Access links
+/// are in the same class if they have the same role, rate, delay and adjacent link between routers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LinkClass {
     pub(crate) rate: Rate,
@@ -29,14 +29,14 @@ pub(crate) struct Hop {
     pub(crate) edge: u8,
 }
 
-/// The routes of a workload's flows, stored as the indices of each host's hops in [`Topology::hops`].
+/// The routes of a workload's flows. For each host, the indices of the hops in [`Topology::hops`] are stored.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Routes {
     first: u32,
     forward_length: u32,
     length: u32,
     hosts: u32,
-    /// The number that packets contain for the first host of each side, minus 1.
+    /// For each side, the host number that the packets of the first host contain, minus 1.
     first_hosts: [u32; 2],
 }
 
@@ -54,16 +54,16 @@ impl Routes {
     }
 }
 
-/// The links of a scenario, by number, and the routes over these links. Links between routers have the lowest numbers,
-/// in the order of the scenario. Access links follow, sorted by role (from the senders' hosts, to the receivers' hosts,
-/// from the receivers' hosts, to the senders' hosts), rate, delay, workload and host. Links of a class therefore have
-/// adjacent numbers, and classes are in the order of link numbers.
+/// The links of a scenario, by number, and the routes over these links. Links between routers have the lowest numbers
+/// and are in the order in which the scenario lists them. Access links follow, sorted by role (from the senders' hosts,
+/// to the receivers' hosts, from the receivers' hosts, to the senders' hosts), rate, delay, workload and host. The
+/// links of a class therefore have consecutive numbers, and classes are in the order of link numbers.
 pub(crate) struct Topology {
     pub(crate) link_classes: Vec<LinkClass>,
     /// Routes of each workload's flows, by workload.
     pub(crate) routes: Vec<Routes>,
-    /// Hops of the first host of each workload, in both directions. The routes of further hosts differ only in the
-    /// access links, whose numbers follow the numbers of the first host's access links.
+    /// Hops of the first host of each workload, in both directions. The routes of the other hosts differ only in the
+    /// access links, whose numbers follow those of the first host's access links.
     of_first_hosts: Vec<Hop>,
     /// Number of links between routers.
     between_routers: u32,
@@ -185,13 +185,13 @@ impl Topology {
         })
     }
 
-    /// Returns the rate of the slowest link on the route of the workload's data. The workload's load is a share of this
-    /// rate.
+    /// Returns the rate of the slowest link on the route of the workload's data. The load of a workload is specified as
+    /// a fraction of this rate.
     pub(crate) fn slowest(&self, workload: usize) -> Rate {
         self.slowest[workload]
     }
 
-    /// Returns the hops of all routes. The hops of a route are in the order in which a packet passes them.
+    /// Returns the hops of all routes. The hops of each route are in the order in which a packet traverses them.
     pub(crate) fn hops(&self) -> impl Iterator<Item = Hop> {
         let of_host = |host: u32, hop: Hop| {
             let is_access = hop.link >= self.between_routers;
@@ -203,7 +203,7 @@ impl Topology {
     }
 
     /// Returns the source and destination host numbers of packets, by hop. Returns an empty list if the queue does not
-    /// read host numbers.
+    /// use host numbers.
     pub(crate) fn hosts_for_queue(&self, queue: &Queue) -> Vec<[u16; 2]> {
         if queue.config.needs_hosts() { self.hosts_by_hop() } else { Vec::new() }
     }
@@ -224,7 +224,7 @@ impl Topology {
         self.routes.iter().map(|routes| routes.hosts as usize * routes.length as usize).sum()
     }
 
-    /// Returns the routes of each workload and the hops of its first host.
+    /// Returns, for each workload, the routes and the hops of the workload's first host.
     fn by_workload(&self) -> impl Iterator<Item = (&Routes, &[Hop])> {
         let mut rest = self.of_first_hosts.as_slice();
         self.routes.iter().map(move |routes| {
@@ -239,8 +239,8 @@ impl Topology {
         self.route_count > CACHED_ROUTES
     }
 
-    /// Returns the minimum propagation delay of a round trip over all workloads, without queueing delay and
-    /// transmission times.
+    /// Returns the minimum round-trip propagation delay among all workloads, excluding queueing delay and transmission
+    /// times.
     pub(crate) fn least_round_trip(&self) -> Span {
         let delay = |hop: &Hop| self.link_classes[usize::from(hop.class)].delay;
         let there_and_back =
@@ -281,7 +281,8 @@ fn number_hosts(traffic: &[Traffic]) -> Vec<[u32; 2]> {
 }
 
 /// Returns the links of the route from the router `from` to the router `to`. The route with the fewest links is
-/// selected, among these the route with the smallest delay, and among these the first route in the order of links.
+/// selected. If several routes have the fewest links, the one with the smallest delay is selected. If several routes
+/// also have the same delay, the first of them in the order of links is selected.
 fn route(links: &[LinkSpec], from: &str, to: &str) -> Result<Vec<u32>, String> {
     let nodes: Vec<&str> = links.iter().flat_map(|link| [link.from.as_str(), link.to.as_str()]).collect();
     for node in [from, to] {

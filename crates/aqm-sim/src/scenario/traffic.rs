@@ -44,13 +44,13 @@ pub(crate) struct Traffic {
     pub(crate) receiver: Option<String>,
 }
 
-/// Parts of the scenario from which all workloads derive defaults.
+/// Parts of the scenario from which the defaults of all workloads are derived.
 pub(crate) struct Common<'a> {
-    /// Whether the network is a dumbbell, in which data are sent from left to right; `None` if the links could not be
+    /// Whether the network is a dumbbell, in which data is sent from left to right; `None` if the links could not be
     /// parsed.
     pub(crate) dumbbell: Option<bool>,
     pub(crate) access: &'a Access,
-    /// The scenario's `tcp` table, before the checks.
+    /// The scenario's `tcp` table before it is checked.
     pub(crate) tcp: &'a Value,
     /// The errors in the scenario's `tcp` table.
     pub(crate) tcp_errors: Option<&'a ConfigErrors>,
@@ -175,15 +175,15 @@ impl Traffic {
 }
 
 /// Returns properties of a workload that a program needs to interpret the tables of a run. `table` is the workload's
-/// table, which may be from any network.
+/// table, which may belong to a scenario with any network.
 pub(crate) fn describe(table: Value) -> Result<Description, ConfigErrors> {
     let (access, tcp) = (Access::default(), json!({}));
     let common = Common { dumbbell: None, access: &access, tcp: &tcp, tcp_errors: None };
     Traffic::read("", table, &common).map(|traffic| traffic.config.describe())
 }
 
-/// Returns the node that `key` sets. In a dumbbell, returns `fallback`, because a scenario does not set the nodes of a
-/// dumbbell.
+/// Returns the node that the scenario sets with `key`. For a dumbbell, returns `fallback`, because a scenario does not
+/// set the nodes of a dumbbell.
 fn read_node(table: &mut TableReader, key: &'static str, fallback: &str, dumbbell: Option<bool>) -> String {
     let problem = match (table.value(key), dumbbell) {
         (None, Some(true) | None) => return fallback.to_owned(),
@@ -197,7 +197,7 @@ fn read_node(table: &mut TableReader, key: &'static str, fallback: &str, dumbbel
     fallback.to_owned()
 }
 
-/// Parses a whole number from 0 to `most`. Null is the same as a missing key.
+/// Parses a whole number from 0 to `most`. A null value is treated as a missing key.
 fn number_up_to(value: &Value, most: u16) -> Result<Option<u16>, ConfigError> {
     let number = value.as_u64().filter(|&number| number <= most.into()).map(|number| number as u16);
     let problem = format_args!("must be a whole number from 0 to {most} (got {value})");
@@ -205,7 +205,7 @@ fn number_up_to(value: &Value, most: u16) -> Result<Option<u16>, ConfigError> {
     Ok(number)
 }
 
-/// Parses a time, or a pair of times that bounds the random delays of flows.
+/// Parses a time, or a pair of times that are the bounds of the flows' random delays.
 fn read_range(value: Value) -> Result<[Span; 2], ConfigErrors> {
     let range = match &value {
         Value::String(_) => [Span::read(value)?; 2],

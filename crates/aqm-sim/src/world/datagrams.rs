@@ -1,4 +1,4 @@
-//! Datagram streams: sending and receiving of datagrams.
+//! Datagram streams: sending and receiving datagrams.
 
 use aqm_net::{Ecn, Instant, Packet};
 use aqm_traffic::Transfer;

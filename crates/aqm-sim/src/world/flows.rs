@@ -1,5 +1,5 @@
-//! The life of a flow from its opening to its last row: allocation of slots, reporting of drops and marks, and the end
-//! of the flow.
+//! The life cycle of a flow, from its opening to its last row: allocation of its slot, reporting of drops and marks,
+//! and the end of the flow.
 
 use aqm_net::Instant;
 use aqm_traffic::Transfer;
@@ -57,7 +57,7 @@ impl<N: Network> World<'_, N> {
         slot
     }
 
-    /// Serves all links up to `now`, and reports the drops and marks of their queues to flows.
+    /// Serves all links up to `now`, and reports the drops and marks of their queues to the affected flows.
     pub(super) fn catch_up(&mut self, now: Instant) {
         self.net.catch_up(now, &mut self.transit);
         self.apply_fates();
@@ -86,7 +86,7 @@ impl<N: Network> World<'_, N> {
         }
     }
 
-    /// Handles a flow of which one end aborted the connection at `now`. Reports the failed transfer to the workload.
+    /// Handles a flow whose connection was aborted by one end at `now`. Reports the failed transfer to the workload.
     #[cold]
     pub(super) fn on_failure(&mut self, slot: u32, now: Instant) {
         let flow = &self.flows[slot as usize];

@@ -1,4 +1,4 @@
-//! The world of a run: hosts, flows and workloads on a network, from the first event of the run to the last event.
+//! The world of a run: hosts, flows and workloads on a network, from the first to the last event of the run.
 
 mod datagrams;
 mod flows;
@@ -53,7 +53,7 @@ pub(crate) struct World<'a, N> {
     topology: &'a Topology,
     net: N,
     transit: InTransit,
-    /// TCP configuration by workload.
+    /// TCP configuration, by workload.
     tcp: Vec<Arc<CheckedConfig>>,
     flows: Vec<Flow>,
     /// Time at which the sender received the acknowledgement of the whole transfer, by slot; `NEVER` before this time.
@@ -90,8 +90,8 @@ impl<'a, N: Network> World<'a, N> {
             flows_opened: 0,
             sampled: scenario.record.senders.contains(&one.name),
         });
-        // If flows have their own hosts, all of these flows are eventually open, so the memory is reserved at the
-        // start.
+        // If each flow has its own host, all flows will eventually be open at the same time, so their memory is
+        // reserved at the start.
         let flows = Vec::with_capacity(scenario.traffic.iter().map(|one| one.config.hosts() as usize).sum());
         prefer_huge_pages(&flows);
         Self {
@@ -177,8 +177,8 @@ impl<'a, N: Network> World<'a, N> {
         }
     }
 
-    /// Returns the slot and the end of the flow that an event will access, if any. An arriving packet that the host
-    /// processes only later does not access its flow yet.
+    /// Returns the slot and the end of the flow that an event will access, if any. An arriving packet does not access
+    /// its flow yet if the host will process the packet only later.
     #[inline(always)]
     fn end_needed(&self, event: Upcoming<'_>) -> Option<(u32, Side)> {
         match event {
@@ -310,7 +310,7 @@ impl<'a, N: Network> World<'a, N> {
         }
     }
 
-    /// Closes a conversation in which no response is outstanding.
+    /// Closes a conversation in which no response is pending.
     fn hang_up(&mut self, slot: u32, now: Instant) {
         self.forget_number(slot);
         let flow = &mut self.flows[slot as usize];
@@ -329,7 +329,7 @@ impl<'a, N: Network> World<'a, N> {
         }
     }
 
-    /// Handles the completion of a transfer, that is, the arrival of all payload.
+    /// Handles the completion of a transfer, that is, the arrival of the last missing payload.
     fn on_completion(&mut self, slot: u32, now: Instant) {
         let flow = &self.flows[slot as usize];
         let (traffic, transfer) = (flow.traffic, flow.transfer.into());

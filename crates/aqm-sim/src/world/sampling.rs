@@ -1,5 +1,5 @@
-//! Measurements of a run. Links are measured at the beginning and the end of the measurement interval, queues and edges
-//! are sampled at regular intervals, and senders are sampled after each acknowledgement and time-out.
+//! Measurements during a run. Links are measured at the beginning and at the end of the measurement interval, queues
+//! and edges are sampled at regular intervals, and senders are sampled after each acknowledgement and time-out.
 
 use aqm_net::watch::Watch;
 use aqm_net::{Instant, Span};

@@ -1,5 +1,5 @@
-//! The interface between workloads and a run: the [`TrafficContext`] that a workload uses during a call, and the
-//! execution of the actions that the workload requests.
+//! The interface between workloads and a run. A workload uses the [`TrafficContext`] during a call to request actions,
+//! which are executed after the call.
 
 use aqm_net::{Ecn, Instant, Span};
 use aqm_tcp::Endpoint;

@@ -1,6 +1,6 @@
 //! Validation of parameters: the limits of each parameter, and the valid combinations of parameters.
 //!
-//! The limits are aqmlab's choice. The limits are so narrow that no sum or product overflows.
+//! The limits are aqmlab's choice, and are narrow enough that no sum or product of valid values overflows.
 
 use aqm_net::{ConfigErrors, ErrorCollector, Span};
 
@@ -23,7 +23,7 @@ impl Config {
     /// Checks all parameters and prepares them for the endpoints of TCP connections.
     ///
     /// # Errors
-    /// Returns one error for each invalid parameter, with the reason.
+    /// Returns one error, which contains the reason, for each invalid parameter.
     pub fn build(&self) -> Result<CheckedConfig, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         errors.take(self.connection.check().map_err(|e| e.within("connection")));
@@ -54,8 +54,8 @@ impl Config {
         Ok(CheckedConfig { mss, unmeasured, has_timestamps, is_paced, ecn, config: self.clone() })
     }
 
-    /// Returns warnings about valid combinations in which a parameter does not have the effect that it names. Each warning
-    /// begins with the path of the parameter.
+    /// Returns warnings about valid combinations of parameters in which the value of one parameter does not have its
+    /// usual effect. Each warning begins with the path of the parameter.
     pub fn warnings(&self) -> Vec<String> {
         let (kind, needs) = (self.congestion_control.kind(), self.congestion_control.ecn());
         let mut warnings = Vec::new();
@@ -81,7 +81,7 @@ impl Config {
         warnings
     }
 
-    /// Checks that the recovery measures what a model-based congestion control uses.
+    /// Checks that the loss recovery measures the delivery rates that a model-based congestion control uses.
     fn check_model(&self, errors: &mut ErrorCollector) {
         let has_scoreboard = self.recovery.kind.has_sack()
             && (self.recovery.kind == RecoveryKind::Rack || self.sack.pipe == Pipe::Scoreboard);
@@ -188,7 +188,7 @@ impl Rto {
     }
 }
 
-/// Validated parameters, which are shared by all endpoints that use them.
+/// Validated parameters, which are shared by all endpoints that use these parameters.
 #[derive(Clone, Debug)]
 pub struct CheckedConfig {
     pub(crate) config: Config,
@@ -208,13 +208,13 @@ impl CheckedConfig {
         self.mss
     }
 
-    /// Returns the number of data segments that `bytes` bytes of data need.
+    /// Returns the number of data segments that are needed for `bytes` bytes of data.
     pub fn segments(&self, bytes: u64) -> u64 {
         bytes.div_ceil(self.mss)
     }
 
-    /// Returns the number of bytes on the wire from sender to receiver that `bytes` bytes of data need without losses.
-    /// SYN and FIN are included, and acknowledgements are excluded.
+    /// Returns the number of bytes that a sender puts on the wire to transfer `bytes` bytes of data without losses. SYN
+    /// and FIN are included, and acknowledgements are excluded.
     pub fn wire_bytes(&self, bytes: u64) -> u64 {
         let Connection { handshake, close, header, syn_size, .. } = &self.config.connection;
         let syn = match handshake {

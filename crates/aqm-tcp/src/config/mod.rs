@@ -1,8 +1,8 @@
 //! TCP parameters, with their allowed values, their defaults, and the source of each default.
 //!
 //! Each table of a scenario has its own file in this folder. For example, the table `[tcp.rto]` is in `rto.rs`. The
-//! parameters of each congestion control are in the congestion control's file. The defaults are those of the profile
-//! `rfc`: TCP Reno without SACK and timestamps, according to the current RFCs. Other sets of values are in
+//! parameters of each congestion control are in the file of that congestion control. The defaults are those of the
+//! profile `rfc`: TCP Reno without SACK or timestamps, according to the current RFCs. Other sets of values are in
 //! `profiles.rs`, and the valid combinations are in `check.rs`.
 
 mod check;
@@ -37,11 +37,11 @@ parameters! {
         pub connection: Connection = Connection::default(), "RFC 9293";
         /// Congestion control, which is the algorithm that sets the congestion window.
         pub congestion_control: Control = Control::default(), "RFC 5681";
-        /// Use of the congestion window, which does not depend on the congestion control.
+        /// Rules for the congestion window that do not depend on the congestion control.
         pub cwnd: Cwnd = Cwnd::default(), "RFC 5681";
         /// Loss detection and retransmission.
         pub recovery: Recovery = Recovery::default(), "RFC 5681, 3.2";
-        /// Selective acknowledgements, which the recoveries `sack` and `rack` use.
+        /// Selective acknowledgements, which `recovery.kind = "sack"` and `"rack"` use.
         pub sack: Sack = Sack::default(), "RFC 2018, RFC 6675";
         /// Retransmission timer.
         pub rto: Rto = Rto::default(), "RFC 6298";

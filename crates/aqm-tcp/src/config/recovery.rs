@@ -7,21 +7,21 @@
 use aqm_net::{choices, parameters};
 
 choices! {
-    /// Loss recovery. The parameter `congestion_control` sets the size of the window after a loss.
+    /// Loss recovery. The parameter `congestion_control` determines the size of the window after a loss.
     pub enum RecoveryKind {
         /// Without SACK: the third duplicate acknowledgement sets the window to one segment, and transmission restarts
         /// at the oldest missing segment (V. Jacobson 1988).
         Tahoe = "tahoe",
         /// Without SACK: fast retransmit, and fast recovery that ends with the next acknowledgement of new data (RFC
-        /// 5681, section 3.2, in the form of RFC 2581).
+        /// 5681, section 3.2, in the version of RFC 2581).
         Reno = "reno",
         /// Without SACK: fast recovery continues until all data that was sent before fast recovery is acknowledged, and
         /// a partial acknowledgement indicates the next missing segment (RFC 6582).
         NewReno = "newreno",
         /// With SACK: a scoreboard determines which segments are retransmitted (RFC 2018, RFC 6675).
         Sack = "sack",
-        /// With SACK: losses are detected by time instead of by counting, and probes detect losses at the end of a
-        /// transfer (RACK-TLP, RFC 8985).
+        /// With SACK: losses are detected by elapsed time instead of by counting, and probes detect losses at the end
+        /// of a transfer (RACK-TLP, RFC 8985).
         Rack = "rack",
     }
 }
@@ -43,13 +43,13 @@ choices! {
     pub enum FastRetransmitGuard {
         /// No condition: a fast retransmit is always permitted.
         None = "none",
-        /// All data that was sent before the last recovery or timeout is acknowledged (RFC 6582, section 3.2; ns-2:
-        /// `bugFix_`).
+        /// All data that was sent before the last recovery or timeout has been acknowledged (RFC 6582, section 3.2;
+        /// ns-2: `bugFix_`).
         Recover = "recover",
-        /// As `recover`, but a fast retransmit is also permitted while the first segment is missing (ns-2:
-        /// `bugfix_ss_`).
+        /// As `recover`, but a fast retransmit is also permitted while the first segment of the connection is missing
+        /// (ns-2: `bugfix_ss_`).
         RecoverOrFirst = "recover-or-first",
-        /// As `recover` after a timeout, but no condition after a recovery (ns-2's FullTcp).
+        /// As `recover` after a timeout, but without a condition after a recovery (ns-2's FullTcp).
         AfterTimeout = "after-timeout",
     }
 }
@@ -59,20 +59,20 @@ choices! {
     pub enum Inflation {
         /// The inflation is separate from the window and applies only in fast recovery (RFC 5681, section 3.2).
         Beside = "beside",
-        /// The inflation is part of the window, both after a timeout and in fast recovery. On an acknowledgement of new
-        /// data, the inflation remains in the window, but only up to `ssthresh`; a timeout halves the inflated window.
-        /// The duplicate acknowledgement that reaches the threshold triggers only the retransmission of the missing
-        /// segment (ns-2's FullTcp).
+        /// The inflation is part of the window, both after a timeout and in fast recovery. After an acknowledgement of
+        /// new data, the inflation remains in the window, but only up to `ssthresh`; a timeout halves the inflated
+        /// window. The duplicate acknowledgement that reaches the threshold triggers only the retransmission of the
+        /// missing segment (ns-2's FullTcp).
         InWindow = "in-window",
     }
 }
 
 choices! {
-    /// Effect on the window of the acknowledgement that ends fast recovery.
+    /// How the acknowledgement that ends fast recovery changes the window.
     pub enum ExitAck {
         /// The acknowledgement only removes the inflation (RFC 5681, section 3.2, step 6).
         Deflates = "deflates",
-        /// The acknowledgement opens the window as any other acknowledgement does (ns-2). With SACK, it does not.
+        /// The acknowledgement opens the window as any other acknowledgement does, but not with SACK (ns-2).
         Grows = "grows",
         /// The acknowledgement opens the window as any other acknowledgement does, also with SACK (ns-2's FullTcp).
         GrowsWithSack = "grows-with-sack",
@@ -92,7 +92,7 @@ choices! {
 }
 
 choices! {
-    /// Partial acknowledgements that restart the retransmission timer, with NewReno.
+    /// Partial acknowledgements that restart the retransmission timer (NewReno only).
     pub enum PartialAckTimer {
         /// The first partial acknowledgement of a recovery ("impatient": many losses lead to a timeout; RFC 6582, 3.2,
         /// step 5).
@@ -103,15 +103,15 @@ choices! {
 }
 
 choices! {
-    /// How the window is reduced in fast recovery, with SACK.
+    /// How the window is reduced in fast recovery (SACK only).
     pub enum Reduction {
-        /// Immediately, so that the sender is silent for half a round trip (RFC 6675).
+        /// Immediately, so that the sender sends nothing for half a round trip (RFC 6675).
         AtOnce = "at-once",
         /// In proportion to the delivered data (PRR, RFC 6937).
         Prr = "prr",
-        /// In proportion to the delivered data (PRR, RFC 9937). The divisor is the data that was not known to have
-        /// arrived before recovery, and the bound is that of `prr_bound = "safe-ack"`. `prr_bound` and `prr_share` have
-        /// no effect.
+        /// In proportion to the delivered data (PRR, RFC 9937). The divisor is the amount of data that was not known to
+        /// have arrived before recovery, and the bound is the one that `prr_bound = "safe-ack"` selects. The parameters
+        /// `prr_bound` and `prr_share` have no effect.
         Rfc9937 = "rfc-9937",
         /// By one segment with every second acknowledgement (J. Hoe; Linux 2.4).
         RateHalving = "rate-halving",
@@ -121,9 +121,9 @@ choices! {
 choices! {
     /// Amount of data that PRR may send while less data is in flight than the window allows.
     pub enum PrrBound {
-        /// As much as was delivered (RFC 6937, "conservative reduction bound").
+        /// As much data as was delivered (RFC 6937, "conservative reduction bound").
         Crb = "crb",
-        /// One segment more than was delivered, with each acknowledgement (RFC 6937, "slow-start reduction bound").
+        /// With each acknowledgement, one segment more than was delivered (RFC 6937, "slow-start reduction bound").
         Ssrb = "ssrb",
         /// As `ssrb` if the acknowledgement advances `SND.UNA` and indicates no further loss; otherwise, as `crb`
         /// (Linux since 3.17; RFC 9937).
@@ -132,7 +132,7 @@ choices! {
 }
 
 choices! {
-    /// Divisor by which PRR divides the delivered data.
+    /// Divisor that PRR applies to the delivered data.
     pub enum PrrShare {
         /// Unacknowledged data when the loss was detected (`RecoverFS`, RFC 6937).
         Flight = "flight-size",
@@ -142,7 +142,7 @@ choices! {
 }
 
 choices! {
-    /// Data that is considered lost after a timeout, with RACK.
+    /// Data that is considered lost after a timeout (RACK only).
     pub enum TimeoutLoses {
         /// All data that is not known to have arrived.
         All = "all",
@@ -152,21 +152,21 @@ choices! {
 }
 
 choices! {
-    /// Detection of spurious timeouts, with SACK.
+    /// Detection of spurious timeouts (SACK only).
     pub enum Frto {
         /// No detection.
         Off = "off",
-        /// After a timeout, the sender first sends new data. If an acknowledgement reports data that was sent before
-        /// the timeout and not retransmitted, the sender stops retransmitting and restores the window (F-RTO, RFC 5682,
-        /// section 3).
+        /// After a timeout, the sender first sends new data. If an acknowledgement reports the arrival of data that was
+        /// sent before the timeout and has not been retransmitted, the sender stops retransmitting and restores the
+        /// window (F-RTO, RFC 5682, section 3).
         On = "on",
     }
 }
 
 choices! {
-    /// Undo of unnecessary window reductions.
+    /// How unnecessary window reductions are detected and undone.
     pub enum Undo {
-        /// No undo.
+        /// Reductions are not undone.
         Off = "off",
         /// With SACK, the reduction is undone when D-SACK reports that all retransmitted data had already arrived (RFC
         /// 3708).
@@ -182,36 +182,39 @@ parameters! {
     pub struct Recovery {
         /// Loss recovery. The kinds `sack` and `rack` require SACK at both endpoints.
         pub kind: RecoveryKind = RecoveryKind::Reno, "RFC 5681, 3.2";
-        /// Number of duplicate acknowledgements that indicate a loss (`DupThresh`). A low value mistakes reordering for
-        /// loss. With a high value, flows with small windows must wait for the retransmission timer.
+        /// Number of duplicate acknowledgements that indicate a loss (`DupThresh`). With a low value, reordering is
+        /// mistaken for loss. With a high value, flows with small windows must wait until the retransmission timer
+        /// expires.
         pub dupthresh: u32 = 3, "RFC 5681, 3.2";
         /// Segment that is sent after each duplicate acknowledgement below the threshold.
         pub limited_transmit: LimitedTransmit = LimitedTransmit::New, "RFC 3042";
-        /// Condition for another fast retransmit. Without a condition, the losses of one window may reduce the
-        /// congestion window several times.
+        /// Condition for another fast retransmit. Without a condition, the losses in a single window of data may reduce
+        /// the congestion window several times.
         pub fast_retransmit_guard: FastRetransmitGuard = FastRetransmitGuard::Recover, "RFC 6582, 3.2";
-        /// Window inflation by duplicate acknowledgements above the threshold, with `tahoe`, `reno` and `newreno`.
+        /// Window inflation by duplicate acknowledgements above the threshold (only with `tahoe`, `reno` and
+        /// `newreno`).
         pub inflation: Inflation = Inflation::Beside, "RFC 5681, 3.2";
-        /// Effect on the window of the acknowledgement that ends fast recovery.
+        /// How the acknowledgement that ends fast recovery changes the window.
         pub exit_ack: ExitAck = ExitAck::Deflates, "RFC 5681, 3.2";
         /// Window at the end of NewReno's fast recovery.
         pub exit_window: ExitWindow = ExitWindow::Flight, "RFC 6582, 3.2";
-        /// Partial acknowledgements that restart the retransmission timer, with NewReno.
+        /// Partial acknowledgements that restart the retransmission timer (NewReno only).
         pub partial_ack_timer: PartialAckTimer = PartialAckTimer::First, "RFC 6582, 3.2";
         /// Maximum number of segments that NewReno sends in response to one acknowledgement in fast recovery, excluding
         /// retransmissions; by default, there is no limit.
         pub max_burst: Option<u64> = None, "aqmlab's choice; ns-2: 2";
-        /// How the window is reduced in fast recovery, with SACK. Must be `at-once` with a counted pipe.
+        /// How the window is reduced in fast recovery (SACK only). Must be `at-once` if `sack.pipe` is not
+        /// `scoreboard`.
         pub reduction: Reduction = Reduction::AtOnce, "RFC 6675, 5";
         /// Amount of data that PRR may send while less data is in flight than the window allows.
         pub prr_bound: PrrBound = PrrBound::Ssrb, "RFC 6937, 3";
-        /// Divisor by which PRR divides the delivered data.
+        /// Divisor that PRR applies to the delivered data.
         pub prr_share: PrrShare = PrrShare::Flight, "RFC 6937, 3";
-        /// Data that is considered lost after a timeout, with RACK.
+        /// Data that is considered lost after a timeout (RACK only).
         pub timeout_loses: TimeoutLoses = TimeoutLoses::All, "aqmlab's choice; RFC 8985, 6.3, excludes the newest segments";
-        /// Detection of spurious timeouts, with SACK.
+        /// Detection of spurious timeouts (SACK only).
         pub frto: Frto = Frto::Off, "RFC 5682: optional";
-        /// Undo of unnecessary window reductions.
+        /// How unnecessary window reductions are detected and undone.
         pub undo: Undo = Undo::Off, "aqmlab's choice; RFC 3708: experimental";
     }
 }

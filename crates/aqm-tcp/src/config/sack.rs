@@ -1,30 +1,30 @@
-//! `[tcp.sack]`: selective acknowledgements, for the recoveries that use them.
+//! `[tcp.sack]`: selective acknowledgements, for the loss recoveries that use them.
 //!
 //! M. Mathis et al., RFC 2018, 1996; S. Floyd et al., RFC 2883, 2000 (D-SACK); E. Blanton et al., RFC 6675, 2012. The
-//! function names of RFC 6675 are used here (`pipe`, `NextSeg`).
+//! code uses the function names of RFC 6675 (`pipe`, `NextSeg`).
 
 use aqm_net::{choices, parameters};
 
 choices! {
-    /// Estimate of the amount of data in the network (`pipe`), with SACK.
+    /// Estimate of the amount of data in the network (`pipe`, SACK only).
     pub enum Pipe {
         /// The estimate is computed from the scoreboard, segment by segment (RFC 6675, section 4).
         Scoreboard = "scoreboard",
-        /// The estimate is counted in segments: minus one with each acknowledgement, minus two with a partial
-        /// acknowledgement, and plus one with each sent segment. Every missing segment below the highest SACKed segment
-        /// is retransmitted once, and the scoreboard is cleared when the recovery ends (ns-2's Sack1).
+        /// The estimate is a count of segments. Each acknowledgement subtracts one, a partial acknowledgement subtracts
+        /// two, and each sent segment adds one. Every missing segment below the highest SACKed segment is retransmitted
+        /// once, and the scoreboard is cleared when the recovery ends (ns-2's Sack1).
         Counted = "counted",
-        /// The estimate is counted in bytes, only in recovery: minus one segment with each acknowledgement, minus two
-        /// segments with a partial acknowledgement, and plus the bytes sent, excluding the first retransmission.
-        /// Missing segments are retransmitted once, also after marks and timeouts. Any three duplicate acknowledgements
-        /// indicate a loss, unless they belong to a window that was already reduced (ns-2's FullTcp).
+        /// The estimate is a count of bytes, which is kept only in recovery. Each acknowledgement subtracts one
+        /// segment, a partial acknowledgement subtracts two segments, and the bytes sent are added, excluding the first
+        /// retransmission. Missing segments are retransmitted once, also after marks and timeouts. Any three duplicate
+        /// acknowledgements indicate a loss, unless they belong to a window that was already reduced (ns-2's FullTcp).
         Ns2Full = "ns-2-full",
     }
 }
 
 choices! {
-    /// What is retransmitted in fast recovery after all lost data has been retransmitted and while no new data may be
-    /// sent, with SACK.
+    /// Data that is retransmitted in fast recovery when all lost data has already been retransmitted and no new data
+    /// may be sent (SACK only).
     pub enum NextSeg {
         /// Data that may be lost, and finally the last segment (RFC 6675, rules (3) and (4)).
         AllRules = "all-rules",
@@ -44,7 +44,7 @@ choices! {
 }
 
 choices! {
-    /// Size in bytes by which the SACK option lengthens a segment.
+    /// Number of bytes that the SACK option adds to a segment.
     pub enum SackBytes {
         /// The complete option (RFC 2018, section 3).
         Counted = "counted",
@@ -58,7 +58,7 @@ choices! {
 choices! {
     /// Whether the receiver reports duplicate data.
     pub enum Dsack {
-        /// No report.
+        /// Duplicate data is not reported.
         Off = "off",
         /// The first SACK block may report duplicate data (RFC 2883).
         On = "on",
@@ -66,15 +66,15 @@ choices! {
 }
 
 parameters! {
-    /// Selective acknowledgements, which the recoveries `sack` and `rack` use (RFC 2018, RFC 6675).
+    /// Selective acknowledgements, which `recovery.kind = "sack"` and `"rack"` use (RFC 2018, RFC 6675).
     pub struct Sack {
-        /// Estimate of the amount of data in the network (`pipe`), with SACK.
+        /// Estimate of the amount of data in the network (`pipe`, SACK only).
         pub pipe: Pipe = Pipe::Scoreboard, "RFC 6675, 4";
-        /// What `NextSeg` selects if neither lost data nor new data can be sent.
+        /// Data that `NextSeg` selects if neither lost data nor new data can be sent.
         pub next_seg: NextSeg = NextSeg::AllRules, "RFC 6675, 4";
         /// Effect of a timeout on the SACK scoreboard.
         pub at_timeout: SacksAtTimeout = SacksAtTimeout::Kept, "RFC 6675, 5.1";
-        /// Size in bytes by which the SACK option lengthens a segment.
+        /// Number of bytes that the SACK option adds to a segment.
         pub option_bytes: SackBytes = SackBytes::Counted, "RFC 2018, 3";
         /// Whether a receiver with SACK reports duplicate data.
         pub dsack: Dsack = Dsack::On, "RFC 2883";

@@ -1,11 +1,11 @@
-//! Aggregation of acknowledgements: data acknowledged in excess of the bandwidth, because a link or a host delays
-//! acknowledgements and releases many at once. BBR enlarges the window by the excess.
+//! Aggregation of acknowledgements: if a link or a host delays acknowledgements and then releases many at once, more
+//! data is acknowledged than the bandwidth allows. BBR enlarges the window by this excess.
 //!
 //! Linux 6.1: `bbr_update_ack_aggregation`; draft-ietf-ccwg-bbr, section "BBR.extra_acked".
 
 use aqm_net::Instant;
 
-/// Interval in which data is acknowledged faster than the bandwidth.
+/// Interval in which data is acknowledged at a higher rate than the bandwidth.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct AckInterval {
     start: Instant,
@@ -18,13 +18,13 @@ impl AckInterval {
         *self = Self { start: now, acked: 0.0 };
     }
 
-    /// Restarts the time of the interval, but not its data.
+    /// Restarts the clock of the interval, but keeps the acknowledged data.
     pub fn restart_time(&mut self, now: Instant) {
         self.start = now;
     }
 
-    /// Records `acked` newly acknowledged data. Returns the data acknowledged in excess of `bandwidth`. The interval
-    /// restarts if there was no excess before.
+    /// Records the newly acknowledged data `acked`, and returns the amount of data acknowledged in excess of
+    /// `bandwidth`. If there was no excess before, the interval restarts.
     pub fn excess(&mut self, now: Instant, acked: f64, bandwidth: f64) -> f64 {
         let mut expected = bandwidth * now.since(self.start).seconds();
         if self.acked <= expected {
@@ -36,7 +36,7 @@ impl AckInterval {
     }
 }
 
-/// Maximum over the current and the previous of two windows of some rounds (Linux: `extra_acked`).
+/// Maximum over the current and the previous window, where each window spans several rounds (Linux: `extra_acked`).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct TwoWindowMax {
     /// Maxima of the current and of the previous window.
@@ -45,7 +45,7 @@ pub(super) struct TwoWindowMax {
 }
 
 impl TwoWindowMax {
-    /// Counts a round; the current window ends after `length` rounds.
+    /// Counts a round. The current window ends after `length` rounds.
     pub fn on_round(&mut self, length: u32) {
         self.rounds += 1;
         if self.rounds >= length {
@@ -58,7 +58,7 @@ impl TwoWindowMax {
         self.maxima[0] = self.maxima[0].max(value);
     }
 
-    /// Returns the maximum of both windows.
+    /// Returns the maximum over both windows.
     pub fn get(&self) -> f64 {
         self.maxima[0].max(self.maxima[1])
     }
@@ -76,7 +76,7 @@ mod tests {
     fn the_excess_is_that_of_a_burst_and_ends_when_the_bandwidth_has_caught_up() {
         let mut interval = AckInterval::default();
         interval.restart(at(0));
-        // 1000 per second: ten units after 10 ms of silence, in two acknowledgements.
+        // The bandwidth is 1000 units per second. After 10 ms of silence, ten units arrive in two acknowledgements.
         assert_eq!(
             interval.excess(at(10), 5.0, 1000.0),
             5.0,

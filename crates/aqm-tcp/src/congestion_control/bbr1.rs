@@ -1,14 +1,14 @@
-//! BBR version 1 of Linux: the window and the pacing rate follow a model of the path, which consists of the bottleneck's
-//! bandwidth (maximum delivery rate of the last ten round trips) and the round trip without queues (minimum of the last
-//! ten seconds). Neither losses nor marks reduce the model.
+//! BBR version 1 of Linux: the window and the pacing rate follow a model of the path, which consists of the
+//! bottleneck's bandwidth (maximum delivery rate over the last ten round trips) and the round-trip time without
+//! queueing (minimum over the last ten seconds). Neither losses nor marks reduce the values of the model.
 //!
 //! N. Cardwell, Y. Cheng, C. S. Gunn, S. H. Yeganeh, V. Jacobson, "BBR: Congestion-Based Congestion Control", ACM Queue
-//! 14(5), 2016; Linux 6.1: `net/ipv4/tcp_bbr.c`, whose functions are named in backticks.
+//! 14(5), 2016; Linux 6.1: `net/ipv4/tcp_bbr.c`. Names in backticks are functions of this file.
 //!
-//! Differences from Linux: rates and volumes are real numbers (Linux: integers; only the target of the window is rounded
-//! as in Linux); times have no granularity (Linux: ticks for `min_rtt_stamp` and `probe_rtt_done_stamp`); the model
-//! begins with the first transmission (Linux: at the end of the handshake); an excess of acknowledged data is not
-//! limited to 2^20 segments.
+//! Differences from Linux: Rates and volumes are real numbers (in Linux: integers); only the target of the window is
+//! rounded as in Linux. Times have no granularity (Linux uses ticks for `min_rtt_stamp` and `probe_rtt_done_stamp`).
+//! The model begins with the first transmission (in Linux: at the end of the handshake). An excess of acknowledged data
+//! is not limited to 2^20 segments.
 
 mod policer;
 #[cfg(test)]
@@ -26,8 +26,8 @@ use super::{
 use policer::{Event, Interval, Policer, Verdict};
 
 parameters! {
-    /// BBR version 1 (Linux 6.1): paces at the measured bandwidth and keeps at most two bandwidth-delay products in the
-    /// network.
+    /// BBR version 1 (Linux 6.1): paces at the measured bandwidth and keeps at most two bandwidth-delay products of
+    /// data in the network.
     pub struct Config {
         /// Whether BBR detects a token-bucket policer from losses and then paces at the rate that the policer permits.
         pub policer_detection: bool = true, "Linux 6.1: `bbr_lt_bw_sampling`";
@@ -48,39 +48,41 @@ impl Build for Config {
     }
 }
 
-/// Pacing and window gain of `STARTUP` (`bbr_high_gain`), about 2/ln(2).
+/// Pacing and window gain in `STARTUP` (`bbr_high_gain`), about 2/ln(2).
 const HIGH_GAIN: f64 = 739.0 / 256.0;
-/// Pacing gain of `DRAIN` (`bbr_drain_gain`).
+/// Pacing gain in `DRAIN` (`bbr_drain_gain`).
 const DRAIN_GAIN: f64 = 88.0 / 256.0;
-/// Window gain of `PROBE_BW` (`bbr_cwnd_gain`).
+/// Window gain in `PROBE_BW` (`bbr_cwnd_gain`).
 const CWND_GAIN: f64 = 2.0;
-/// Pacing gains of the phases of `PROBE_BW` (`bbr_pacing_gain`).
+/// Pacing gains in the phases of `PROBE_BW` (`bbr_pacing_gain`).
 const CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
-/// Number of phases among which the first phase is drawn (`bbr_cycle_rand`).
+/// Number of phases from which the first phase is drawn at random (`bbr_cycle_rand`).
 const RANDOM_PHASES: u64 = 7;
-/// Window of the bandwidth filter, in rounds (`bbr_bw_rtts`).
+/// Length of the bandwidth filter, in rounds (`bbr_bw_rtts`).
 const BANDWIDTH_ROUNDS: u64 = 10;
-/// Window of the minimum round trip (`bbr_min_rtt_win_sec`).
+/// Length of the filter for the minimum round-trip time (`bbr_min_rtt_win_sec`).
 const MIN_RTT_WINDOW: Span = Span::from_millis(10_000);
 /// Duration of `PROBE_RTT` (`bbr_probe_rtt_mode_ms`).
 const PROBE_RTT_DURATION: Span = Span::from_millis(200);
 /// Minimum window, in segments (`bbr_cwnd_min_target`).
 const MIN_CWND: f64 = 4.0;
-/// Window without a round-trip sample, and data after which the bandwidth is credible, in segments (`TCP_INIT_CWND`).
+/// Window while there is no round-trip sample, and amount of delivered data below which the bandwidth is not yet
+/// considered reliable; in segments (`TCP_INIT_CWND`).
 const INITIAL_CWND: f64 = 10.0;
-/// Growth of the bandwidth that shows that the path is not full (`bbr_full_bw_thresh`).
+/// Factor by which the bandwidth grows if the path is not yet full (`bbr_full_bw_thresh`).
 const FULL_GROWTH: f64 = 1.25;
-/// Rounds without this growth after which the path is full (`bbr_full_bw_cnt`).
+/// Number of rounds without this growth after which the path is considered full (`bbr_full_bw_cnt`).
 const FULL_ROUNDS: u32 = 3;
-/// Pacing rate at a gain of 1, as a share of the bandwidth (`bbr_pacing_margin_percent`).
+/// Pacing rate at a gain of 1, as a fraction of the bandwidth (`bbr_pacing_margin_percent`).
 const PACED_SHARE: f64 = 0.99;
-/// Round trip before the first sample (`USEC_PER_MSEC`), in seconds.
+/// Round-trip time before the first sample (`USEC_PER_MSEC`), in seconds.
 const NOMINAL_RTT: f64 = 1e-3;
-/// Length of each of two windows of the excess of acknowledged data, in rounds (`bbr_extra_acked_win_rtts`).
+/// Length of each of the two windows over which the excess of acknowledged data is measured, in rounds
+/// (`bbr_extra_acked_win_rtts`).
 const EXCESS_ROUNDS: u32 = 5;
-/// Time at the bandwidth to which the excess is limited, in seconds (`bbr_extra_acked_max_us`).
+/// Limit of the excess, as a transmission time at the estimated bandwidth, in seconds (`bbr_extra_acked_max_us`).
 const MAX_EXCESS: f64 = 0.1;
-/// Minimum pacing rate in bytes per second: one unit of Linux's bandwidth, 715 bit/s.
+/// Minimum pacing rate in bytes per second: one unit of Linux's bandwidth estimate, 715 bit/s.
 const MIN_RATE: f64 = 90.0;
 
 /// States (`enum bbr_mode`).
@@ -92,7 +94,7 @@ enum Mode {
     ProbeRtt,
 }
 
-/// BBR version 1 of a running sender. Bandwidths and rates are in bytes per second, and windows are in segments.
+/// State of BBR version 1 for one sender. Bandwidths and rates are in bytes per second, and windows are in segments.
 struct Bbr1 {
     mode: Mode,
     rng: Rng,
@@ -101,16 +103,16 @@ struct Bbr1 {
     pacing_gain: f64,
     cwnd_gain: f64,
     pacing_rate: f64,
-    /// Whether the pacing rate is based on a measured round trip.
+    /// Whether the pacing rate is based on a measured round-trip time.
     has_rtt: bool,
     max_bandwidth: WindowedMax,
     rounds: u64,
     next_round_delivered: u64,
     is_round_start: bool,
-    /// Smallest round trip, in whole microseconds.
+    /// Minimum round-trip time, in whole microseconds.
     min_rtt: Option<Span>,
     min_rtt_at: Instant,
-    /// End of `PROBE_RTT`, once the window is small enough.
+    /// End of `PROBE_RTT`, which is set once the window is small enough.
     probe_rtt_until: Option<Instant>,
     is_probe_rtt_round_done: bool,
     is_idle_restart: bool,
@@ -119,10 +121,10 @@ struct Bbr1 {
     is_full: bool,
     cycle_phase: usize,
     cycle_since: Instant,
-    /// Phase of the recovery at the last acknowledgement (`prev_ca_state`).
+    /// Recovery phase at the last acknowledgement (`prev_ca_state`).
     phase: RecoveryPhase,
     conserves_packets: bool,
-    /// Window before a recovery or `PROBE_RTT`.
+    /// Window before the last recovery or `PROBE_RTT`.
     prior_cwnd: f64,
     ack_interval: AckInterval,
     excess: TwoWindowMax,
@@ -266,14 +268,15 @@ impl Bbr1 {
         self.pacing_rate = (HIGH_GAIN * rate * PACED_SHARE).max(MIN_RATE);
     }
 
-    /// Returns the estimated bandwidth (`bbr_bw`): the policer's rate if a policer was detected, otherwise the maximum of
-    /// the recent delivery rates.
+    /// Returns the estimated bandwidth (`bbr_bw`): the policer's rate if a policer was detected, otherwise the maximum
+    /// of the recent delivery rates.
     fn bandwidth(&self) -> f64 {
         let policed = self.policer.as_ref().and_then(Policer::rate);
         policed.unwrap_or_else(|| self.max_bandwidth.get())
     }
 
-    /// Updates the bandwidth and the count of rounds (`bbr_update_bw`). Returns the delivery rate, if there is a sample.
+    /// Updates the bandwidth and the number of rounds (`bbr_update_bw`). Returns the delivery rate, if there is a
+    /// sample.
     fn update_bandwidth(&mut self, sample: &RateSample) -> Option<f64> {
         self.is_round_start = false;
         let segment = sample.segment?;
@@ -318,13 +321,13 @@ impl Bbr1 {
         self.excess.add(excess.min(window.cwnd));
     }
 
-    /// Returns the data in flight that a `gain` requires, in segments (`bbr_bdp`).
+    /// Returns the amount of data in flight that the gain `gain` requires, in segments (`bbr_bdp`).
     fn bdp(&self, bandwidth: f64, gain: f64) -> f64 {
         let Some(min_rtt) = self.min_rtt else { return INITIAL_CWND };
         libm::ceil(gain * bandwidth * min_rtt.seconds() / self.mss)
     }
 
-    /// Adds the data that the hosts hold back (`bbr_quantization_budget`).
+    /// Adds the amount of data that the hosts hold back (`bbr_quantization_budget`).
     fn with_budget(&self, cwnd: f64) -> f64 {
         let even = 2.0 * libm::ceil((cwnd + 3.0 * self.burst()) / 2.0);
         let is_probing = self.mode == Mode::ProbeBw && self.cycle_phase == 0;
@@ -346,7 +349,8 @@ impl Bbr1 {
         libm::floor((self.pacing_rate / 1024.0).min(MAX_BYTES) / self.mss).clamp(least, 127.0)
     }
 
-    /// Returns the segments in the network when the next paced segment departs (`bbr_packets_in_net_at_edt`).
+    /// Returns the number of segments that will be in the network when the next paced segment departs
+    /// (`bbr_packets_in_net_at_edt`).
     fn inflight_at_departure(&self, in_flight: u64, sample: &RateSample) -> f64 {
         let delivered = libm::floor(self.bandwidth() * sample.pacing_delay.seconds() / self.mss);
         let departing = if self.pacing_gain > 1.0 { self.burst() } else { 0.0 };
@@ -388,7 +392,7 @@ impl Bbr1 {
         self.advance_cycle(self.last.at);
     }
 
-    /// Checks whether the bandwidth has stopped to grow (`bbr_check_full_bw_reached`).
+    /// Checks whether the bandwidth has stopped growing (`bbr_check_full_bw_reached`).
     fn check_full(&mut self, sample: &RateSample) {
         let is_app_limited = sample.segment.is_some_and(|segment| segment.is_app_limited);
         if self.is_full || !self.is_round_start || is_app_limited {
@@ -509,7 +513,7 @@ impl Bbr1 {
         }
     }
 
-    /// Opens a window of `cwnd` segments towards its target.
+    /// Returns the window that results if a window of `cwnd` segments is opened towards its target.
     fn open_window(&self, cwnd: f64, acked: f64, sample: &RateSample) -> f64 {
         let bandwidth = self.bandwidth();
         let excess = if self.is_full { self.excess.get() } else { 0.0 };
@@ -525,7 +529,7 @@ impl Bbr1 {
         cwnd.max(MIN_CWND)
     }
 
-    /// Returns the window after the effects of a recovery (`bbr_set_cwnd_to_recover_or_restore`).
+    /// Returns the window after the adjustments for loss recovery (`bbr_set_cwnd_to_recover_or_restore`).
     fn recovery_window(&mut self, cwnd: f64, acked: f64, sample: &RateSample) -> f64 {
         let recovers = |phase| matches!(phase, RecoveryPhase::Recovery | RecoveryPhase::Loss);
         let conserved = sample.in_flight as f64 / self.mss + acked;
@@ -546,12 +550,13 @@ impl Bbr1 {
     }
 }
 
-/// Returns a round trip in whole microseconds, as Linux measures it.
+/// Returns a round-trip time in whole microseconds, as measured by Linux.
 fn whole_micros(rtt: Span) -> Span {
     Span::from_nanos(rtt.nanos() / 1000 * 1000)
 }
 
-/// Whether the receiver may have delayed the acknowledgement of a segment that is not full (`FLAG_ACK_MAYBE_DELAYED`).
+/// Returns whether the receiver may have delayed the acknowledgement because the segment was not full
+/// (`FLAG_ACK_MAYBE_DELAYED`).
 fn is_delayed(sample: &RateSample) -> bool {
     let is_alone = sample.segment.is_some_and(|segment| segment.delivered == sample.newly_acked);
     is_alone && sample.newly_acked < sample.mss && sample.phase == RecoveryPhase::Open

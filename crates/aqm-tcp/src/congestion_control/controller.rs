@@ -19,7 +19,7 @@ pub struct Controller {
     is_model_based: bool,
 }
 
-/// The congestion control of a running sender. Reno is stored without a box, because most simulations use it.
+/// The congestion control of one sender. Reno is stored without a box, because most simulations use Reno.
 pub enum AnyControl {
     /// Reno.
     Reno(Reno),
@@ -59,8 +59,8 @@ impl AnyControl {
 }
 
 impl Controller {
-    /// Creates a window of `cwnd` segments with the congestion control of `config`. The parameters of `config` must
-    /// have been checked.
+    /// Creates a window of `cwnd` segments and the congestion control that `config` describes. The parameters in
+    /// `config` must have been checked.
     pub fn new(config: &dyn Build, cwnd: f64, ssthresh: f64) -> Self {
         let (rules, limited_slow_start) = (config.window_rules(), config.limited_slow_start());
         Self {
@@ -70,7 +70,8 @@ impl Controller {
         }
     }
 
-    /// Returns the congestion window (`cwnd`) in segments. Fractions accumulate until they add up to a segment.
+    /// Returns the congestion window (`cwnd`) in segments. Fractions of a segment accumulate until they add up to a
+    /// whole segment.
     #[inline]
     pub fn cwnd(&self) -> f64 {
         self.window.cwnd
@@ -98,7 +99,7 @@ impl Controller {
     pub fn on_ack(&mut self, ack: &AckInfo) {
         match &mut self.control {
             AnyControl::Reno(reno) => reno.on_ack(&mut self.window, ack),
-            // The copy ensures that the fields that Reno does not read are never computed for Reno.
+            // The copy ensures that the fields that Reno does not read are not computed for Reno.
             AnyControl::Other(control) if !self.is_model_based => {
                 control.on_ack(&mut self.window, &{ *ack });
             }
@@ -114,7 +115,7 @@ impl Controller {
         }
     }
 
-    /// Processes the arrival of data at the receiver. A call of [`on_ack`](Self::on_ack) may follow.
+    /// Processes the arrival of data at the receiver. A call to [`on_ack`](Self::on_ack) may follow.
     pub fn on_sample(&mut self, sample: &AckSample) {
         self.control.any().on_sample(&mut self.window, sample);
     }
@@ -131,7 +132,7 @@ impl Controller {
     }
 
     /// Limits the window to at most `cwnd` segments and leaves `ssthresh` unchanged. This is necessary after an idle
-    /// period (RFC 5681, section 4.1) and at the end of a recovery with little data in flight (RFC 6582).
+    /// period (RFC 5681, section 4.1) and at the end of a recovery if little data is in flight (RFC 6582).
     pub fn cap(&mut self, cwnd: f64) {
         if self.is_model_based {
             return;
@@ -140,15 +141,15 @@ impl Controller {
         self.control.any().on_event(WindowEvent::Capped);
     }
 
-    /// Limits a window that has just grown to at most `cwnd` segments. In contrast to [`cap`](Self::cap), the congestion
-    /// control continues as if the window had grown less.
+    /// Limits a window that has just grown to at most `cwnd` segments. In contrast to [`cap`](Self::cap), the
+    /// congestion control is not notified, and continues as if the window had grown less.
     pub fn limit_growth(&mut self, cwnd: f64) {
         if !self.is_model_based {
             self.window.cwnd = self.window.cwnd.min(cwnd);
         }
     }
 
-    /// Undoes a reduction. The window and `ssthresh` rise at least to the given values (Linux:
+    /// Undoes a reduction. The window and `ssthresh` are raised at least to the given values (Linux:
     /// `tcp_undo_cwnd_reduction`).
     pub fn restore(&mut self, cwnd: f64, ssthresh: f64) {
         if !self.is_model_based {
@@ -158,27 +159,27 @@ impl Controller {
         self.control.any().on_event(WindowEvent::Undone);
     }
 
-    /// Reports that the sender is paced.
+    /// Reports that the sender paces its segments.
     pub fn set_paced(&mut self) {
         self.control.any().set_paced();
     }
 
-    /// Whether only the congestion control changes the window.
+    /// Returns whether only the congestion control changes the window.
     pub fn is_model_based(&self) -> bool {
         self.is_model_based
     }
 
-    /// Sets the random numbers of the congestion control.
+    /// Sets the congestion control's generator of random numbers.
     pub fn set_random(&mut self, random: Rng) {
         self.control.any().set_random(random);
     }
 
-    /// Whether the congestion control itself limits the rate.
+    /// Returns whether the congestion control itself limits the rate.
     pub fn limits_rate(&mut self) -> bool {
         self.control.any().limits_rate()
     }
 
-    /// Processes a transmission of data with nothing else in the network.
+    /// Processes a transmission of data when no other data is in the network.
     pub fn on_transmit(&mut self, transmit: &Transmit) {
         self.control.any().on_transmit(&mut self.window, transmit);
     }
@@ -188,13 +189,13 @@ impl Controller {
         self.control.any().on_lost(&mut self.window, lost);
     }
 
-    /// Processes an acknowledgement after all other effects.
+    /// Processes an acknowledgement after all other effects of the acknowledgement.
     pub fn on_rates(&mut self, sample: &RateSample) {
         self.control.any().on_rates(&mut self.window, sample);
     }
 
-    /// Processes a timeout of a model-based congestion control; `in_flight` bytes of segments of `mss` bytes remain in
-    /// the network.
+    /// Processes a timeout of a model-based congestion control. At this time, `in_flight` bytes remain in the network,
+    /// and the payload of a full segment is `mss` bytes.
     pub fn on_model_timeout(&mut self, in_flight: u64, mss: u64) {
         self.control.any().on_timeout(&mut self.window, in_flight, mss);
     }

@@ -1,26 +1,26 @@
-//! CUBIC: after a loss, the window returns to its previous size along a cubic function of time. The function is flat
-//! near this size and steep beyond it.
+//! CUBIC: after a loss, the window returns to its previous size along a cubic function of time. This function is flat
+//! near the previous size and steep beyond it.
 //!
 //! L. Xu, S. Ha, I. Rhee, V. Goel, L. Eggert (eds.), "CUBIC for Fast and Long-Distance Networks", RFC 9438, 2023,
-//! section 4. HyStart (`hystart.rs`) and growth by whole segments (`cubic_segments.rs`) are optional and follow Linux
+//! section 4. HyStart (`hystart.rs`) and growth in whole segments (`cubic_segments.rs`) are optional and follow Linux
 //! (`tcp_cubic.c`).
 //!
-//! The following parts of RFC 9438 are optional here: the restoration of the curve after a spurious loss
-//! (`spurious_loss`, section 4.9.2), HyStart++ (`slow_start_exit`, section 4.10) and PRR (`recovery.reduction`, section
-//! 4.6). The following parts are not implemented:
+//! The following parts of RFC 9438 are optional here: restoring the curve after a spurious loss (`spurious_loss`,
+//! section 4.9.2), HyStart++ (`slow_start_exit`, section 4.10) and PRR (`recovery.reduction`, section 4.6). The
+//! following parts are not implemented:
 //!
-//! - Congestion Window Validation (RFC 7661) for rate-limited senders (section 4.6, optional). Instead, an unused window
-//!   does not grow (`cwnd.growth_when_limited`).
+//! - Congestion Window Validation (RFC 7661) for rate-limited senders (section 4.6, optional). Instead, an unused
+//!   window does not grow (`cwnd.growth_when_limited`).
 //! - The response of RFC 4015 to a spurious timeout, which also adapts the retransmission timer (section 4.9.1,
 //!   optional). A spurious timeout restores the same state as a spurious loss.
-//! - Sending at less than one segment per round trip by means of the retransmission timer if marks persist at a window
-//!   of one segment (section 4.6, a MUST of RFC 9438).
+//! - The use of the retransmission timer to send less than one segment per round trip if marks continue to arrive when
+//!   the window is one segment (section 4.6, a MUST in RFC 9438).
 //!
-//! aqmlab's choices where the source is silent: time on the curve is the sum of the gaps between acknowledgements, and
-//! each gap is limited to the smoothed round-trip time, because a longer gap includes idle time. No time passes while
-//! the window may not grow. Therefore, no epoch can begin in the future, and idle time is not counted. An
-//! acknowledgement never lowers the window. A call of `cap` ends the epoch. A new epoch begins with the next
-//! acknowledgement in congestion avoidance.
+//! aqmlab's choices where the source does not specify the behaviour: The time on the curve is the sum of the gaps
+//! between acknowledgements. Each gap is limited to the smoothed round-trip time, because a longer gap includes idle
+//! time. No time passes while the window may not grow. Therefore, no epoch can begin in the future, and idle time is
+//! not counted. An acknowledgement never lowers the window. A call to `cap` ends the epoch, and a new epoch begins with
+//! the next acknowledgement in congestion avoidance.
 
 use aqm_net::{ConfigError, Instant, Span, choices, parameters};
 
@@ -34,18 +34,18 @@ use super::{
 };
 
 choices! {
-    /// Curve after an undone reduction.
+    /// Curve that the window follows after a reduction is undone.
     pub enum SpuriousLoss {
         /// A new curve begins at the restored window.
         NewCurve = "new-curve",
-        /// The curve before the reduction continues if the window was below its value before the reduction (RFC 9438,
-        /// section 4.9.2). Requires `growth = "fractions"`.
+        /// If the window is still smaller than before the reduction, the curve that applied before the reduction
+        /// continues (RFC 9438, section 4.9.2). Requires `growth = "fractions"`.
         Restore = "restore",
     }
 }
 
 impl SpuriousLoss {
-    /// Whether the value is the default.
+    /// Returns whether the value is the default.
     pub fn is_default(&self) -> bool {
         *self == Self::NewCurve
     }
@@ -56,23 +56,23 @@ parameters! {
     pub struct Config {
         /// Steepness of the curve (`C`), in segments per second cubed.
         pub c: f64 = 0.4, "RFC 9438, section 5.1";
-        /// Share of the window that remains after a loss or mark (`β_cubic`).
+        /// Fraction of the window that remains after a loss or mark (`β_cubic`).
         pub beta: f64 = 0.7, "RFC 9438, section 4.6";
-        /// Whether the window is at least that of an equivalent Reno (`W_est`).
+        /// Whether the window is at least as large as that of an equivalent Reno sender (`W_est`).
         pub tcp_friendliness: bool = true, "RFC 9438, section 4.3";
-        /// Whether a flow that loses before its previous window yields bandwidth to new flows.
+        /// Whether a flow that suffers a loss before it reaches its previous window yields bandwidth to new flows.
         pub fast_convergence: bool = true, "RFC 9438, section 4.7";
-        /// Slow start and the rounding of a reduced window.
+        /// Rules for slow start and for the rounding of a reduced window.
         #[serde(flatten)]
         pub window: WindowRules = WindowRules::default();
-        /// Detector that ends slow start before `ssthresh` or a loss.
+        /// Detector that ends slow start before the window reaches `ssthresh` or a loss occurs.
         pub hystart: HyStart = HyStart::Off, "RFC 9438, section 4.10: HyStart++ (`slow_start_exit`) or another detector is recommended";
         /// Growth of the window in congestion avoidance.
         pub growth: Growth = Growth::Fractions, "RFC 9438, sections 4.2 to 4.5";
-        /// Share of the window that remains after a mark (ABE); by default, `beta`.
+        /// Fraction of the window that remains after a mark (ABE); by default, `beta`.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub beta_ecn: Option<f64> = None, "RFC 9438, section 4.6: `beta`; RFC 8511, 3.1: 0.85 if used";
-        /// Curve after an undone reduction (`recovery.undo`, `recovery.frto`).
+        /// Curve that the window follows after a reduction is undone (`recovery.undo`, `recovery.frto`).
         #[serde(skip_serializing_if = "SpuriousLoss::is_default")]
         pub spurious_loss: SpuriousLoss = SpuriousLoss::NewCurve, "aqmlab's choice; RFC 9438, section 4.9.2: optional";
     }
@@ -112,7 +112,7 @@ impl Build for Config {
 /// Minimum window after a mark, in segments (section 4.6).
 const MIN_MARKED_WINDOW: f64 = 1.0;
 
-/// The congestion control of a running sender.
+/// The congestion control of one sender.
 struct Cubic {
     beta: f64,
     beta_ecn: f64,
@@ -138,7 +138,7 @@ struct Fractions {
     /// `cwnd_prior`, which is the window at the last change of `ssthresh`.
     prior: f64,
     epoch: Option<Epoch>,
-    /// State before the last reduction, if an undone reduction restores the curve.
+    /// State before the last reduction, if the curve is restored when a reduction is undone.
     undo: Option<Undo>,
     restores: bool,
     /// Window after the last acknowledgement or reduction, in segments.
@@ -167,7 +167,7 @@ struct Epoch {
     reno: f64,
 }
 
-/// Total time during which a window could grow.
+/// Total time during which the window was permitted to grow.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CurveTime {
     /// Total time.
@@ -177,20 +177,20 @@ pub(super) struct CurveTime {
 }
 
 impl CurveTime {
-    /// Starts at `now` with a total of zero.
+    /// Starts at the time `now` with a total of zero.
     pub fn from(now: Instant) -> Self {
         Self { total: Span::ZERO, last: now }
     }
 
-    /// Adds the time since the last acknowledgement, but at most one round trip, for an acknowledgement that may open
-    /// the window.
+    /// Adds the time since the last acknowledgement, but at most one round-trip time. Called for an acknowledgement
+    /// that may open the window.
     pub fn advance(&mut self, ack: &AckInfo) {
         let gap = ack.now.since(self.last);
         self.total = self.total + ack.srtt.map_or(gap, |srtt| gap.min(srtt));
         self.last = ack.now;
     }
 
-    /// Excludes the time until an acknowledgement that arrives at `now` and may not open the window.
+    /// Excludes the time before an acknowledgement that arrives at `now` and may not open the window.
     pub fn pause(&mut self, now: Instant) {
         self.last = now;
     }
@@ -362,7 +362,7 @@ mod tests {
         Controller::new(config, cwnd, 2.0)
     }
 
-    /// Acknowledges `count` segments from `now` on, with seventy segments per round trip.
+    /// Acknowledges `count` segments, beginning at `now`, at a rate of seventy segments per round trip.
     fn acknowledge(controller: &mut Controller, now: Instant, count: u32) -> Instant {
         let mut now = now;
         for _ in 0..count {
@@ -403,7 +403,8 @@ mod tests {
             let mut controller = cubic(&config, 100.0);
             controller.on_congestion(&loss(100.0));
             controller.on_congestion(&loss(70.0));
-            // K is 2.97 s with fast convergence and 3.74 s without it. At 3.3 s, both curves are on their plateaus.
+            // K is 2.97 s with fast convergence and 3.74 s without fast convergence. At 3.3 s, both curves are close to
+            // their plateaus.
             acknowledge(&mut controller, Instant::START, 2310);
             controller.cwnd()
         };
@@ -421,14 +422,14 @@ mod tests {
         let now = acknowledge(&mut controller, Instant::START, 69);
         assert_eq!(controller.cwnd(), 70.0);
         acknowledge(&mut controller, now, 701);
-        // After a second of congestion avoidance, and a round trip ahead, the window has grown by at most C 1.1^3.
+        // In one second of congestion avoidance plus one round trip, by which the target is ahead, the window grows by
+        // at most C 1.1^3.
         assert!(controller.cwnd() > 70.35 && controller.cwnd() < 70.54, "{}", controller.cwnd());
     }
 
     #[test]
     fn a_timeout_discards_the_window_of_the_last_loss() {
-        // RFC 9438, 4.8: "the current congestion window size when starting this stage" is then `W_max`, which is not
-        // 100.
+        // RFC 9438, 4.8: `W_max` is then "the current congestion window size when starting this stage", and not 100.
         let mut controller = cubic(&Config { tcp_friendliness: false, ..Config::default() }, 100.0);
         controller.on_congestion(&loss(100.0));
         controller.on_congestion(&timeout(70.0));
@@ -447,7 +448,7 @@ mod tests {
         controller.restore(100.0, 100.0);
         controller.on_ack(&ack_at(now, RTT));
         acknowledge(&mut controller, now, 1401);
-        // After two seconds, and a round trip ahead, the window has grown by at most C 2.1^3.
+        // In two seconds plus one round trip, by which the target is ahead, the window grows by at most C 2.1^3.
         assert!(controller.cwnd() > 103.0 && controller.cwnd() < 103.71, "{}", controller.cwnd());
     }
 
@@ -503,7 +504,8 @@ mod tests {
 
     #[test]
     fn the_reno_window_grows_by_all_acknowledged_segments() {
-        // RFC 9438, figure 4: W_est + alpha_cubic * segments_acked / cwnd, where alpha_cubic is 1 from cwnd_prior on.
+        // RFC 9438, figure 4: W_est + alpha_cubic * segments_acked / cwnd, where alpha_cubic is 1 once W_est has
+        // reached cwnd_prior.
         for acked in [1.0, 2.0, 4.0] {
             let mut controller = cubic(&Config { c: 1e-9, ..Config::default() }, 100.0);
             controller.on_ack(&AckInfo { acked, ..ack_at(Instant::START, RTT) });

@@ -1,13 +1,15 @@
-//! CUBIC in whole segments: computes how many acknowledged segments open the window by one segment.
+//! CUBIC in whole segments: computes the number of acknowledged segments that are needed to open the window by one
+//! segment.
 //!
-//! The functions of Linux 6.1 are in `tcp_cubic.c`: `bictcp_update`, `cubictcp_recalc_ssthresh`, `bictcp_reset`, and
-//! `cubictcp_acked`. The window, the curve and the window of an equivalent Reno are whole segments, and times on the
-//! curve are multiples of 1/1024 s. The rounding affects small windows, because the curve reaches its plateau as soon
-//! as the curve is within a segment of the plateau. In contrast to RFC 9438, section 4.3, the Reno window keeps its
-//! growth rate when it exceeds the window before the reduction. Before the first loss, a window grows by at least one
-//! segment for every twenty acknowledged segments.
+//! The functions are from Linux 6.1, `tcp_cubic.c`: `bictcp_update`, `cubictcp_recalc_ssthresh`, `bictcp_reset`, and
+//! `cubictcp_acked`. The window, the curve and the window of an equivalent Reno sender are whole numbers of segments,
+//! and times on the curve are multiples of 1/1024 s. The rounding affects small windows, because the curve reaches its
+//! plateau as soon as the distance to the plateau is less than one segment. In contrast to RFC 9438, section 4.3, the
+//! Reno window continues to grow at the same rate when it exceeds the window before the reduction. Before the first
+//! loss, a window grows by at least one segment for every twenty acknowledged segments.
 //!
-//! aqmlab's choices: times are not rounded to the kernel's ticks, and time on the curve is computed as in `cubic.rs`.
+//! aqmlab's choices: times are not rounded to the kernel's ticks, and the time on the curve is computed as in
+//! `cubic.rs`.
 
 use aqm_net::{Instant, Span};
 
@@ -15,14 +17,15 @@ use super::cubic::{Config, CurveTime};
 use super::hystart::SETTLING;
 use super::{AckInfo, AckSample, Window};
 
-/// Number of Linux' time units per second on the curve (`1 << BICTCP_HZ`).
+/// Number of Linux's time units per second on the curve (`1 << BICTCP_HZ`).
 const UNITS: f64 = 1024.0;
-/// Time for which the result of [`WholeSegments::acks_per_segment`] is reused if the window is constant (`HZ / 32`).
+/// Time for which the result of [`WholeSegments::acks_per_segment`] is reused if the window does not change (`HZ /
+/// 32`).
 const REUSE_TIME: Span = Span::from_nanos(1_000_000_000 / 32);
-/// Maximum number of acknowledged segments that open the window by one before the first loss.
+/// Before the first loss: maximum number of acknowledged segments that are needed to open the window by one segment.
 const MAX_BEFORE_LOSS: u64 = 20;
-/// Minimum number of acknowledged segments that open the window by one. The window therefore grows by at most half per
-/// round trip.
+/// Minimum number of acknowledged segments that are needed to open the window by one segment. Therefore, the window
+/// grows by at most half per round trip.
 const MIN_ACKS: u64 = 2;
 
 /// State of the curve (`struct bictcp`).
@@ -30,7 +33,7 @@ const MIN_ACKS: u64 = 2;
 pub(super) struct WholeSegments {
     /// `C` in units of 1/1024 (`cube_rtt_scale`).
     scale: u64,
-    /// Eight times the number of windows that must be acknowledged before the Reno window grows by a segment
+    /// Eight times the number of windows that must be acknowledged before the Reno window grows by one segment
     /// (`beta_scale`).
     reno_scale: u64,
     beta: f64,
@@ -40,7 +43,7 @@ pub(super) struct WholeSegments {
     last_max: u64,
     /// Last result of [`Self::acks_per_segment`] (`cnt`), and the window and the time of this result.
     last_result: (u64, u64, Instant),
-    /// Minimum round trip (`delay_min`).
+    /// Minimum round-trip time (`delay_min`).
     delay_min: Span,
     epoch: Option<Epoch>,
 }
@@ -53,7 +56,8 @@ struct Epoch {
     /// Plateau of the curve (`bic_origin_point`), and time until the plateau (`bic_K`).
     origin: u64,
     k: u64,
-    /// Acknowledged segments that have not yet opened the Reno window (`ack_cnt`), and the Reno window (`tcp_cwnd`).
+    /// Number of acknowledged segments that have not yet opened the Reno window (`ack_cnt`), and the Reno window
+    /// (`tcp_cwnd`).
     acknowledged: f64,
     reno: u64,
 }
@@ -82,14 +86,14 @@ impl WholeSegments {
         begins
     }
 
-    /// Records that the window could not grow at `now`.
+    /// Records that the window was not permitted to grow at the time `now`.
     pub fn on_pause(&mut self, now: Instant) {
         if let Some(epoch) = &mut self.epoch {
             epoch.time.pause(now);
         }
     }
 
-    /// Records a reduction. The window before the reduction was `cwnd` segments.
+    /// Records a reduction. Before the reduction, the window was `cwnd` segments.
     pub fn on_reduction(&mut self, cwnd: f64) {
         let cwnd = cwnd as u64;
         let converges_fast = self.fast_convergence && cwnd < self.last_max;
@@ -114,7 +118,8 @@ impl WholeSegments {
         }
     }
 
-    /// Returns the number of acknowledged segments that open a window of `cwnd` by one segment (`bictcp_update`).
+    /// Returns the number of acknowledged segments that are needed to open a window of `cwnd` by one segment
+    /// (`bictcp_update`).
     fn acks_per_segment(&mut self, cwnd: u64, ack: &AckInfo, acked: f64) -> u64 {
         let now = ack.now;
         let scale = self.scale;
@@ -178,8 +183,8 @@ mod tests {
         WholeSegments::new(&Config::default())
     }
 
-    /// Returns the number of acknowledged segments that open the window by one segment, `millis` milliseconds after the
-    /// beginning of congestion avoidance.
+    /// Returns the number of acknowledged segments that are needed to open the window by one segment, `millis`
+    /// milliseconds after congestion avoidance has begun.
     fn each_after(curve: &mut WholeSegments, cwnd: u64, millis: u64) -> u64 {
         curve.acks_per_segment(cwnd, &ack_at(Instant::START, RTT), 1.0);
         let mut each = 0;
@@ -205,8 +210,8 @@ mod tests {
 
     #[test]
     fn a_curve_within_a_segment_of_its_plateau_has_reached_it() {
-        // K = cbrt(3/0.4) = 1.957 s, and C 1.357 s^3 is a segment. From 0.6 s on, the target is therefore all 10
-        // segments.
+        // K = cbrt(3/0.4) = 1.957 s, and the curve grows by one segment in the last 1.357 s before K, because C 1.357^3
+        // = 1. Therefore, from 0.6 s on, the target is all 10 segments.
         let each = |millis| {
             let mut curve = curve();
             curve.tcp_friendliness = false;
@@ -219,8 +224,8 @@ mod tests {
 
     #[test]
     fn the_reno_window_keeps_its_growth_rate() {
-        // With a window of 100, 15/8 of a window are acknowledged for each segment. This number does not change when
-        // the Reno window exceeds the window before the reduction.
+        // If the window is 100 segments, 15/8 of a window must be acknowledged for each segment of growth. This number
+        // does not change when the Reno window exceeds the window before the reduction.
         let mut curve = curve();
         curve.on_reduction(100.0);
         let mut now = Instant::START;

@@ -3,11 +3,12 @@
 //! S. Bensley, D. Thaler, P. Balasubramanian, L. Eggert, G. Judd, "Data Center TCP (DCTCP): TCP Congestion Control for
 //! Data Centers", RFC 8257, 2017, sections 3.3 and 3.4; Linux 6.1: `tcp_dctcp.c` (initial share).
 //!
-//! With marks at random with probability p and a reduction in every round trip, the window would be 2/p segments. A
-//! sender reduces its window at the first mark after the data of the last reduction is acknowledged, on average 1 + 1/(pW)
-//! round trips later, so that W p/2 = 1 + 1/(pW) and W = (1 + √3)/p if the window grows all the time.
+//! Assume that marks are random with probability p and that the window is W segments. If the window were reduced in
+//! every round trip, W would be 2/p. However, a sender reduces its window at the first mark after the data of the last
+//! reduction is acknowledged. This mark arrives on average 1 + 1/(pW) round trips after the reduction, so that W p/2 =
+//! 1 + 1/(pW) and W = (1 + √3)/p if the window grows all the time.
 //!
-//! The sources differ in the arithmetic of the share: `share_arithmetic`.
+//! The sources differ in the arithmetic with which the share is computed (`share_arithmetic`).
 
 use aqm_net::{ConfigError, choices, parameters};
 
@@ -19,30 +20,31 @@ use super::{
 use crate::config::ecn::{Codepoint, EcnNeeds, Feedback};
 
 choices! {
-    /// Arithmetic of the share of marked data and of the reduction by a mark.
+    /// Arithmetic used for the share of marked data and for the reduction after a mark.
     pub enum ShareArithmetic {
         /// Real numbers.
         Exact = "exact",
-        /// The share has 1024 parts, and changes of the share are rounded down, so that a share of marks below 1/64
-        /// counts as zero. The removed part of the window is rounded down to whole segments (Linux: `tcp_dctcp.c`).
+        /// The share consists of 1024 parts, and changes of the share are rounded down, so that a share of marks below
+        /// 1/64 counts as zero. The removed part of the window is rounded down to whole segments (Linux:
+        /// `tcp_dctcp.c`).
         Parts = "parts",
     }
 }
 
 parameters! {
-    /// DCTCP: a mark reduces the window by half of the share of marked data, a loss by half.
+    /// DCTCP: a mark reduces the window by half of the share of marked data, and a loss reduces the window by half.
     ///
     /// Requires ECN. Without ECN at both endpoints, the sender follows Reno's rules, as in Linux.
     pub struct Config {
-        /// Weight of a new value in the average share of marked data (`g`).
+        /// Weight of a new sample in the average share of marked data (`g`).
         pub gain: f64 = 0.0625, "RFC 8257, 4.2";
         /// Initial share of marked data (`DCTCP.Alpha`).
         pub initial_share: f64 = 1.0, "RFC 8257, 3.3; Linux: `dctcp_alpha_on_init`";
-        /// Arithmetic of the share of marked data and of the reduction by a mark.
+        /// Arithmetic used for the share of marked data and for the reduction after a mark.
         pub share_arithmetic: ShareArithmetic = ShareArithmetic::Exact, "RFC 8257, 3.3";
         /// Growth of the window in congestion avoidance.
         pub growth: Growth = Growth::Fractions, "RFC 5681, equation (3)";
-        /// Slow start and the rounding of a reduced window.
+        /// Rules for slow start and for the rounding of a reduced window.
         #[serde(flatten)]
         pub window: WindowRules = WindowRules::default();
     }
@@ -79,12 +81,12 @@ impl Build for Config {
     }
 }
 
-/// DCTCP of a running sender.
+/// State of DCTCP for one sender.
 struct Dctcp {
     reno: Reno,
     share: MarkedShare,
     arithmetic: ShareArithmetic,
-    /// End of the sent data when the current window of data began (`DCTCP.WindowEnd`).
+    /// End of the data that had been sent when the current window of data began (`DCTCP.WindowEnd`).
     round_end: u64,
 }
 
@@ -131,7 +133,7 @@ impl CongestionControl for Dctcp {
 pub(super) struct MarkedShare {
     gain: f64,
     value: f64,
-    /// Bytes delivered and bytes marked since the last update.
+    /// Numbers of bytes delivered and marked since the last update.
     delivered: u64,
     marked: u64,
 }
@@ -152,7 +154,7 @@ impl MarkedShare {
         self.value
     }
 
-    /// Adds the share of the data counted since the last update to the average (RFC 8257, section 3.3, steps 5 to 7).
+    /// Updates the average with the share of marked data since the last update (RFC 8257, section 3.3, steps 5 to 7).
     pub fn end_round(&mut self) {
         if self.delivered == 0 {
             return;
@@ -163,16 +165,16 @@ impl MarkedShare {
     }
 }
 
-/// Number of parts of the share with `ShareArithmetic::Parts` (`DCTCP_MAX_ALPHA`).
+/// Number of parts into which the share is divided with `ShareArithmetic::Parts` (`DCTCP_MAX_ALPHA`).
 const PARTS: f64 = 1024.0;
 
 impl MarkedShare {
-    /// Same as `end_round`, in parts of 1/1024 (Linux: `dctcp_update_alpha`).
+    /// Does the same as `end_round`, but counts in parts of 1/1024 (Linux: `dctcp_update_alpha`).
     fn end_round_in_parts(&mut self) {
         let value = libm::floor(self.value * PARTS);
         let decrease = libm::floor(value * self.gain);
         let marked = libm::floor(PARTS * self.gain * self.marked as f64 / (self.delivered.max(1)) as f64);
-        // A share whose decrease is rounded to zero becomes zero (`min_not_zero`).
+        // If the decrease of a share is rounded to zero, the share becomes zero (`min_not_zero`).
         let rest = if decrease > 0.0 { value - decrease } else { 0.0 };
         self.value = (rest + marked).min(PARTS) / PARTS;
         (self.delivered, self.marked) = (0, 0);

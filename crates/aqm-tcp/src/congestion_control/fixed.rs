@@ -1,5 +1,5 @@
-//! A window of a fixed size, which neither acknowledgements nor losses change. This is the smallest congestion control.
-//! aqmlab uses it as an example of a minimal congestion control, and tests use it for a constant window.
+//! A window of a fixed size, which neither acknowledgements nor losses change. This is the simplest congestion control:
+//! it is an example for new congestion controls, and tests use it if they need a constant window.
 
 use aqm_net::{ConfigError, parameters};
 
@@ -28,7 +28,7 @@ impl Build for Config {
     }
 }
 
-/// The congestion control of a running sender.
+/// The congestion control of one sender.
 struct Fixed {
     size: f64,
 }

@@ -1,13 +1,13 @@
-//! HighSpeed TCP: with a larger window, the window increases faster and decreases less.
+//! HighSpeed TCP: the larger the window, the faster the window increases and the less a loss decreases it.
 //!
 //! S. Floyd, "HighSpeed TCP for Large Congestion Windows", RFC 3649, 2003, sections 5 and 7, appendix B. An
-//! acknowledgement adds a(w)/w to the window w, and a loss removes b(w) w. b(w) falls from 0.5 to `high_decrease`
-//! linearly in ln w. a(w) = w² p(w) 2 b(w) / (2 - b(w)), so that a loss rate of p(w) keeps the window near w.
+//! acknowledgement adds a(w)/w to the window w, and a loss removes b(w) w. b(w) decreases from 0.5 to `high_decrease`
+//! and is linear in ln w. a(w) = w² p(w) 2 b(w) / (2 - b(w)), so that the window stays near w at a loss rate of p(w).
 //!
-//! aqmlab's choices where the source is silent: a(w) is at least 1, which is Reno's value, and b(w) is at least
-//! `high_decrease`; a timeout sets `ssthresh` to half the basis, as in RFC 5681; b(w) is computed from the window and
-//! is applied to the basis. a(w) is recomputed at every acknowledgement, with one logarithm and one exponential, which
-//! is ns-2's default (`cwnd_range_ 0`).
+//! aqmlab's choices where the source does not specify the behaviour: a(w) is at least 1, which is Reno's value, and
+//! b(w) is at least `high_decrease`. A timeout sets `ssthresh` to half of the basis of the reduction, as in RFC 5681.
+//! b(w) is computed from the window and is applied to this basis. a(w) is recomputed at every acknowledgement, with one
+//! logarithm and one exponential, as in ns-2 by default (`cwnd_range_ 0`).
 
 use aqm_net::{ConfigError, choices, parameters};
 
@@ -16,66 +16,67 @@ use super::window::{Window, WindowRules};
 use super::{AckInfo, AnyControl, Build, Congestion, CongestionControl, CongestionSignal};
 
 choices! {
-    /// Loss rate p(w) that keeps the window near w.
+    /// Loss rate p(w) at which the window stays near w.
     pub enum LossRate {
         /// A straight line, on logarithmic scales, from `low_p` at `low_window` to `high_p` at `high_window`.
         TwoPoints = "two-points",
-        /// 0.078/w^1.2, which is the rounded line for the default points. The table of the RFC is computed with this
-        /// formula.
+        /// 0.078/w^1.2, which is the line for the default points with rounded coefficients. The table in the RFC is
+        /// computed with this formula.
         Rounded = "rounded",
-        /// A straight line from 1.5/`low_window`², which is Reno's own loss rate, so that a(w) grows from 1 without a
-        /// step (ns-2).
+        /// A straight line from 1.5/`low_window`², which is Reno's own loss rate, so that a(w) increases from 1 without
+        /// a step (ns-2).
         Continuous = "continuous",
     }
 }
 
 choices! {
-    /// Size of a reduction.
+    /// Size of a reduction of the window.
     pub enum Decrease {
-        /// The share b(w) of the window, as in congestion avoidance.
+        /// The fraction b(w) of the window, as in congestion avoidance.
         ByWindow = "by-window",
-        /// Half of the window, independent of the window's size.
+        /// Half of the window, regardless of its size.
         Half = "half",
     }
 }
 
 choices! {
-    /// Size of the reduction of a window that is at most `low_window`.
+    /// Size of the reduction if the window is at most `low_window`.
     pub enum LowWindowReduction {
-        /// Half.
+        /// Half of the window.
         Half = "half",
-        /// One minus the share b(w) of the last reduction above `low_window`. For example, after a reduction by 0.3
-        /// above `low_window`, a reduction below `low_window` leaves 0.3 of the window (ns-2, where `decrease_num_` is
-        /// used as the remaining share but set to the removed share).
+        /// One minus b(w) of the last reduction above `low_window`. For example, after a reduction by a fraction of 0.3
+        /// above `low_window`, a reduction below `low_window` leaves a fraction of 0.3 of the window (ns-2, where
+        /// `decrease_num_` is used as the remaining fraction but set to the removed fraction).
         AllButLast = "all-but-last",
     }
 }
 
 parameters! {
-    /// HighSpeed TCP: Reno up to `low_window`; above, larger increases and smaller decreases.
+    /// HighSpeed TCP: behaves like Reno up to `low_window`; above `low_window`, increases are larger and decreases are
+    /// smaller.
     pub struct Config {
-        /// Window up to which the window grows and falls like Reno's (`Low_Window`), in segments.
+        /// Window up to which the window increases and decreases as with Reno (`Low_Window`), in segments.
         pub low_window: f64 = 38.0, "RFC 3649, section 5";
-        /// Loss rate at `low_window` (`Low_P`); used by `two-points` only.
+        /// Loss rate at `low_window` (`Low_P`); used only by `two-points`.
         pub low_p: f64 = 1e-3, "RFC 3649, section 5";
         /// Window at the loss rate `high_p` (`High_Window`), in segments.
         pub high_window: f64 = 83_000.0, "RFC 3649, section 5";
         /// Loss rate at `high_window` (`High_P`).
         pub high_p: f64 = 1e-7, "RFC 3649, section 5";
-        /// Share of the window that a loss removes at `high_window` (`High_Decrease`).
+        /// Fraction of the window that a loss removes at `high_window` (`High_Decrease`).
         pub high_decrease: f64 = 0.1, "RFC 3649, section 7";
-        /// Loss rate p(w) that keeps the window near w.
+        /// Loss rate p(w) at which the window stays near w.
         pub loss_rate: LossRate = LossRate::TwoPoints, "RFC 3649, section 5";
         /// Size of the first reduction of a connection, and of any reduction in slow start.
         pub slow_start_reduction: Decrease = Decrease::ByWindow, "RFC 3649, section 7; ns-2: half";
-        /// Reduction of `ssthresh` by a timeout.
+        /// Size of the reduction of `ssthresh` at a timeout.
         pub timeout_reduction: Decrease = Decrease::Half, "RFC 5681, equation (4)";
-        /// Size of a reduction of a window up to `low_window`.
+        /// Size of the reduction if the window is at most `low_window`.
         pub low_window_reduction: LowWindowReduction = LowWindowReduction::Half, "RFC 3649, section 7";
-        /// Slow start and the rounding of a reduced window.
+        /// Rules for slow start and for the rounding of a reduced window.
         #[serde(flatten)]
         pub window: WindowRules = WindowRules::default();
-        /// Scope of Limited Slow-Start.
+        /// Phases in which Limited Slow-Start applies.
         pub limited_slow_start: LimitedSlowStart = LimitedSlowStart::BelowSsthresh, "RFC 3742, section 2";
     }
 }
@@ -123,12 +124,12 @@ impl Build for Config {
 }
 
 impl Config {
-    /// Returns a(w), the growth per round trip of a window of `window` segments, in segments.
+    /// Returns a(w), the increase per round trip of a window of `window` segments, in segments.
     pub fn increase(&self, window: f64) -> f64 {
         Response::new(self).increase(window)
     }
 
-    /// Returns b(w), the share of a window of `window` segments that a loss removes.
+    /// Returns b(w), the fraction of a window of `window` segments that a loss removes.
     pub fn decrease(&self, window: f64) -> f64 {
         Response::new(self).decrease(window)
     }
@@ -142,10 +143,10 @@ impl Config {
     }
 }
 
-/// The congestion control of a running sender.
+/// The congestion control of one sender.
 struct HighSpeed {
     response: Response,
-    /// Whether the window has been reduced before.
+    /// Whether the window has already been reduced.
     is_reduced: bool,
     /// b(w) at the last reduction above `low_window`.
     last_share: f64,
@@ -176,7 +177,7 @@ impl CongestionControl for HighSpeed {
 }
 
 impl HighSpeed {
-    /// Returns the share by which a window of `cwnd` segments is reduced in congestion avoidance.
+    /// Returns the fraction by which a window of `cwnd` segments is reduced in congestion avoidance.
     fn share(&mut self, cwnd: f64) -> f64 {
         if cwnd > self.response.low_window {
             self.last_share = self.response.decrease(cwnd);
@@ -189,7 +190,7 @@ impl HighSpeed {
     }
 }
 
-/// a(w) and b(w). ln p(w) and b(w) are both linear in ln w.
+/// The functions a(w) and b(w). ln p(w) and b(w) are both linear in ln w.
 struct Response {
     low_window: f64,
     high_decrease: f64,
@@ -239,7 +240,7 @@ impl Response {
         (window * window * loss / (1.0 / self.decrease_at(log) - 0.5)).max(1.0)
     }
 
-    /// Returns b(w) for a window above `low_window`, given ln w.
+    /// Returns b(w) for a window w above `low_window`. `log` is ln w.
     fn decrease_at(&self, log: f64) -> f64 {
         (self.decrease + self.decrease_slope * log).max(self.high_decrease)
     }
@@ -251,7 +252,7 @@ mod tests {
     use crate::congestion_control::{Controller, SlowStartEnd, SsthreshRounding};
     use crate::testing::{ack, loss, repeated_timeout, timeout};
 
-    /// The options that correspond to the source code of ns-2.
+    /// Returns the options that correspond to the source code of ns-2.
     fn ns2() -> Config {
         let window = WindowRules {
             ssthresh_rounding: SsthreshRounding::Down,
@@ -305,7 +306,7 @@ mod tests {
     fn the_form_of_ns_2_leaves_the_last_share_of_a_low_window() {
         let mut controller = Controller::new(&ns2(), 2000.0, 2.0);
         controller.on_congestion(&loss(2000.0));
-        // A timeout counts as the last reduction, although it halves the window.
+        // The reduction at a timeout counts as the last reduction, although the timeout halves the window.
         let share = ns2().decrease(1000.0);
         controller.on_congestion(&timeout(60.0));
         controller.cap(30.0);

@@ -1,22 +1,26 @@
-//! H-TCP: the window grows the faster, the longer the last loss is ago, and a loss empties the bottleneck's queue.
+//! H-TCP: the more time has passed since the last loss, the faster the window grows, and a loss empties the
+//! bottleneck's queue.
 //!
 //! R. Shorten, D. Leith, "H-TCP: TCP for High-Speed and Long-Distance Networks", PFLDnet 2004, sections 3 and 4; D.
 //! Leith, "H-TCP: TCP Congestion Control for High Bandwidth-Delay Product Paths", draft-leith-tcp-htcp-06, 2008; Linux
-//! 6: `tcp_htcp.c` (limits, measurement of the throughput). With the time `t` since the end of the last congestion
-//! event, in seconds:
+//! 6: `tcp_htcp.c` (limits, measurement of the throughput). In the following, `t` is the time since the end of the last
+//! congestion event, in seconds:
 //!
-//! - each acknowledgement adds `alpha / cwnd`, where `alpha = 2 (1 - beta) f(t)` and `f(t) = 1` up to one second, then
-//!   `1 + 10 (t - 1) + ((t - 1) / 2)^2`;
-//! - with `rtt_scaling`, `f` is multiplied by `RTTmin / 100 ms`, limited to 0.1 to 2, but is at least 1;
-//! - a congestion event leaves `beta = RTTmin / RTTmax` of the window, limited to 0.5 to 0.8, and 0.5 if the maximum
-//!   throughput has changed by more than a fifth since the previous event.
+//! - Each acknowledgement adds `alpha / cwnd`, where `alpha = 2 (1 - beta) f(t)`. For up to one second, `f(t)` is 1;
+//!   afterwards, `f(t)` is `1 + 10 (t - 1) + ((t - 1) / 2)^2`.
+//! - With `rtt_scaling`, `f` is multiplied by `RTTmin / 100 ms`, which is limited to the range from 0.1 to 2. The
+//!   product is at least 1.
+//! - After a congestion event, the fraction `beta = RTTmin / RTTmax` of the window remains, where `beta` is limited to
+//!   the range from 0.5 to 0.8. If the maximum throughput has changed by more than a fifth since the previous event,
+//!   `beta` is 0.5.
 //!
-//! As in Linux, `beta` adapts from the second congestion event on, and only if `RTTmin` is above 10 ms; `RTTmax` grows
-//! by at most 20 ms per sample and moves by 5 % towards `RTTmin` at each event; an undone reduction restores the state.
+//! As in Linux, `beta` adapts only from the second congestion event on, and only if `RTTmin` is above 10 ms. `RTTmax`
+//! grows by at most 20 ms per sample and moves 5 % of the way towards `RTTmin` at each event. Undoing a reduction
+//! restores the state before the reduction.
 //!
-//! Differences from Linux: numbers are real, and `alpha` changes with every acknowledgement; the end of an event is the
-//! acknowledgement of all data sent before it; as in `cubic.rs`, `t` excludes idle time and time in which the window may
-//! not grow.
+//! Differences from Linux: Real numbers are used instead of integers, and `alpha` changes with every acknowledgement. A
+//! congestion event ends when all data that was sent before the event is acknowledged. As in `cubic.rs`, `t` excludes
+//! idle time and time in which the window may not grow.
 
 use aqm_net::{ConfigError, Instant, Span, parameters};
 
@@ -27,37 +31,42 @@ use super::{
 };
 
 parameters! {
-    /// H-TCP: the window grows the faster, the longer the last loss is ago; a loss empties the bottleneck's queue.
+    /// H-TCP: the more time has passed since the last loss, the faster the window grows; a loss empties the
+    /// bottleneck's queue.
     pub struct Config {
-        /// Time after a congestion event during which the window grows like Reno's (`Delta_L`).
+        /// Time after a congestion event during which the window grows as with Reno (`Delta_L`).
         pub delta_low: Span = Span::from_millis(1000), "Shorten and Leith 2004: 1 s";
-        /// Minimum share of the window that remains after a congestion event.
+        /// Minimum fraction of the window that remains after a congestion event.
         pub beta_min: f64 = 0.5, "Linux: `BETA_MIN`";
-        /// Maximum share of the window that remains after a congestion event.
+        /// Maximum fraction of the window that remains after a congestion event.
         pub beta_max: f64 = 0.8, "Linux: `BETA_MAX`";
-        /// Whether growth is proportional to the round trip, so that flows with different round trips get equal shares.
+        /// Whether growth is proportional to the round-trip time, so that flows with different round-trip times get
+        /// equal shares.
         pub rtt_scaling: bool = true, "Linux: `use_rtt_scaling`";
-        /// Whether a change of the throughput between two congestion events resets the reduction to `beta_min`.
+        /// Whether the fraction that remains is reset to `beta_min` if the throughput has changed between two
+        /// congestion events.
         pub bandwidth_switch: bool = true, "Linux: `use_bandwidth_switch`";
-        /// Slow start and the rounding of a reduced window.
+        /// Rules for slow start and for the rounding of a reduced window.
         #[serde(flatten)]
         pub window: WindowRules = WindowRules::default();
     }
 }
 
-/// Round trip at which scaling has no effect, in seconds.
+/// Round-trip time at which scaling has no effect, in seconds.
 const REFERENCE_RTT: f64 = 0.1;
-/// Limits of the reference round trip divided by the minimum round trip.
+/// Limits of the ratio of the reference round-trip time to the minimum round-trip time.
 const SCALE: (f64, f64) = (0.5, 10.0);
-/// Minimum round trip above which `beta` adapts.
+/// Minimum round-trip time above which `beta` adapts.
 const MIN_ADAPTIVE_RTT: Span = Span::from_millis(10);
-/// Maximum growth of the maximum round trip per sample.
+/// Maximum increase of the maximum round-trip time per sample.
 const MAX_RTT_STEP: Span = Span::from_millis(20);
-/// Share of the difference between maximum and minimum round trip that remains at a congestion event.
+/// Fraction of the difference between the maximum and the minimum round-trip time that remains after a congestion
+/// event.
 const MAX_RTT_MEMORY: f64 = 0.95;
-/// Limits of the maximum throughput relative to that before the previous congestion event.
+/// Range of the ratio of the maximum throughput to the maximum throughput before the previous congestion event in which
+/// the throughput is considered unchanged.
 const SAME_THROUGHPUT: (f64, f64) = (0.8, 1.2);
-/// Number of round trips after a congestion event in which a throughput sample replaces the estimate.
+/// Number of round trips after a congestion event in which a throughput sample replaces the average.
 const FRESH_ROUNDS: u64 = 3;
 /// Weight of a new throughput sample.
 const THROUGHPUT_GAIN: f64 = 0.25;
@@ -82,27 +91,27 @@ impl Build for Config {
     }
 }
 
-/// H-TCP of a running sender.
+/// State of H-TCP for one sender.
 struct HTcp {
     config: Config,
-    /// Share of the window that the last congestion event left (`beta`).
+    /// Fraction of the window that remained after the last congestion event (`beta`).
     beta: f64,
     /// Whether `beta` may adapt at the next congestion event (`modeswitch`).
     is_adaptive: bool,
     min_rtt: Option<Span>,
     throughput: Throughput,
     event: Event,
-    /// State before the last congestion event, until this event has ended.
+    /// State before the last congestion event; `None` once this event has ended.
     undo: Option<Event>,
-    /// End of the data that was sent before the last congestion event; `None` if this data is acknowledged.
+    /// End of the data that was sent before the last congestion event; `None` once this data is acknowledged.
     recover: Option<u64>,
-    /// End of the data sent before the last acknowledgement (`SND.NXT`).
+    /// End of the data that had been sent when the last acknowledgement arrived (`SND.NXT`).
     snd_nxt: u64,
     /// Time of the last acknowledgement.
     now: Instant,
 }
 
-/// State that an undo restores.
+/// State that is restored when a reduction is undone.
 #[derive(Clone, Copy)]
 struct Event {
     /// Time since the end of the last congestion event (`last_cong`).
@@ -117,7 +126,7 @@ struct Event {
 struct Throughput {
     /// Start of the current interval.
     start: Instant,
-    /// Segments delivered in the current interval.
+    /// Number of segments delivered in the current interval.
     delivered: f64,
     /// Moving average (`Bi`).
     average: f64,
@@ -141,7 +150,7 @@ impl HTcp {
         }
     }
 
-    /// Returns the growth per round trip, in segments, `since` the last congestion event.
+    /// Returns the growth per round trip, in segments, at the time `since` after the last congestion event.
     fn alpha(&self, since: Span) -> f64 {
         let mut factor = increase(since.seconds() - self.config.delta_low.seconds());
         if let Some(min_rtt) = self.min_rtt.filter(|_| self.config.rtt_scaling) {
@@ -181,7 +190,8 @@ impl HTcp {
         }
     }
 
-    /// Counts delivered segments. An interval ends after a window of segments and a round trip.
+    /// Counts delivered segments. An interval ends when at least a window of segments has been delivered and at least
+    /// one round-trip time has passed.
     fn measure_throughput(&mut self, cwnd: f64, now: Instant, delivered: f64) {
         let Throughput { start, delivered: before, average, max } = self.throughput;
         let (total, interval) = (before + delivered, now.since(start));
@@ -204,8 +214,8 @@ impl HTcp {
     }
 }
 
-/// Returns the growth per round trip relative to Reno's (`f`), `excess` seconds after the time in which the window grows
-/// like Reno's.
+/// Returns the growth per round trip relative to Reno (`f`). `excess` is the time since the end of the period in which
+/// the window grows as with Reno, in seconds.
 fn increase(excess: f64) -> f64 {
     if excess <= 0.0 { 1.0 } else { 1.0 + 10.0 * excess + (excess / 2.0) * (excess / 2.0) }
 }
@@ -281,7 +291,7 @@ mod tests {
 
     #[test]
     fn growth_is_renos_for_a_second_and_then_a_quadratic_function_of_time() {
-        // Shorten and Leith 2004: alpha = 1 + 10 (t - 1) + ((t - 1) / 2)^2 with a reduction to one half.
+        // Shorten and Leith 2004: alpha = 1 + 10 (t - 1) + ((t - 1) / 2)^2 if a reduction halves the window.
         let control = htcp(&Config::default());
         let alphas = [0, 1000, 1100, 2000, 3000, 11_000].map(|millis| control.alpha(ms(millis)));
         assert_eq!(alphas[..2], [1.0, 1.0]);
@@ -308,7 +318,8 @@ mod tests {
         assert_eq!(short.alpha(ms(500)), 1.0, "at least Reno's");
     }
 
-    /// Returns `beta` of a congestion event with these round trips, after an event with the given throughput.
+    /// Returns `beta` after a congestion event with the given round-trip times, if the maximum throughput is
+    /// `throughput` now and was `previous` before the previous event.
     fn beta(min: u64, max: u64, previous: f64, throughput: f64) -> f64 {
         let mut control = htcp(&Config::default());
         (control.min_rtt, control.event.max_rtt) = (Some(ms(min)), Some(ms(max)));
@@ -335,8 +346,8 @@ mod tests {
 
     #[test]
     fn the_first_congestion_event_halves_the_window_and_later_ones_empty_the_queue() {
-        // Ten segments per millisecond and 50 ms: the path holds 500 segments. The window is reduced at 700 segments,
-        // when the round trip is 70 ms.
+        // The rate is ten segments per millisecond and the round-trip time is 50 ms, so the path holds 500 segments.
+        // The window is reduced when it reaches 700 segments and the round-trip time is 70 ms.
         let mut path = Bottleneck::new(&Config::default(), 10.0, ms(50));
         path.controller.open(10.0, 600.0);
         let mut left = Vec::new();
@@ -349,7 +360,7 @@ mod tests {
             left.push(path.controller.cwnd() / before);
         }
         assert_eq!(left[0], 0.5);
-        // The maximum round trip of slow start fades.
+        // The effect of the long round-trip times of slow start fades.
         for share in &left[12..] {
             assert!((share - 50.1 / 70.0).abs() < 0.005, "{left:?}");
         }

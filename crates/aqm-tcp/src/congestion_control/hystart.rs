@@ -1,22 +1,23 @@
-//! HyStart: ends slow start before a loss occurs, when acknowledgements show that the path is full.
+//! HyStart: ends slow start before a loss occurs, if acknowledgements show that the path is full.
 //!
-//! S. Ha, I. Rhee, "Taming the Elephants: New TCP Slow Start", Computer Networks 55 (2011), in the form of Linux:
-//! `tcp_cubic.c` of 6.14, whose rounds are also those of 6.1.129 and later (`hystart_update`, `cubictcp_acked`). Each
-//! of two detectors can set `ssthresh` to the window if the window is at least 16 segments. This happens at most once
-//! until the next timeout. The detectors are:
+//! S. Ha, I. Rhee, "Taming the Elephants: New TCP Slow Start", Computer Networks 55 (2011), as implemented in Linux:
+//! `tcp_cubic.c` of 6.14, in which rounds are defined as in 6.1.129 and later (`hystart_update`, `cubictcp_acked`).
+//! Each of two detectors can set `ssthresh` to the window if the window is at least 16 segments. After a detector has
+//! set `ssthresh`, neither detector does so again until the next timeout. The detectors are:
 //!
-//! - the *ACK train*: the successive acknowledgements of a round, which are at most 2 ms apart, last longer than half
-//!   of the sum of the minimum round trip and the delay that offloads may add;
-//! - the *delay*: after 8 samples, the minimum round trip of a round exceeds the overall minimum by more than a
-//!   threshold. The threshold is an eighth of the overall minimum, but at least 4 ms and at most 16 ms.
+//! - The *ACK train* detector responds if the successive acknowledgements of a round, which are at most 2 ms apart,
+//!   last longer than half of the sum of the minimum round-trip time and the delay that offloads may add.
+//! - The *delay* detector responds if, after 8 samples, the minimum round-trip time of a round exceeds the overall
+//!   minimum by more than a threshold. The threshold is an eighth of the overall minimum, but at least 4 ms and at most
+//!   16 ms.
 //!
-//! A round ends when data is acknowledged that was sent after the beginning of the round. Times are in whole
-//! microseconds. Samples that arrive within a second after the beginning of congestion avoidance are discarded.
+//! A round ends when data that was sent after the beginning of the round is acknowledged. Times are in whole
+//! microseconds. Samples that arrive within one second after the beginning of congestion avoidance are discarded.
 //!
-//! aqmlab's choices where less is known than in Linux: after a timeout, the ACK train waits for the next round, whereas
-//! Linux treats the timeout like an acknowledgement. A recovery without recorded departure times (without SACK)
-//! provides one sample per round, which is too few for the delay detector. aqmlab does not use timestamps here, so an
-//! acknowledged retransmission is not a sample.
+//! aqmlab's choices where less information is available than in Linux: After a timeout, the ACK train starts only with
+//! the next round, whereas Linux treats the timeout like an acknowledgement. A loss recovery that does not record
+//! departure times (without SACK) provides one sample per round, which is too few for the delay detector. aqmlab does
+//! not use timestamps here, so acknowledgements of retransmissions do not provide samples.
 
 use aqm_net::{Instant, Span, choices};
 
@@ -27,51 +28,50 @@ choices! {
     pub enum HyStart {
         /// No detector. Slow start lasts until a loss, a mark or `ssthresh`.
         Off = "off",
-        /// An ACK train or an increased delay, as in Linux' CUBIC (`hystart`, `hystart_detect` 3).
+        /// An ACK train or an increased delay, as in Linux's CUBIC (`hystart`, `hystart_detect` 3).
         Linux = "linux",
     }
 }
 
 /// Minimum window for detection, in segments (`hystart_low_window`).
 const LOW_WINDOW: f64 = 16.0;
-/// Number of samples of a round that must precede a decision of the delay detector (`HYSTART_MIN_SAMPLES`).
+/// Number of samples in a round that must precede a decision of the delay detector (`HYSTART_MIN_SAMPLES`).
 const MIN_SAMPLES: u32 = 8;
 /// Maximum gap between two acknowledgements of a train, in microseconds (`hystart_ack_delta_us`).
 const ACK_DELTA: u64 = 2_000;
 /// Limits of the delay threshold, in microseconds (`HYSTART_DELAY_MIN`, `HYSTART_DELAY_MAX`).
 const DELAY_THRESHOLD: (u64, u64) = (4_000, 16_000);
-/// Number by which the minimum round trip is divided for the delay threshold.
+/// Divisor of the minimum round-trip time in the delay threshold.
 const DELAY_SHARE: u64 = 8;
-/// Maximum duration by which offloads may lengthen a train, in microseconds (`hystart_ack_delay`).
+/// Maximum time by which offloads may lengthen a train, in microseconds (`hystart_ack_delay`).
 const MAX_ACK_DELAY: f64 = 1_000.0;
-/// Number of bytes that offloads may collect, which is four of the largest offloaded segments (`sk_gso_max_size`, 64
-/// KiB).
+/// Number of bytes that offloads may aggregate: four segments of the maximum offload size (`sk_gso_max_size`, 64 KiB).
 const ACK_DELAY_BYTES: f64 = 4.0 * 65_536.0;
-/// Duration for which samples are discarded after the beginning of congestion avoidance (`HZ`).
+/// Time after the beginning of congestion avoidance in which samples are discarded (`HZ`).
 pub(super) const SETTLING: Span = Span::from_millis(1_000);
 
-/// Linux' two detectors.
+/// The two detectors of Linux.
 #[derive(Clone, Debug)]
 pub(super) struct LinuxHyStart {
-    /// Minimum round trip, in microseconds (`delay_min`).
+    /// Minimum round-trip time, in microseconds (`delay_min`).
     delay_min: Option<u64>,
     /// Whether a detector has ended slow start (`found`).
     found: bool,
-    /// Time before which samples are discarded.
+    /// Samples before this time are discarded.
     discard_until: Instant,
     round: Round,
 }
 
-/// A round, which is one round trip of acknowledgements.
+/// A round, which is a round trip of acknowledgements.
 #[derive(Clone, Debug)]
 struct Round {
     /// End of the round (`end_seq`); `None` until the first acknowledgement after a timeout.
     end: Option<u64>,
     /// Start time, in microseconds (`round_start`).
     start: u64,
-    /// Time of the newest acknowledgement of the train, in microseconds (`last_ack`).
+    /// Time of the most recent acknowledgement of the train, in microseconds (`last_ack`).
     last_ack: u64,
-    /// Minimum round trip, in microseconds (`curr_rtt`).
+    /// Minimum round-trip time in the round, in microseconds (`curr_rtt`).
     least: u64,
     /// Number of samples, counted up to `MIN_SAMPLES` (`sample_cnt`).
     samples: u32,
@@ -83,9 +83,10 @@ impl LinuxHyStart {
         Self { delay_min: None, found: false, discard_until: Instant::START, round }
     }
 
-    /// Processes the arrival of data before the window grows because of the arrival (`cubictcp_acked`).
+    /// Processes the arrival of data before the arrival opens the window (`cubictcp_acked`).
     pub fn on_sample(&mut self, window: &mut Window, sample: &AckSample) {
-        // After HyStart has ended slow start, only a timeout restarts slow start and discards the minimum round trip.
+        // After HyStart has ended slow start, only a timeout restarts slow start and discards the minimum round-trip
+        // time.
         if self.found || sample.now < self.discard_until {
             return;
         }
@@ -103,12 +104,12 @@ impl LinuxHyStart {
         self.discard_until = now + SETTLING;
     }
 
-    /// Accepts samples again after a reduction of the window.
+    /// Ensures that samples are accepted again after a reduction of the window.
     pub fn on_reduction(&mut self) {
         self.discard_until = Instant::START;
     }
 
-    /// Resets the detectors after a timeout, so that the next slow start may end early.
+    /// Resets the detectors after a timeout, so that the detectors can end the next slow start early.
     pub fn on_timeout(&mut self) {
         *self = Self::new();
         self.round.end = None;
@@ -127,7 +128,7 @@ impl LinuxHyStart {
         }
         let Some(delay_min) = self.delay_min else { return };
         if self.round.is_train(now) {
-            let threshold = (delay_min + ack_delay(window, sample)) / 2; // no pacing
+            let threshold = (delay_min + ack_delay(window, sample)) / 2; // as for senders without pacing
             self.found = now - self.round.start > threshold;
         }
         if let Some(rtt) = rtt {
@@ -142,8 +143,8 @@ impl LinuxHyStart {
 }
 
 impl Round {
-    /// Returns whether an acknowledgement at `now` belongs to the train. After a late acknowledgement, no other
-    /// acknowledgement of the round belongs to the train.
+    /// Returns whether an acknowledgement at `now` belongs to the train. After an acknowledgement that is too late, no
+    /// further acknowledgement of the round belongs to the train.
     fn is_train(&mut self, now: u64) -> bool {
         let follows = now - self.last_ack <= ACK_DELTA;
         if follows {
@@ -152,7 +153,7 @@ impl Round {
         follows
     }
 
-    /// Returns the minimum round trip including the sample `rtt`; `None` if too few samples preceded it.
+    /// Returns the minimum round-trip time including the sample `rtt`; `None` if too few samples preceded this sample.
     fn least_of(&mut self, rtt: u64) -> Option<u64> {
         self.least = self.least.min(rtt);
         let enough = self.samples >= MIN_SAMPLES;
@@ -161,8 +162,8 @@ impl Round {
     }
 }
 
-/// Returns the duration by which offloads may lengthen an ACK train, in microseconds. This is the transmission time of
-/// some large segments at the pacing rate (`hystart_ack_delay`, `tcp_update_pacing_rate`).
+/// Returns the time by which offloads may lengthen an ACK train, in microseconds. This is the transmission time of
+/// several large segments at the pacing rate (`hystart_ack_delay`, `tcp_update_pacing_rate`).
 fn ack_delay(window: &Window, sample: &AckSample) -> u64 {
     let Some(srtt) = sample.srtt.filter(|srtt| !srtt.is_zero()) else { return 0 };
     let ratio = if window.cwnd < window.ssthresh / 2.0 { 2.0 } else { 1.2 };
@@ -184,7 +185,7 @@ mod tests {
 
     const MILLI: u64 = 1_000;
 
-    /// The detectors, with a window in slow start. Times are in microseconds, and data is in segments.
+    /// The detectors and a window in slow start. Times are in microseconds, and data is in segments.
     struct Bench {
         hystart: LinuxHyStart,
         window: Window,
@@ -225,7 +226,7 @@ mod tests {
         }
 
         /// Returns the number of acknowledgements in a round after which slow start ends. The acknowledgements are
-        /// `gap` apart, and the round trip is constant.
+        /// `gap` apart, and the round-trip time is constant.
         fn train(&mut self, gap: u64, rtt: u64) -> Option<u64> {
             self.begin_round(1_000_000, rtt);
             (1..1_000).find(|index| self.ack(1_000_000 + index * gap, Some(rtt)))
@@ -239,7 +240,7 @@ mod tests {
         let mut bench = Bench::new(40.0);
         assert_eq!(bench.train(2 * MILLI, 60 * MILLI), Some(16));
         assert_eq!((bench.window.cwnd, bench.window.ssthresh), (40.0, 40.0));
-        // The train must be longer than this, to the microsecond.
+        // The duration of the train must exceed this value by at least one microsecond.
         assert_eq!(Bench::new(40.0).train(500, 60 * MILLI), Some(62));
         assert_eq!(Bench::new(40.0).train(500, 60 * MILLI - 1), Some(61));
     }
@@ -251,7 +252,7 @@ mod tests {
         bench.begin_round(1_000_000, 60 * MILLI);
         let late = 1_000_000 + 2 * MILLI + 1;
         assert!((0..100).all(|index| !bench.ack(late + index * 500, Some(60 * MILLI))));
-        // The next round begins with a new train.
+        // A new train begins in the next round.
         bench.begin_round(2_000_000, 60 * MILLI);
         assert!((1..=61).all(|index| !bench.ack(2_000_000 + index * 500, Some(60 * MILLI))));
         assert!(bench.ack(2_000_000 + 62 * 500, Some(60 * MILLI)));
@@ -259,14 +260,14 @@ mod tests {
 
     #[test]
     fn the_delay_added_by_offloads_shrinks_at_gigabit_rates() {
-        // 4 * 64 KiB at twice 2000 * 1448 B per 1 ms take 45.2 us, so the train lasts 522 us. With an added delay of 1
-        // ms, it would last 1 ms.
+        // At twice 2000 * 1448 B per 1 ms, 4 * 64 KiB take 45.2 us, so the train must last 522 us. If the added delay
+        // were 1 ms, the train would have to last 1 ms.
         let mut bench = Bench::new(2_000.0);
         assert_eq!(bench.train(1, MILLI), Some(523));
     }
 
-    /// Returns whether a minimum round trip of `rtt` in a round ends slow start if the overall minimum is `least`. The
-    /// first value is for the first 8 samples, and the second is for the 9th sample.
+    /// Returns whether slow start ends if the minimum round-trip time is `rtt` in a round and `least` overall. The
+    /// first value is for the first 8 samples, and the second value is for the 9th sample.
     fn delayed(least: u64, rtt: u64) -> [bool; 2] {
         let mut bench = Bench::new(40.0);
         bench.begin_round(1_000_000, least);
@@ -310,8 +311,8 @@ mod tests {
 
     #[test]
     fn rounds_are_counted_in_small_windows_too() {
-        // A round that begins with a window of 10 segments does not begin again when the window reaches 16 segments
-        // (Linux 6.14).
+        // A round that begins with a window of 10 segments does not restart when the window reaches 16 segments (Linux
+        // 6.14).
         let mut bench = Bench::new(10.0);
         bench.begin_round(1_000_000, 60 * MILLI);
         bench.window.cwnd = 16.0;
@@ -326,7 +327,7 @@ mod tests {
         bench.window.ssthresh = 100.0;
         assert!((1..200).all(|index| !bench.ack(1_100_000 + 2 * MILLI * index, Some(90 * MILLI))), "once");
         bench.hystart.on_timeout();
-        // The acknowledgements of the data sent before the timeout are a round without a train.
+        // The acknowledgements of the data that was sent before the timeout form a round without a train.
         assert!((1..200).all(|index| !bench.ack(3_000_000 + 2 * MILLI * index, Some(30 * MILLI))));
         bench.begin_round(4_000_000, 30 * MILLI);
         assert!((1..8).all(|index| !bench.ack(4_000_000 + 2 * MILLI * index, Some(30 * MILLI))));

@@ -1,58 +1,60 @@
-//! HyStart++: a longer round trip ends slow start, after a phase of slower growth that can return to slow start.
+//! HyStart++: if the round-trip time increases, slow start ends after a phase of slower growth, from which the sender
+//! can return to slow start.
 //!
 //! P. Balasubramanian, Y. Huang, M. Olson, "HyStart++: Modified Slow Start for TCP", RFC 9406, 2023, sections 4.2 and
-//! 4.3 (algorithm, constants). If the minimum round trip of a round exceeds that of the last round by a threshold, slow
-//! start becomes *Conservative Slow Start* (CSS), in which the window grows at a quarter of the speed. If the minimum
-//! round trip falls below its value at the start of CSS, the delay was jitter and slow start resumes. After five rounds
-//! of CSS, congestion avoidance begins.
+//! 4.3 (algorithm, constants). If the minimum round-trip time of a round exceeds that of the last round by a threshold,
+//! slow start becomes *Conservative Slow Start* (CSS), in which the window grows at a quarter of the speed. If the
+//! minimum round-trip time falls below its value at the start of CSS, the increase is considered jitter, and slow start
+//! resumes. After five rounds of CSS, congestion avoidance begins.
 //!
 //! Section 4.3 limits the growth per acknowledgement to `L` segments. The limit `cwnd.abc_limit` also applies, so that
-//! `L` has no effect unless `abc_limit` is larger.
+//! `L` has an effect only if `abc_limit` is larger than `L`.
 //!
-//! aqmlab's choices where the source is silent: the acknowledgement that ends a round is a sample of this round; the
-//! first round ends with the data that was sent before the first acknowledgement. A recovery without recorded
-//! departure times (without SACK) provides one sample per round, which is too few for HyStart++.
+//! aqmlab's choices where the source does not specify the behaviour: the acknowledgement that ends a round counts as a
+//! sample of this round, and the first round ends with the data that was sent before the first acknowledgement. A loss
+//! recovery that does not record departure times (without SACK) provides one sample per round, which is too few for
+//! HyStart++.
 
 use aqm_net::Span;
 
 use super::AckSample;
 use super::slow_start_exit::Decision;
 
-/// Limits of the threshold by which the round trip must grow (`MIN_RTT_THRESH`, `MAX_RTT_THRESH`).
+/// Limits of the threshold by which the round-trip time must increase (`MIN_RTT_THRESH`, `MAX_RTT_THRESH`).
 const RTT_THRESH: (Span, Span) = (Span::from_millis(4), Span::from_millis(16));
-/// Number by which the last round's minimum is divided for the threshold (`MIN_RTT_DIVISOR`).
+/// Divisor of the last round's minimum round-trip time in the threshold (`MIN_RTT_DIVISOR`).
 const MIN_RTT_DIVISOR: u64 = 8;
-/// Minimum number of samples of a round (`N_RTT_SAMPLE`).
+/// Minimum number of samples in a round (`N_RTT_SAMPLE`).
 const N_RTT_SAMPLE: u32 = 8;
-/// Number by which the growth is divided in CSS (`CSS_GROWTH_DIVISOR`).
+/// Divisor of the growth in CSS (`CSS_GROWTH_DIVISOR`).
 const CSS_GROWTH_DIVISOR: f64 = 4.0;
 /// Maximum number of rounds of CSS (`CSS_ROUNDS`).
 const CSS_ROUNDS: u32 = 5;
-/// Maximum growth per acknowledgement of a sender that is not paced, in segments (`L`).
+/// Maximum growth of the window per acknowledgement if the sender does not pace, in segments (`L`).
 const UNPACED_LIMIT: f64 = 8.0;
 
-/// HyStart++ of a running sender.
+/// State of HyStart++ for one sender.
 #[derive(Clone, Debug)]
 pub(super) struct HyStartPlusPlus {
-    /// Maximum growth per acknowledgement, in segments (`L`).
+    /// Maximum growth of the window per acknowledgement, in segments (`L`).
     limit: f64,
     /// End of the current round (`windowEnd`); `None` before the first acknowledgement.
     round_end: Option<u64>,
-    /// Minimum round trip of the last round (`lastRoundMinRTT`).
+    /// Minimum round-trip time of the last round (`lastRoundMinRTT`).
     last_min: Option<Span>,
-    /// Minimum round trip of the current round (`currentRoundMinRTT`).
+    /// Minimum round-trip time of the current round (`currentRoundMinRTT`).
     current_min: Option<Span>,
-    /// Number of samples of the current round (`rttSampleCount`).
+    /// Number of samples in the current round (`rttSampleCount`).
     samples: u32,
     css: Option<ConservativeSlowStart>,
 }
 
-/// Conservative Slow Start.
+/// State of Conservative Slow Start.
 #[derive(Clone, Copy, Debug)]
 struct ConservativeSlowStart {
-    /// Minimum round trip at the start of CSS (`cssBaselineMinRtt`).
+    /// Minimum round-trip time at the start of CSS (`cssBaselineMinRtt`).
     baseline: Span,
-    /// Number of complete rounds. The round in which CSS begins counts as a round.
+    /// Number of completed rounds. The round in which CSS begins is counted as well.
     rounds: u32,
 }
 
@@ -68,12 +70,12 @@ impl HyStartPlusPlus {
         }
     }
 
-    /// Removes the limit of the growth per acknowledgement, because the sender is paced.
+    /// Removes the limit on the growth per acknowledgement, because the sender paces its segments.
     pub fn set_paced(&mut self) {
         self.limit = f64::INFINITY;
     }
 
-    /// Whether the sender is in CSS.
+    /// Returns whether the sender is in CSS.
     pub fn is_conservative(&self) -> bool {
         self.css.is_some()
     }
@@ -103,7 +105,8 @@ impl HyStartPlusPlus {
         if css.rounds < CSS_ROUNDS { Decision::Continue } else { Decision::Exit }
     }
 
-    /// Compares the round trips of the current round with those of the last round or, in CSS, with the baseline.
+    /// Compares the minimum round-trip time of the current round with that of the last round or, in CSS, with the
+    /// baseline.
     fn compare(&mut self) {
         let Some(current) = self.current_min.filter(|_| self.samples >= N_RTT_SAMPLE) else { return };
         match (self.css, self.last_min) {
@@ -130,7 +133,7 @@ mod tests {
         Span::from_millis(millis)
     }
 
-    /// The algorithm with its data. Each segment is one byte long.
+    /// The algorithm and the data that is sent and acknowledged. Each segment is one byte long.
     struct Bench {
         hystart: HyStartPlusPlus,
         now: Instant,
@@ -144,7 +147,7 @@ mod tests {
             Self { hystart: HyStartPlusPlus::new(), now: Instant::START, una: 0, nxt: 10 }
         }
 
-        /// Acknowledges a segment with a round trip of `rtt`, and sends two segments.
+        /// Acknowledges a segment with a round-trip time of `rtt`, and sends two segments.
         fn ack(&mut self, rtt: Option<Span>) -> Decision {
             self.now += ms(1);
             self.una += 1;
@@ -164,7 +167,7 @@ mod tests {
             decision
         }
 
-        /// Acknowledges all segments of a round, each with a round trip of `rtt()`. Returns the last decision.
+        /// Acknowledges all segments of a round, each with a round-trip time of `rtt()`. Returns the last decision.
         fn round(&mut self, mut rtt: impl FnMut() -> Span) -> Decision {
             let end = self.hystart.round_end.unwrap_or(self.nxt);
             let mut decision = Decision::Continue;
@@ -175,7 +178,7 @@ mod tests {
             decision
         }
 
-        /// Acknowledges `count` segments with a round trip of `rtt`.
+        /// Acknowledges `count` segments with a round-trip time of `rtt`.
         fn acks(&mut self, count: u64, rtt: Span) {
             for _ in 0..count {
                 assert_eq!(self.ack(Some(rtt)), Decision::Continue);
@@ -183,7 +186,7 @@ mod tests {
         }
     }
 
-    /// Returns whether CSS begins in a round with a round trip of `current` after a round with `last`.
+    /// Returns whether CSS begins if the round-trip time is `last` in one round and `current` in the next round.
     fn begins_css(last: Span, current: Span) -> bool {
         let mut bench = Bench::new();
         bench.round(|| last);
@@ -258,7 +261,7 @@ mod tests {
         bench.acks(1, ms(59));
         assert!(!bench.hystart.is_conservative());
         bench.round(|| ms(59));
-        // HyStart++ continues: the last round's minimum is 59 ms, and its threshold 7.375 ms.
+        // HyStart++ remains active: the last round's minimum is 59 ms, and the threshold is 7.375 ms.
         bench.round(|| ms(66));
         assert!(!bench.hystart.is_conservative());
         bench.round(|| ms(75));

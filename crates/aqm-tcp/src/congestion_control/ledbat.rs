@@ -1,28 +1,28 @@
 //! LEDBAT: a congestion control that yields to other traffic. LEDBAT opens the window while the measured queueing delay
-//! is below a target, and closes the window while the delay is above the target.
+//! is below a target, and reduces the window while the delay is above the target.
 //!
 //! S. Shalunov, G. Hazel, J. Iyengar, M. Kühlewind, "Low Extra Delay Background Transport (LEDBAT)", RFC 6817, 2012,
-//! section 2.4.2 (the sender) and 2.5 (parameters); for slow start and round-trip delays, P. Balasubramanian et al.,
-//! "LEDBAT++", draft-irtf-iccrg-ledbat-plus-plus. With each acknowledgement
+//! sections 2.4.2 (the sender) and 2.5 (parameters); for slow start and round-trip delays, P. Balasubramanian et al.,
+//! "LEDBAT++", draft-irtf-iccrg-ledbat-plus-plus. With each acknowledgement:
 //!
 //! - `queueing delay = FILTER(current delays) - MIN(base delays)`, with a minimum as the filter,
 //! - `off_target = (TARGET - queueing delay) / TARGET`,
 //! - `cwnd += GAIN * off_target * acknowledged * MSS / cwnd`, at most `flightsize + ALLOWED_INCREASE * MSS`, and at
 //!   least `MIN_CWND * MSS`;
 //!
-//! a loss halves the window, but to at least `MIN_CWND * MSS`, and a timeout sets the window to one segment. A base
-//! delay is the minimum delay of one minute.
+//! A loss halves the window, but to at least `MIN_CWND * MSS`, and a timeout sets the window to one segment. A base
+//! delay is the minimum delay in one minute.
 //!
-//! With `delay = "one-way"`, segments carry their departure time (RFC 7323). A delay sample is then the time from the
-//! departure of the newest acknowledged segment to the departure of its acknowledgement. The sample therefore includes
-//! the delay of a delayed acknowledgement, as in TCP. The clocks of both endpoints agree, in contrast to the clocks of
-//! real hosts. With `round-trip`, a queue on the return path has the same effect as a queue on the forward path.
-//! Without SACK, one segment per window is measured.
+//! With `delay = "one-way"`, segments carry their departure times (RFC 7323). In this case, a delay sample is the time
+//! from the departure of the newest acknowledged segment to the departure of its acknowledgement. The sample therefore
+//! includes the delay of a delayed acknowledgement, as in TCP. In contrast to real hosts, the clocks of both endpoints
+//! agree. With `round-trip`, a queue on the return path has the same effect as a queue on the forward path. Without
+//! SACK, one segment per window is measured.
 //!
-//! aqmlab's choices where the source is silent: a sample older than a round trip leaves the filter only when a newer
-//! sample arrives; the window does not open if the sender left a part of the window unused or if a mark was echoed; a
-//! mark halves the window as a loss does. RFC 6817 has no slow start. If the parameter `slow_start` is set, a queueing
-//! delay of three quarters of the target ends slow start, as in LEDBAT++.
+//! aqmlab's choices where the source does not specify the behaviour: A sample that is older than a round trip leaves
+//! the filter only when a newer sample arrives. The window does not open if the sender left part of the window unused
+//! or if a mark was echoed. A mark halves the window in the same way as a loss. RFC 6817 has no slow start. If the
+//! parameter `slow_start` is set, slow start ends at a queueing delay of three quarters of the target, as in LEDBAT++.
 
 use std::collections::VecDeque;
 
@@ -35,49 +35,49 @@ use super::{AckInfo, AckSample, AnyControl, Build, Congestion, CongestionControl
 choices! {
     /// How the path's delay is measured.
     pub enum Delay {
-        /// From the departure of a segment to the departure of its acknowledgement, which is the delay of the forward
-        /// path.
+        /// As the time from the departure of a segment to the departure of its acknowledgement, which is the delay of
+        /// the forward path.
         OneWay = "one-way",
-        /// From the departure of a segment to the arrival of its acknowledgement, which is the delay of both
-        /// directions.
+        /// As the time from the departure of a segment to the arrival of its acknowledgement, which is the delay of
+        /// both directions.
         RoundTrip = "round-trip",
     }
 }
 
 parameters! {
-    /// LEDBAT: a less-than-best-effort service, which alone keeps a queueing delay of `target` and yields to other
-    /// traffic.
+    /// LEDBAT: a less-than-best-effort service, which maintains a queueing delay of `target` when it is alone on the
+    /// link, and yields to other traffic.
     pub struct Config {
-        /// Target of the queueing delay (TARGET). RFC 7928, section 5.4, uses 5 ms.
+        /// Target for the queueing delay (TARGET). RFC 7928, section 5.4, uses 5 ms.
         pub target: Span = Span::from_millis(100), "RFC 6817, 2.5: 100 ms or less";
-        /// Speed of the window's changes (GAIN): growth in segments per round trip without a queue, and equal decrease
-        /// at twice the target. RFC 6817 requires 1 or less, which is Reno's speed; RFC 7928, section 5.4, uses 10, so
-        /// that larger values are valid.
+        /// Speed at which the window changes (GAIN): its growth in segments per round trip if there is no queue, which
+        /// is also its decrease if the queueing delay is twice the target. RFC 6817 requires 1 or less, and 1 is Reno's
+        /// speed. Larger values are also valid, because RFC 7928, section 5.4, uses 10.
         pub gain: f64 = 1.0, "RFC 6817, 2.5: 1 or less";
-        /// Measure of the path's delay.
+        /// How the path's delay is measured.
         pub delay: Delay = Delay::OneWay, "RFC 6817, 2.2; LEDBAT++: round-trip";
-        /// Number of minutes for which minimum delays are kept (BASE_HISTORY). The smallest of them is used as the
-        /// delay of the empty path.
+        /// Number of minutes for which minimum delays are kept (BASE_HISTORY). The smallest of these delays is used as
+        /// the delay of the path without queueing.
         pub base_history: u32 = 10, "RFC 6817, 2.5";
-        /// Number of samples of the last round trip whose minimum is used as the current delay (CURRENT_FILTER).
+        /// Number of samples from the last round trip whose minimum is used as the current delay (CURRENT_FILTER).
         pub current_filter: u32 = 4, "RFC 6817, 2.4.2: at least 4";
         /// Number of segments by which the window may exceed the data in flight (ALLOWED_INCREASE).
         pub allowed_increase: f64 = 1.0, "RFC 6817, 2.5";
-        /// Minimum window after reductions by delay and losses (MIN_CWND), in segments.
+        /// Minimum window after reductions because of delay or losses (MIN_CWND), in segments.
         pub min_cwnd: f64 = 2.0, "RFC 6817, 2.5";
-        /// Whether slow start is used at the beginning of a connection and after a timeout. It ends at a queueing delay
-        /// of three quarters of the target, or at a loss.
+        /// Whether slow start is used at the beginning of a connection and after a timeout. Slow start ends at a
+        /// queueing delay of three quarters of the target, or at a loss.
         pub slow_start: bool = false, "RFC 6817 has no slow start; LEDBAT++, 4.3";
-        /// Slow start and the rounding of a reduced window.
+        /// Rules for slow start and for the rounding of a reduced window.
         #[serde(flatten)]
         pub window: WindowRules = WindowRules::default();
     }
 }
 
-/// Share of the target at which the queueing delay ends slow start.
+/// Fraction of the target at which the queueing delay ends slow start.
 const SLOW_START_END: f64 = 0.75;
 
-/// Period of which a base delay is the minimum, in nanoseconds.
+/// Period over which a base delay is the minimum, in nanoseconds.
 const MINUTE: u64 = 60_000_000_000;
 
 impl Build for Config {
@@ -128,9 +128,9 @@ impl Build for Config {
     }
 }
 
-/// The congestion control of a running sender.
+/// The congestion control of one sender.
 struct Ledbat {
-    /// Target in seconds.
+    /// Target for the queueing delay, in seconds.
     target: f64,
     gain: f64,
     delay: Delay,
@@ -139,21 +139,22 @@ struct Ledbat {
     slow_start: bool,
     base: BaseDelays,
     current: CurrentDelays,
-    /// `SND.UNA` after the newest acknowledgement.
+    /// `SND.UNA` after the most recent acknowledgement.
     acknowledged: u64,
-    /// Data in flight before the newest acknowledgement (`flightsize`), in segments.
+    /// Data in flight before the most recent acknowledgement (`flightsize`), in segments.
     flight: f64,
 }
 
 impl Ledbat {
-    /// Returns the difference between the target and the queueing delay, as a share of the target. The result is 1
-    /// without a queue, and negative if the delay is above the target. Returns `None` before the first delay sample.
+    /// Returns the difference between the target and the queueing delay, as a fraction of the target. The result is 1
+    /// if there is no queue, and is negative if the delay is above the target. Returns `None` before the first delay
+    /// sample.
     fn off_target(&self) -> Option<f64> {
         let queueing = self.current.least()?.nanos().saturating_sub(self.base.least()?.nanos());
         Some(1.0 - Span::from_nanos(queueing).seconds() / self.target)
     }
 
-    /// Lowers `ssthresh` to the window, so that the window is no longer in slow start for other modules.
+    /// Lowers `ssthresh` to the window, so that other modules no longer consider the window to be in slow start.
     fn leave_slow_start(window: &mut Window) {
         window.ssthresh = window.ssthresh.min(window.cwnd);
     }
@@ -203,11 +204,11 @@ impl CongestionControl for Ledbat {
     }
 }
 
-/// Minimum delay of each of the last minutes, with the newest minute last.
+/// Minimum delay in each of the last minutes, with the newest minute last.
 struct BaseDelays {
     minima: VecDeque<Span>,
     max_len: usize,
-    /// Number of the minute of the newest delay.
+    /// Number of the minute to which the newest delay belongs.
     minute: Option<u64>,
 }
 
@@ -259,7 +260,7 @@ mod tests {
 
     const MSS: u64 = 1000;
 
-    /// A sender that uses its full window, in segments of 1000 bytes. The delay of a segment is the path's delay of 50
+    /// A sender that uses its full window, with segments of 1000 bytes. The delay of a segment is the path delay of 50
     /// ms plus a queueing delay.
     struct Bench {
         controller: Controller,
@@ -272,7 +273,8 @@ mod tests {
             Self { controller: Controller::new(config, cwnd, 1e9), una: 0, now: Instant::START }
         }
 
-        /// Reports a delay sample `millis` milliseconds after the previous sample, with `flight` segments in flight.
+        /// Reports a delay sample `millis` milliseconds after the previous sample, when `flight` segments are in
+        /// flight.
         fn sample(&mut self, millis: u64, queue: u64, flight: u64) {
             self.now += Span::from_millis(millis);
             let newest = self.now.earlier_by(Span::from_millis(70 + queue));
@@ -310,8 +312,8 @@ mod tests {
         assert!((seen - expected).abs() < 1e-12, "{seen}, expected {expected}");
     }
 
-    /// Returns a bench that has measured the empty path, and has then filled the filter with queueing delays of `queue`
-    /// ms.
+    /// Returns a bench that has measured the path without a queue, and has then filled the filter with queueing delays
+    /// of `queue` ms.
     fn seen(config: &Config, cwnd: f64, queue: u64) -> Bench {
         let mut bench = Bench::new(config, cwnd);
         bench.sample(1, 0, 10);
@@ -338,7 +340,7 @@ mod tests {
         bench.acks(10, 0);
         assert!(bench.controller.cwnd() > 10.9 && bench.controller.cwnd() <= 11.0);
         let before = bench.controller.cwnd();
-        bench.acks(4, 100); // the least of four is the empty path's until then
+        bench.acks(4, 100); // until then, the least of four samples is that of the empty path
         let full = bench.controller.cwnd();
         assert!(full > before);
         near(bench.ack(100), full);
@@ -361,7 +363,7 @@ mod tests {
         let config = Config { base_history: 2, current_filter: 1, ..Config::default() };
         let mut bench = Bench::new(&config, 10.0);
         bench.sample(1, 0, 10);
-        // The path's delay increases by 40 ms. For the rest of this minute and the whole next minute, the increase is
+        // The path delay increases by 40 ms. For the rest of this minute and the whole next minute, the increase is
         // mistaken for a queueing delay.
         for (millis, queue) in [(59_000, 40), (60_000, 40)] {
             bench.sample(millis, 40, 10);
@@ -373,7 +375,7 @@ mod tests {
         let before = bench.controller.cwnd();
         bench.controller.on_ack(&ack(1.0));
         near(bench.controller.cwnd(), before + 1.0 / before);
-        // A decrease of the path's delay is effective immediately.
+        // A decrease in the path delay takes effect immediately.
         bench.sample(1, 0, 10);
         bench.sample(1, 40, 10);
         let before = bench.controller.cwnd();
@@ -432,7 +434,7 @@ mod tests {
     fn slow_start_ends_at_a_queue_of_three_quarters_of_the_target() {
         let mut bench = Bench::new(&Config { slow_start: true, ..Config::default() }, 4.0);
         assert_eq!([0, 74, 74, 74, 74].map(|queue| bench.ack(queue)), [5.0, 6.0, 7.0, 8.0, 9.0]);
-        bench.acks(3, 76); // the filter
+        bench.acks(3, 76); // fills the filter
         let before = bench.controller.cwnd();
         near(bench.ack(76), before + 0.24 / before);
         assert!(!bench.controller.in_slow_start());

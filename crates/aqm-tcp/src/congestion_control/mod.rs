@@ -3,7 +3,7 @@
 //! A [`Controller`] consists of a sender's [`Window`] and the [`CongestionControl`] that changes this window. The
 //! window implements everything that all algorithms share: slow start, the rounding of reductions, and the effects of a
 //! timeout and of an idle period. An algorithm implements only the growth of the window and the size of a reduction. A
-//! new algorithm needs one file next to `reno.rs` and its lines in the registry below. The smallest example is
+//! new algorithm needs one file next to `reno.rs` and its entries in the registry below. The simplest example is
 //! `fixed.rs`.
 
 mod ack_aggregation;
@@ -55,70 +55,74 @@ pub use westwood::Config as WestwoodConfig;
 pub use window::{SsthreshRounding, Window, WindowRules};
 
 /// A congestion control. A congestion control counts in segments and processes every event that may change the window.
-/// A congestion control does not implement loss detection, retransmission, the receiver's window, or the inflation in
-/// fast recovery.
+/// Loss detection, retransmission, the receiver's window, and the inflation in fast recovery are implemented elsewhere.
 ///
-/// An algorithm that needs more than acknowledgements and losses uses [`AckSample`]. A model of the path, such as BBR's,
-/// uses [`RateSample`] and sets the pacing rate.
+/// An algorithm that needs more information than acknowledgements and losses provide uses [`AckSample`]. An algorithm
+/// that models the path, such as BBR, uses [`RateSample`] and sets the pacing rate.
 pub trait CongestionControl: Send {
-    /// Opens the window after an acknowledgement of new data (Linux: `cong_avoid`). Not called with [`Build::uses_rates`].
+    /// Opens the window after an acknowledgement of new data (Linux: `cong_avoid`). Not called if [`Build::uses_rates`]
+    /// is true.
     fn on_ack(&mut self, window: &mut Window, ack: &AckInfo);
 
-    /// Reduces the window (Linux: `ssthresh`). This function is called at most once per window of data, and not at a
-    /// repeated timeout. Use [`Window::reduce`]. The controller implements all further effects of a timeout.
+    /// Reduces the window (Linux: `ssthresh`). This function is called at most once per window of data, and is not
+    /// called at a repeated timeout. Implementations use [`Window::reduce`]. The controller implements all further
+    /// effects of a timeout.
     fn reduce(&mut self, window: &mut Window, congestion: &Congestion);
 
     /// Processes any other change of the window (Linux: `cwnd_event`).
     fn on_event(&mut self, _event: WindowEvent) {}
 
-    /// Returns whether the algorithm uses round-trip samples. The result must be constant.
+    /// Returns whether the algorithm uses round-trip samples. The result must not change.
     fn uses_samples(&self) -> bool {
         false
     }
 
-    /// Processes the arrival of data, in order or out of order, before the window changes because of the arrival
-    /// (Linux: `pkts_acked`).
+    /// Processes the arrival of data, in order or out of order, before the arrival changes the window (Linux:
+    /// `pkts_acked`).
     fn on_sample(&mut self, _window: &mut Window, _sample: &AckSample) {}
 
-    /// Processes a transmission of data with nothing else in the network, before it is paced (Linux: `CA_EVENT_TX_START`);
-    /// only with [`Build::uses_rates`].
+    /// Processes a transmission of data when no other data is in the network, before the data is paced (Linux:
+    /// `CA_EVENT_TX_START`). Called only if [`Build::uses_rates`] is true.
     fn on_transmit(&mut self, _window: &mut Window, _transmit: &Transmit) {}
 
-    /// Processes a segment that is considered lost; only with [`Build::uses_rates`]. `on_rates` follows.
+    /// Processes a segment that is considered lost. Called only if [`Build::uses_rates`] is true, and before
+    /// `on_rates`.
     fn on_lost(&mut self, _window: &mut Window, _lost: &LostSegment) {}
 
-    /// Processes an acknowledgement after all other effects; only with [`Build::uses_rates`]. The algorithm sets the
-    /// window here (Linux: `cong_control`).
+    /// Processes an acknowledgement after all other effects of the acknowledgement. Called only if
+    /// [`Build::uses_rates`] is true. The algorithm sets the window here (Linux: `cong_control`).
     fn on_rates(&mut self, _window: &mut Window, _sample: &RateSample) {}
 
-    /// Processes a timeout after the data has been considered lost; `in_flight` bytes of segments of `mss` bytes remain in
-    /// the network. Only with [`Build::uses_rates`], in place of [`WindowEvent::Timeout`].
+    /// Processes a timeout after the data has been considered lost. At this time, `in_flight` bytes remain in the
+    /// network, and the payload of a full segment is `mss` bytes. Called only if [`Build::uses_rates`] is true, instead
+    /// of `on_event` with [`WindowEvent::Timeout`].
     fn on_timeout(&mut self, _window: &mut Window, _in_flight: u64, _mss: u64) {}
 
-    /// Whether the algorithm itself limits the rate at present, so that delivery-rate samples count as limited by the
-    /// application (BBR: `PROBE_RTT`). Evaluated after `on_rates`.
+    /// Returns whether the algorithm itself currently limits the rate, so that delivery-rate samples count as
+    /// application-limited (BBR: `PROBE_RTT`). Called after `on_rates`.
     fn limits_rate(&self) -> bool {
         false
     }
 
-    /// Sets the random numbers; only with [`Build::uses_random`].
+    /// Sets the generator of random numbers. Called only if [`Build::uses_random`] is true.
     fn set_random(&mut self, _random: Rng) {}
 
-    /// Reports that the sender is paced. This function is called before the first acknowledgement.
+    /// Reports that the sender paces its segments. This function is called before the first acknowledgement.
     fn set_paced(&mut self) {}
 
-    /// Returns the pacing rate in bytes per second; `None` for a share of the window per round trip (`tcp.pacing`).
+    /// Returns the pacing rate in bytes per second; `None` means that `tcp.pacing` determines the rate from the window
+    /// and the round-trip time.
     fn pacing_rate(&self) -> Option<f64> {
         None
     }
 
-    /// Returns the algorithm's state and estimates for histories.
+    /// Returns the algorithm's state and estimates, which are recorded over time.
     fn report(&self) -> ControlReport {
         ControlReport::default()
     }
 }
 
-/// Phase of the loss recovery.
+/// Phase of loss recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecoveryPhase {
     /// No loss is known.
@@ -127,79 +131,79 @@ pub enum RecoveryPhase {
     Marked,
     /// Fast recovery.
     Recovery,
-    /// After a timeout, until all data sent before it is acknowledged.
+    /// After a timeout, until all data sent before the timeout is acknowledged.
     Loss,
 }
 
-/// Transmission of data with nothing else in the network.
+/// Transmission of data when no other data is in the network.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Transmit {
     /// Departure time.
     pub now: Instant,
-    /// Bytes delivered since the connection was opened.
+    /// Number of bytes delivered since the connection was opened.
     pub delivered: u64,
     /// Whether the application limits the rate.
     pub is_app_limited: bool,
-    /// Smoothed round-trip time; with a handshake, known from the first transmission on.
+    /// Smoothed round-trip time. If there is a handshake, this value is known from the first transmission on.
     pub srtt: Option<Span>,
     /// Payload of a full segment.
     pub mss: u64,
 }
 
-/// A segment that is considered lost, with the state of the connection when the segment was last sent.
+/// A segment that is considered lost, and the state of the connection when the segment was last sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LostSegment {
-    /// Time of the detection.
+    /// Time at which the loss was detected.
     pub now: Instant,
-    /// First byte.
+    /// Sequence number of the first byte.
     pub begin: u64,
     /// Payload, in bytes.
     pub bytes: u64,
-    /// Bytes delivered since the connection was opened.
+    /// Number of bytes delivered since the connection was opened.
     pub delivered: u64,
-    /// Bytes lost since the connection was opened, including this segment.
+    /// Number of bytes lost since the connection was opened, including this segment.
     pub total_lost: u64,
-    /// Bytes delivered when the segment was sent.
+    /// Number of bytes that had been delivered when the segment was sent.
     pub delivered_when_sent: u64,
-    /// Bytes lost when the segment was sent.
+    /// Number of bytes that had been lost when the segment was sent.
     pub lost_when_sent: u64,
-    /// Bytes in the network when the segment was sent, including the segment.
+    /// Number of bytes in the network when the segment was sent, including the segment.
     pub in_flight_when_sent: u64,
     /// Whether the application limited the rate when the segment was sent.
     pub is_app_limited: bool,
 }
 
-/// Delivery-rate sample of an acknowledgement, with the state of the connection (`RS` and `C` of
-/// draft-ietf-ccwg-bbr). All amounts are in bytes.
+/// Delivery-rate sample of an acknowledgement, and the state of the connection (`RS` and `C` in draft-ietf-ccwg-bbr).
+/// All amounts are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RateSample {
     /// Arrival time of the acknowledgement.
     pub now: Instant,
-    /// Newly delivered.
+    /// Data newly delivered.
     pub newly_acked: u64,
-    /// Newly considered lost.
+    /// Data newly considered lost.
     pub newly_lost: u64,
-    /// Newly reported as marked.
+    /// Data newly reported as marked.
     pub newly_marked: u64,
-    /// Delivered since the connection was opened.
+    /// Data delivered since the connection was opened.
     pub delivered: u64,
-    /// Lost since the connection was opened.
+    /// Data lost since the connection was opened.
     pub lost: u64,
-    /// Reported as marked since the connection was opened.
+    /// Data reported as marked since the connection was opened.
     pub marked: u64,
     /// Sample of the newest delivered segment; `None` if nothing was delivered.
     pub segment: Option<DeliveredSegment>,
-    /// Round trip of the newest delivered segment that was sent once; `None` if there is no such segment.
+    /// Round-trip time of the newest delivered segment that was sent only once; `None` if there is no such segment.
     pub rtt: Option<Span>,
     /// Smoothed round-trip time.
     pub srtt: Option<Span>,
-    /// In the network before the acknowledgement.
+    /// Data in the network before the acknowledgement.
     pub in_flight_before: u64,
-    /// In the network now.
+    /// Data in the network after the acknowledgement.
     pub in_flight: u64,
     /// Whether the window limited the sender at any time in the last round trip.
     pub is_cwnd_limited: bool,
-    /// Phase of the recovery after the acknowledgement.
+    /// Phase of loss recovery after the acknowledgement.
     pub phase: RecoveryPhase,
     /// Time until the next paced departure; zero if a segment may depart now.
     pub pacing_delay: Span,
@@ -207,27 +211,28 @@ pub struct RateSample {
     pub mss: u64,
 }
 
-/// The newest delivered segment, with the state of the connection when it was last sent. All amounts are in bytes.
+/// The newest delivered segment, and the state of the connection when this segment was last sent. All amounts are in
+/// bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DeliveredSegment {
-    /// Delivered when the segment was sent (`P.delivered`).
+    /// Data that had been delivered when the segment was sent (`P.delivered`).
     pub delivered_when_sent: u64,
-    /// Lost when the segment was sent.
+    /// Data that had been lost when the segment was sent.
     pub lost_when_sent: u64,
-    /// Reported as marked when the segment was sent.
+    /// Data that had been reported as marked when the segment was sent.
     pub marked_when_sent: u64,
-    /// In the network when the segment was sent, including the segment.
+    /// Data in the network when the segment was sent, including the segment.
     pub in_flight_when_sent: u64,
     /// Whether the application limited the rate when the segment was sent.
     pub is_app_limited: bool,
-    /// Delivered in the interval of the sample.
+    /// Data delivered in the interval of the sample.
     pub delivered: u64,
-    /// Interval of the sample; `None` if it is shorter than the smallest round trip.
+    /// Interval of the sample; `None` if the interval is shorter than the minimum round-trip time.
     pub interval: Option<Span>,
 }
 
 impl DeliveredSegment {
-    /// Returns the delivery rate in bytes per second, if the sample has an interval.
+    /// Returns the delivery rate in bytes per second; `None` if the sample has no interval.
     pub fn rate(&self) -> Option<f64> {
         Some(self.delivered as f64 / self.interval?.seconds())
     }
@@ -242,28 +247,28 @@ pub struct AckInfo {
     pub acked: f64,
     /// Number of segments that may open the window: `acked`, but at most `abc_limit`.
     pub counted: f64,
-    /// Whether the window may grow; `false` if the sender left a part of the window unused.
+    /// Whether the window may grow; `false` if the sender left part of the window unused.
     pub may_grow: bool,
     /// Smoothed round-trip time, including the sample of this acknowledgement.
     pub srtt: Option<Span>,
 }
 
-/// Round-trip sample of an acknowledgement that reports new information.
+/// Round-trip sample from an acknowledgement that carries new information.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AckSample {
     /// Arrival time of the acknowledgement.
     pub now: Instant,
     /// Departure time of the newest segment that is newly known to have arrived and that was sent only once; `None` if
-    /// the recovery does not record departure times. Without SACK, one segment per window is measured.
+    /// the loss recovery does not record departure times. Without SACK, one segment per window is measured.
     pub newest: Option<Instant>,
-    /// Departure time of the acknowledgement by the other endpoint's clock, which agrees with this endpoint's clock.
-    /// Only with [`Build::has_timestamps`].
+    /// Departure time of the acknowledgement according to the other endpoint's clock, which agrees with this endpoint's
+    /// clock. Available only if [`Build::has_timestamps`] is true.
     pub ack_sent_at: Option<Instant>,
     /// Smoothed round-trip time, excluding this sample.
     pub srtt: Option<Span>,
-    /// Bytes newly known to have arrived.
+    /// Number of bytes that are newly known to have arrived.
     pub delivered: u64,
-    /// Bytes newly reported as marked.
+    /// Number of bytes that are newly reported as marked.
     pub marked: u64,
     /// Oldest unacknowledged byte (`SND.UNA`).
     pub snd_una: u64,
@@ -278,10 +283,9 @@ pub struct AckSample {
 pub struct Congestion {
     /// Congestion signal.
     pub signal: CongestionSignal,
-    /// Basis of the reduction, in segments. The basis is the data in flight or the window, according to
-    /// `reduction_basis`.
+    /// Basis of the reduction, in segments: either the data in flight or the window, depending on `reduction_basis`.
     pub basis: f64,
-    /// Whether the event is a timeout that follows another timeout or a loss, so that `ssthresh` remains unchanged.
+    /// Whether the event is a timeout after an earlier timeout or loss, so that `ssthresh` remains unchanged.
     pub repeated: bool,
 }
 
@@ -296,59 +300,59 @@ pub enum CongestionSignal {
     Timeout,
 }
 
-/// Other changes of the window.
+/// Changes of the window that are not caused by an acknowledgement or a congestion signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WindowEvent {
     /// The window was set to one segment after a timeout.
     Timeout,
-    /// The window was capped after an idle period or at the end of a recovery.
+    /// The window was limited to a maximum after an idle period or at the end of a recovery.
     Capped,
     /// A reduction was undone.
     Undone,
 }
 
-/// Creation of a congestion control. The `Config` of each algorithm implements this trait.
+/// Creates a congestion control from its parameters. The `Config` of each algorithm implements this trait.
 pub trait Build {
     /// Checks the parameters.
     ///
     /// # Errors
-    /// Returns the first invalid parameter.
+    /// Returns an error that describes the first invalid parameter.
     fn check(&self) -> Result<(), ConfigError> {
         Ok(())
     }
 
-    /// Returns the rules of slow start and of the rounding of a reduced window.
+    /// Returns the rules for slow start and for the rounding of a reduced window.
     fn window_rules(&self) -> WindowRules {
         WindowRules::default()
     }
 
-    /// Returns the scope of Limited Slow-Start.
+    /// Returns the phases in which Limited Slow-Start applies.
     fn limited_slow_start(&self) -> LimitedSlowStart {
         LimitedSlowStart::BelowSsthresh
     }
 
-    /// Whether segments carry timestamps (RFC 7323), so that the algorithm can measure the one-way delay.
+    /// Returns whether segments carry timestamps (RFC 7323), so that the algorithm can measure the one-way delay.
     fn has_timestamps(&self) -> bool {
         false
     }
 
-    /// Whether the algorithm uses delivery rates, requires pacing, and sets the window itself: neither losses, timeouts, marks nor idle
-    /// periods change the window unless the algorithm does.
+    /// Returns whether the algorithm uses delivery rates, requires pacing, and sets the window itself. If so, losses,
+    /// timeouts, marks and idle periods change the window only if the algorithm changes it.
     fn uses_rates(&self) -> bool {
         false
     }
 
-    /// Returns what the algorithm requires of ECN.
+    /// Returns the ECN requirements of the algorithm.
     fn ecn(&self) -> EcnNeeds {
         EcnNeeds::default()
     }
 
-    /// Whether the algorithm uses random numbers.
+    /// Returns whether the algorithm uses random numbers.
     fn uses_random(&self) -> bool {
         false
     }
 
-    /// Creates the congestion control of one sender; the parameters have been checked.
+    /// Creates the congestion control of one sender. The parameters must have been checked.
     fn build(&self) -> AnyControl;
 }
 

@@ -1,23 +1,23 @@
-//! TCP Prague: DCTCP's response to marks for the Internet, paced, with fractional windows and less dependence on the
-//! round trip.
+//! TCP Prague: DCTCP's response to marks, adapted to the Internet: the sender paces its segments, the window has a
+//! fractional part, and the rate depends less on the round-trip time.
 //!
-//! K. De Schepper, O. Tilmans, B. Briscoe, V. Goel, "Prague Congestion Control", draft-briscoe-iccrg-prague-congestion-
-//! control-04, 2024; L4STeam/linux: `tcp_prague.c` (02573a21), whose rules this file follows. RFC 9331, 2023, section 4.3
-//! (requirements of L4S senders).
+//! K. De Schepper, O. Tilmans, B. Briscoe, V. Goel, "Prague Congestion Control",
+//! draft-briscoe-iccrg-prague-congestion-control-04, 2024; L4STeam/linux: `tcp_prague.c` (02573a21), whose rules this
+//! file follows. RFC 9331, 2023, section 4.3 (requirements for L4S senders).
 //!
-//! With marks at random with probability p, a round trip of at least 25 ms and a reduction in every round trip, the window
-//! would be 2(1 - p)/p segments. Below 25 ms, with independence of the round trip, the rate would be that of a round trip
-//! of 25 ms. As with DCTCP, the mean number of round trips between reductions exceeds one, so that the window is larger, at
-//! most (1 + √3)(1 - p)/p segments.
+//! Assume that marks are random with probability p and that the window is reduced in every round trip. With a
+//! round-trip time of at least 25 ms, the window would then be 2(1 - p)/p segments. Below 25 ms, with RTT independence,
+//! the rate would be that of a flow with a round-trip time of 25 ms. As with DCTCP, the mean number of round trips
+//! between reductions exceeds one, so that the window is larger, at most (1 + √3)(1 - p)/p segments.
 //!
-//! Versions of `tcp_prague.c` differ in the minimum of the window and in the pacing rate: `profile`. In all versions, a
-//! mark enters CWR for a round trip. If independence of the round trip is in effect and less than `target_rtt` has passed
-//! since the last reduction, the sender enters CWR without a reduction.
+//! Versions of `tcp_prague.c` differ in the minimum of the window and in the pacing rate (`profile`). In all versions,
+//! the sender enters CWR for a round trip after a mark. If RTT independence is in effect and less than `target_rtt` has
+//! passed since the last reduction, the sender enters CWR without a reduction.
 //!
-//! aqmlab's choices: rounds are counted by delivered data. Numbers are real, where Linux's have 20 bits of fraction. Slow
-//! start opens the fractional window, as in later versions (L4STeam/tcp-prague, 90aea47f). In 02573a21, slow start leaves
-//! the fractional window unchanged, so that a flow which receives no mark keeps the pacing rate of the initial window; the
-//! recorded flows behind FQ-CoDel do not.
+//! aqmlab's choices: Rounds are counted by delivered data. Real numbers are used, whereas Linux's numbers have 20
+//! fractional bits. Slow start opens the fractional window, as in later versions (L4STeam/tcp-prague, 90aea47f). In
+//! 02573a21, slow start leaves the fractional window unchanged, so that a flow that receives no marks keeps the pacing
+//! rate of the initial window. The recorded flows behind FQ-CoDel do not show this behaviour.
 
 use aqm_net::{ConfigError, Instant, Span, choices, parameters};
 
@@ -29,65 +29,68 @@ use super::{
 };
 use crate::config::ecn::{Codepoint, EcnNeeds, Feedback};
 
-/// Minimum whole window, in segments, to which a reduction leads (`MIN_CWND`).
+/// Minimum of the whole window after a reduction, in segments (`MIN_CWND`).
 const MIN_WINDOW: f64 = 2.0;
-/// Resolution of the fractional window, in segments (`CWND_UNIT`). The window does not fall further.
+/// Resolution of the fractional window, in segments (`CWND_UNIT`), which is also the minimum of this window.
 const RESOLUTION: f64 = 1.0 / (1 << 20) as f64;
-/// Longest smoothed round trip that independence of the round trip affects (`RTT_INDEP` is off above 100 ms).
+/// Maximum smoothed round-trip time at which RTT independence has an effect (`RTT_INDEP` is off above 100 ms).
 const MAX_INDEPENDENT: Span = Span::from_millis(100);
-/// Score of the detector of classic queues above which the sender falls back, and the largest score.
+/// Score of the classic-queue detector above which the sender falls back, and maximum score.
 const CLASSIC_SCORE: f64 = 8.0;
 const MAX_SCORE: f64 = 17.0;
-/// Variation of the round trip and depth of the queue at which the score stays constant, in microseconds.
+/// Round-trip time variation and queue depth at which the score stays constant, in microseconds.
 const NEUTRAL_VARIATION_US: f64 = 750.0;
 const NEUTRAL_DEPTH_US: f64 = 2000.0;
-/// Largest value of the binary logarithm of the averages' reciprocal weight (`PRAGUE_MAX_SRTT_BITS`).
+/// Maximum of the binary logarithm of the reciprocal of the averages' weight (`PRAGUE_MAX_SRTT_BITS`).
 const MAX_WEIGHT_LOG: f64 = 18.0;
-/// Share of a classic reduction in units of `alpha` for each point of the score above `CLASSIC_SCORE`.
+/// Minimum of `alpha` in a reduction, for each point by which the score exceeds `CLASSIC_SCORE`.
 const CLASSIC_SHARE: f64 = 0.625;
 
 choices! {
     /// Version of `tcp_prague.c`.
     pub enum Profile {
-        /// L4STeam/linux, 02573a21: the fractional window has no minimum and determines the pacing rate, so that a sender
-        /// can send less than one segment per round trip.
+        /// L4STeam/linux, 02573a21: the fractional window has no minimum and determines the pacing rate, so that a
+        /// sender can send less than one segment per round trip.
         Draft = "draft",
-        /// Kernels of 2020 (Linux 5.4): the window is at least two segments. The pacing rate follows the whole window or,
-        /// if it is larger, the data in flight.
+        /// Kernels of 2020 (Linux 5.4): the window is at least two segments. The pacing rate is determined by the whole
+        /// window or by the data in flight, whichever is larger.
         Linux2020 = "linux-2020",
     }
 }
 
 choices! {
-    /// Detection of a queue without L4S, which marks as RFC 3168 describes.
+    /// Detection of a queue that does not support L4S and marks as described in RFC 3168.
     pub enum Fallback {
         /// No detection (Linux: `prague_ecn_fallback` 0).
         Off = "off",
-        /// A score that grows with the variation of the round trip and the depth of the queue. If the score is high, the
-        /// response to marks is at least that of a classic sender (Linux: `prague_ecn_fallback` 1).
+        /// The sender computes a score that increases with the variation of the round-trip time and with the depth of
+        /// the queue. If the score is high, the response to marks is at least that of a classic sender (Linux:
+        /// `prague_ecn_fallback` 1).
         On = "on",
     }
 }
 
 parameters! {
-    /// TCP Prague: reduces the window by half of the share of marked data, paces, and depends less on the round trip.
+    /// TCP Prague: reduces the window by half of the share of marked data, paces its segments, and depends less on the
+    /// round-trip time.
     ///
-    /// Requires accurate ECN feedback. Without it at both endpoints, the sender follows Reno's rules. Data carries ECT(1).
+    /// Requires accurate ECN feedback. If an endpoint does not support this feedback, the sender follows Reno's rules.
+    /// Data packets carry ECT(1).
     pub struct Config {
         /// Version of `tcp_prague.c`.
         pub profile: Profile = Profile::Draft, "tcp_prague.c: 02573a21";
-        /// Weight of a new value in the average share of marked data.
+        /// Weight of a new sample in the average share of marked data.
         pub gain: f64 = 0.0625, "tcp_prague.c: PRAGUE_SHIFT_G 4";
-        /// Round trip whose rate flows with shorter round trips reach (`prague_rtt_target`).
+        /// Target round-trip time (`prague_rtt_target`). A flow with a shorter round-trip time reaches the rate of a
+        /// flow with the target round-trip time.
         pub target_rtt: Span = Span::from_millis(25), "tcp_prague.c: prague_rtt_target";
-        /// Number of round trips after slow start until independence of the round trip begins
-        /// (`prague_rtt_transition`).
+        /// Number of round trips after slow start before RTT independence takes effect (`prague_rtt_transition`).
         pub transition_rounds: u64 = 500, "tcp_prague.c: prague_rtt_transition";
-        /// Whether flows depend less on the round trip (`prague_rtt_scaling`).
+        /// Whether the rate of a flow depends less on its round-trip time (`prague_rtt_scaling`).
         pub rtt_independence: bool = true, "tcp_prague.c: RTT_CONTROL_RATE";
         /// Detection of classic queues.
         pub fallback: Fallback = Fallback::Off, "tcp_prague.c: prague_ecn_fallback 0";
-        /// Bytes of a packet in addition to its payload, for the pacing rate.
+        /// Number of bytes in a packet in addition to the payload, for the computation of the pacing rate.
         pub header_bytes: u64 = 52, "IPv4 and TCP with timestamps; tcp_prague.c: tcp_mss_to_mtu";
     }
 }
@@ -132,28 +135,29 @@ impl Build for Config {
     }
 }
 
-/// TCP Prague of a running sender.
+/// State of TCP Prague for one sender.
 struct Prague {
     config: Config,
-    /// The window with its fraction, in segments (`frac_cwnd`); 0 before the first acknowledgement.
+    /// The window including its fractional part, in segments (`frac_cwnd`); 0 before the first acknowledgement.
     window: f64,
     share: MarkedShare,
-    /// Whether any data was marked.
+    /// Whether any data has been marked.
     has_marks: bool,
-    /// Bytes delivered that end the current round.
+    /// Number of delivered bytes at which the current round ends.
     round_end: u64,
-    /// Rounds since slow start.
+    /// Number of rounds since slow start.
     rounds: u64,
-    /// Time of the last update of the share.
+    /// Time of the last update of the share of marked data.
     updated_at: Instant,
-    /// Time of the last reduction by a mark.
+    /// Time of the last reduction because of a mark.
     reduced_at: Option<Instant>,
-    /// Bytes delivered when a mark last entered CWR; 0 before. The delivery of data that was sent later ends CWR.
+    /// Number of bytes delivered when the sender last entered CWR; 0 if the sender has not entered CWR. CWR ends when
+    /// data that was sent later is delivered.
     cwr_end: u64,
     phase: RecoveryPhase,
     /// Window before the last loss.
     before_loss: Option<f64>,
-    /// Whether the reduction by the loss was undone, and the whole window must rise at once.
+    /// Whether the reduction after the loss was undone, so that the whole window must rise immediately.
     is_restored: bool,
     detector: Detector,
     pacing_rate: Option<f64>,
@@ -236,8 +240,8 @@ impl Prague {
         }
     }
 
-    /// Moves the whole window to the fractional window by at most one segment. In slow start and after an undo, the whole
-    /// window moves at once.
+    /// Moves the whole window towards the fractional window by at most one segment. In slow start and after an undo,
+    /// the whole window moves to the fractional window immediately.
     fn move_whole_window(&mut self, window: &mut Window) {
         let is_slow_start = window.in_slow_start() && self.phase == RecoveryPhase::Open;
         let goal = libm::ceil(self.window).max(1.0);
@@ -254,7 +258,7 @@ impl Prague {
         };
     }
 
-    /// Whether independence of the round trip is in effect.
+    /// Returns whether RTT independence is in effect.
     fn is_independent(&self) -> bool {
         self.config.rtt_independence && self.rounds >= self.config.transition_rounds
     }
@@ -275,7 +279,7 @@ impl Prague {
         }
     }
 
-    /// Opens the window for the data that arrived without marks.
+    /// Opens the window for data that was delivered without marks.
     fn grow(&mut self, window: &Window, sample: &RateSample) {
         let is_repairing = matches!(self.phase, RecoveryPhase::Recovery | RecoveryPhase::Loss);
         let unmarked = sample.newly_acked.saturating_sub(sample.newly_marked) as f64 / sample.mss as f64;
@@ -293,7 +297,7 @@ impl Prague {
         self.window += unmarked * self.increase(sample.srtt) / segments;
     }
 
-    /// Returns the growth per round trip, in segments.
+    /// Returns the growth of the window per round trip, in segments.
     fn increase(&self, srtt: Option<Span>) -> f64 {
         match srtt {
             Some(srtt)
@@ -330,7 +334,8 @@ impl Prague {
         self.reduced_at = Some(sample.now);
     }
 
-    /// Sets the pacing rate to one window per round trip, or to two while the whole window is below half of `ssthresh`.
+    /// Sets the pacing rate to one window per round trip, or to two windows per round trip while the whole window is
+    /// below half of `ssthresh`.
     fn set_pacing(&mut self, window: &Window, sample: &RateSample) {
         let Some(srtt) = sample.srtt.filter(|srtt| !srtt.is_zero()) else { return };
         let ratio = if window.cwnd < window.ssthresh / 2.0 { 2.0 } else { 1.0 };
@@ -343,21 +348,21 @@ impl Prague {
     }
 }
 
-/// Detector of queues that mark as RFC 3168 describes: deep queues and a varying round trip raise its score
-/// (`prague_classic_ecn_detection`).
+/// Detector of queues that mark as described in RFC 3168. Deep queues and a varying round-trip time raise the
+/// detector's score (`prague_classic_ecn_detection`).
 #[derive(Clone, Copy, Debug, Default)]
 struct Detector {
     score: f64,
     min_rtt_us: Option<f64>,
-    /// Slow averages of the round trip and of its variation, in microseconds; 0 before the first sample.
+    /// Slow averages of the round-trip time and of its variation, in microseconds; 0 before the first sample.
     rtt_us: f64,
     variation_us: f64,
-    /// Binary logarithm of the reciprocal of the average's weight (`g_srtt_shift`); `None` before the first reduction.
+    /// Binary logarithm of the reciprocal of the averages' weight (`g_srtt_shift`); `None` before the first reduction.
     weight_log: Option<f64>,
 }
 
 impl Detector {
-    /// Adds a round trip to the averages (`prague_rtt_estimator`).
+    /// Adds a round-trip sample to the averages (`prague_rtt_estimator`).
     fn on_round_trip(&mut self, rtt: Span) {
         let rtt = rtt.nanos() as f64 / 1000.0;
         self.min_rtt_us = Some(self.min_rtt_us.map_or(rtt, |least| least.min(rtt)));
@@ -371,14 +376,14 @@ impl Detector {
         self.variation_us += (error.abs() - self.variation_us) * libm::exp2(-log - 1.0);
     }
 
-    /// Sets the weight of the averages at a reduction (`prague_update_rtt_scaling`): they cover about a sawtooth of the
-    /// window.
+    /// Sets the weight of the averages at a reduction, so that the averages cover about one sawtooth of the window
+    /// (`prague_update_rtt_scaling`).
     fn on_reduction(&mut self, ssthresh: f64) {
         let log = libm::floor(libm::log2(ssthresh.max(1.0)));
         self.weight_log = Some((log + libm::floor(log / 2.0) + 1.0).min(MAX_WEIGHT_LOG));
     }
 
-    /// Moves the score at the end of a round.
+    /// Updates the score at the end of a round.
     fn end_round(&mut self) {
         let (Some(min_rtt), true) = (self.min_rtt_us, self.rtt_us > 0.0) else { return };
         let half_log = |ratio: f64| 0.5 * libm::log2(ratio);
@@ -387,7 +392,8 @@ impl Detector {
         self.score = (self.score + of_variation + of_depth).clamp(0.0, MAX_SCORE);
     }
 
-    /// Returns the least share of marked data for which a mark reduces the window (`prague_classic_ecn_fallback`).
+    /// Returns the minimum share of marked data that is used when a mark reduces the window
+    /// (`prague_classic_ecn_fallback`).
     fn least_share(&self) -> f64 {
         CLASSIC_SHARE * (self.score - CLASSIC_SCORE).clamp(0.0, 1.0)
     }
@@ -403,13 +409,13 @@ mod tests {
 
     const MSS: u64 = 1000;
 
-    /// A sender whose segments arrive one by one after a constant round trip, each marked or not.
+    /// A sender whose segments arrive one by one after a constant round-trip time, with or without a mark.
     struct Path {
         controller: Controller,
         now: Instant,
         rtt: Span,
         delivered: u64,
-        /// Delivered bytes when each segment in flight was sent.
+        /// Number of bytes that had been delivered when each segment in flight was sent.
         sent: std::collections::VecDeque<u64>,
         phase: RecoveryPhase,
     }
@@ -421,7 +427,7 @@ mod tests {
             Self { controller, now: Instant::START, rtt, delivered: 0, sent, phase: RecoveryPhase::Open }
         }
 
-        /// Delivers a segment and sends what the window permits.
+        /// Delivers a segment and sends the segments that the window permits.
         fn deliver(&mut self, is_marked: bool) {
             let in_flight = self.sent.len() as u64;
             self.now += Span::from_nanos(self.rtt.nanos() / in_flight);
@@ -459,7 +465,8 @@ mod tests {
             }
         }
 
-        /// Delivers `segments` segments, each marked with probability `p`. Returns the mean rate in segments per second.
+        /// Delivers `segments` segments, each of which is marked with probability `p`. Returns the mean rate in
+        /// segments per second.
         fn rate(&mut self, segments: u64, p: f64, random: &mut Rng) -> f64 {
             let start = self.now;
             for _ in 0..segments {
@@ -548,7 +555,8 @@ mod tests {
             }
             path.controller.ssthresh()
         };
-        // The marks from 15 ms on enter CWR, which ends at 23 ms, and the next mark enters CWR until 31 ms.
+        // The first mark after 15 ms starts CWR, which lasts until 23 ms. The next mark starts CWR again, which then
+        // lasts until 31 ms.
         assert_eq!(deliver_until(15, false), 20.0);
         assert_eq!(deliver_until(30, true), 20.0);
         assert!(deliver_until(34, true) < 15.0);

@@ -3,11 +3,12 @@
 //!
 //! M. Allman, V. Paxson, E. Blanton, "TCP Congestion Control", RFC 5681, 2009, section 3.1 and steps 2 and 4 of section
 //! 3.2; V. Jacobson, "Congestion Avoidance and Control", 1988. The smaller reduction after a mark (`beta_ecn`) is
-//! that of N. Khademi, M. Welzl, G. Armitage, G. Fairhurst, "TCP Alternative Backoff with ECN (ABE)", RFC 8511, 2018,
-//! section 3. A loss in a window that a mark has already reduced leaves the window unchanged, as without ABE.
+//! specified in N. Khademi, M. Welzl, G. Armitage, G. Fairhurst, "TCP Alternative Backoff with ECN (ABE)", RFC 8511,
+//! 2018, section 3. If a loss occurs in a window that a mark has already reduced, the window is not reduced again, as
+//! without ABE.
 //!
-//! aqmlab's choice where the sources are silent: congestion avoidance uses equation (3) of RFC 5681, so that delayed
-//! acknowledgements slow the growth down.
+//! aqmlab's choice where the sources do not specify the behaviour: congestion avoidance uses equation (3) of RFC 5681,
+//! so that delayed acknowledgements slow down the growth.
 
 use aqm_net::{ConfigError, choices, parameters};
 
@@ -21,24 +22,26 @@ choices! {
         /// With each acknowledgement, the window grows by a fraction of a segment (RFC 5681, equation (3)).
         Fractions = "fractions",
         /// The window grows by one segment when a whole window of segments has been acknowledged. With CUBIC, the curve
-        /// determines the whole number of acknowledged segments that open the window by one segment. A reduction resets
-        /// the count of acknowledged segments (Linux: `tcp_cong_avoid_ai`, `bictcp_update`).
+        /// determines the number of acknowledged segments that are needed to open the window by one segment, and this
+        /// number is an integer. A reduction resets the count of acknowledged segments (Linux: `tcp_cong_avoid_ai`,
+        /// `bictcp_update`).
         Segments = "segments",
     }
 }
 
 parameters! {
-    /// Reno: one segment more per round trip, half the window after a loss, one segment after a timeout.
+    /// Reno: the window grows by one segment per round trip, is halved after a loss, and restarts from one segment
+    /// after a timeout.
     pub struct Config {
         /// Growth of the window in congestion avoidance.
         pub growth: Growth = Growth::Fractions, "RFC 5681, equation (3)";
-        /// Slow start and the rounding of a reduced window.
+        /// Rules for slow start and for the rounding of a reduced window.
         #[serde(flatten)]
         pub window: WindowRules = WindowRules::default();
-        /// Scope of Limited Slow-Start.
+        /// Phases in which Limited Slow-Start applies.
         pub limited_slow_start: LimitedSlowStart = LimitedSlowStart::BelowSsthresh, "RFC 3742, section 2";
-        /// Share of the window that remains after a mark (`beta_ecn`, ABE); by default, the share that remains after a
-        /// loss.
+        /// Fraction of the window that remains after a mark (`beta_ecn`, ABE); by default, the fraction that remains
+        /// after a loss.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub beta_ecn: Option<f64> = None, "RFC 3168, 6.1.2: as after a loss; RFC 8511, 3.1: 0.8 if used";
     }
@@ -67,19 +70,19 @@ impl Build for Config {
     }
 }
 
-/// Checks the share of the window that remains after a mark.
+/// Checks the fraction of the window that remains after a mark.
 pub(super) fn check_beta_ecn(beta_ecn: Option<f64>) -> Result<(), ConfigError> {
     let is_share = beta_ecn.is_none_or(|beta| beta > 0.0 && beta < 1.0);
     ConfigError::unless(is_share, "beta_ecn", "must be between 0 and 1")
 }
 
-/// The congestion control of a running sender.
+/// The congestion control of one sender.
 pub struct Reno {
     growth: Growth,
 }
 
 impl Reno {
-    /// Reno with the given growth in congestion avoidance.
+    /// Creates Reno with the given growth in congestion avoidance.
     pub(super) fn new(growth: Growth) -> Self {
         Self { growth }
     }
@@ -106,7 +109,7 @@ impl CongestionControl for Reno {
     }
 }
 
-/// Reno with Alternative Backoff with ECN.
+/// Reno with ABE (Alternative Backoff with ECN).
 struct AlternativeBackoff {
     reno: Reno,
     beta_ecn: f64,

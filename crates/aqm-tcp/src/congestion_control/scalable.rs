@@ -2,10 +2,11 @@
 //! that the recovery time does not depend on the rate.
 //!
 //! T. Kelly, "Scalable TCP: Improving Performance in Highspeed Wide Area Networks", ACM Computer Communication Review
-//! 33(2),
-//! 2003. With one loss every 1/p segments, the time average of the window is a / (-ln(1 - b)) / p = 0.0749/p.
+//! 33(2), 2003. If a loss occurs once every 1/p segments, the time average of the window is a / (-ln(1 - b)) / p =
+//! 0.0749/p.
 //!
-//! aqmlab's choice where the source is silent: after a timeout, `ssthresh` is half the basis, as in RFC 5681.
+//! aqmlab's choice where the source does not specify the behaviour: after a timeout, `ssthresh` is half of the basis of
+//! the reduction, as in RFC 5681.
 
 use aqm_net::{ConfigError, parameters};
 
@@ -14,16 +15,16 @@ use super::window::{Window, WindowRules};
 use super::{AckInfo, AnyControl, Build, Congestion, CongestionControl, CongestionSignal};
 
 parameters! {
-    /// Scalable TCP: each acknowledgement adds a fixed step, and a loss removes a fixed share of the window; a small
-    /// window behaves like Reno's.
+    /// Scalable TCP: each acknowledgement adds a fixed step to the window, and a loss removes a fixed fraction of the
+    /// window; a small window behaves as with Reno.
     pub struct Config {
         /// Growth per acknowledgement (`a`), in segments.
         pub increase: f64 = 0.01, "Kelly 2003";
-        /// Share of the window that a loss removes (`b`).
+        /// Fraction of the window that a loss removes (`b`).
         pub decrease: f64 = 0.125, "Kelly 2003";
-        /// Legacy window (`lwnd`), in segments: up to this size, the window grows and falls like Reno's.
+        /// Legacy window (`lwnd`), in segments: up to this size, the window grows and is reduced as with Reno.
         pub legacy_window: f64 = 16.0, "Kelly 2003";
-        /// Slow start and the rounding of a reduced window.
+        /// Rules for slow start and for the rounding of a reduced window.
         #[serde(flatten)]
         pub window: WindowRules = WindowRules::default();
     }
@@ -59,7 +60,7 @@ impl Build for Config {
     }
 }
 
-/// The congestion control of a running sender.
+/// The congestion control of one sender.
 struct Scalable {
     increase: f64,
     decrease: f64,

@@ -1,53 +1,56 @@
-//! SEARCH: slow start ends when less data is delivered than was sent one round trip before.
+//! SEARCH: slow start ends when less data is delivered than was sent one round trip earlier.
 //!
 //! J. Chung, M. Kachooei, F. Li, M. Claypool, "SEARCH -- a New Slow Start Algorithm for TCP and QUIC", Internet-Draft
-//! draft-chung-ccwg-search-09, as Firefox implements it (`neqo-transport/src/cc/search.rs` of 21 August 2026). Time is
-//! divided into bins. A window of ten bins is 3.5 times as long as the first round trip. At the end of each bin, the data
-//! that was delivered in the last window is compared with the data that was sent in a window that ended one round trip
-//! earlier. While the path is not full, both amounts are equal. If the delivered data is smaller by 26 % or more, slow
-//! start ends and `ssthresh` is the current window.
+//! draft-chung-ccwg-search-09, as implemented in Firefox (`neqo-transport/src/cc/search.rs` of 21 August 2026). Time is
+//! divided into bins. A window of ten bins is 3.5 times as long as the first round-trip time. At the end of each bin,
+//! the amount of data that was delivered in the last window is compared with the amount of data that was sent in a
+//! window that ended one round-trip time earlier. While the path is not full, these amounts are equal. If the amount of
+//! delivered data is smaller by 26 % or more, slow start ends and `ssthresh` is set to the current window.
 //!
-//! Differences from the draft, which are also Firefox's: a window between two bins is interpolated backwards instead
-//! of forwards; an interval of more than ten bins without an acknowledgement restarts SEARCH, which the draft permits
-//! as an option; there is no drain phase. In contrast to Firefox's, shares are real numbers and not whole percents.
+//! Differences from the draft, which are also found in Firefox: A window that lies between two bins is interpolated
+//! backwards instead of forwards. An interval of more than ten bins without an acknowledgement restarts SEARCH, which
+//! the draft permits as an option. There is no drain phase. In contrast to Firefox, shares are real numbers instead of
+//! whole percentages.
 //!
-//! aqmlab's choice where the source is silent: without a round-trip sample, the last sample is used.
+//! aqmlab's choice where the source does not specify the behaviour: if an acknowledgement provides no round-trip
+//! sample, the last sample is used.
 
 use aqm_net::{Instant, Span};
 
 use super::AckSample;
 use super::slow_start_exit::Decision;
 
-/// Length of the window, as a multiple of the first round trip (`WINDOW_SIZE`).
+/// Length of the window, as a multiple of the first round-trip time (`WINDOW_SIZE`).
 const WINDOW_FACTOR: f64 = 3.5;
-/// Number of bins of a window (`W`).
+/// Number of bins in a window (`W`).
 const WINDOW_BINS: usize = 10;
-/// Number of additional bins, which limits the round trips that SEARCH can use (`EXTRA_BINS`).
+/// Number of additional bins, which limits the round-trip times at which SEARCH can be used (`EXTRA_BINS`).
 const EXTRA_BINS: usize = 15;
-/// Number of recorded bins. A window that ends `EXTRA_BINS` bins ago needs the bin before its first bin for the
-/// interpolation.
+/// Number of recorded bins. For a window that ended `EXTRA_BINS` bins ago, the interpolation requires the bin before
+/// the first bin of the window.
 const BINS: usize = WINDOW_BINS + EXTRA_BINS + 1;
-/// Share of the sent data that must be missing (`THRESH`).
+/// Fraction of the sent data that must be missing before slow start ends (`THRESH`).
 const THRESHOLD: f64 = 0.26;
 
-/// SEARCH of a running sender.
+/// State of SEARCH for one sender.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Search {
-    /// Bytes delivered since the connection was opened.
+    /// Number of bytes delivered since the connection was opened.
     delivered: u64,
-    /// Newest round-trip sample.
+    /// Most recent round-trip sample.
     rtt: Option<Span>,
     bins: Option<Box<Bins>>,
 }
 
-/// Bytes sent and delivered until the end of each of the last bins.
+/// Numbers of bytes sent and delivered up to the end of each of the last bins.
 #[derive(Clone, Debug)]
 struct Bins {
     /// Length of a bin (`BIN_DURATION`).
     duration: Span,
     /// End of the current bin (`bin_end`).
     end: Instant,
-    /// Number of the last complete bin (`curr_idx`). The bins are stored by their numbers modulo `BINS`.
+    /// Number of the last complete bin (`curr_idx`). A bin is stored at the index that is its number modulo
+    /// `BINS`.
     index: usize,
     sent: [u64; BINS],
     delivered: [u64; BINS],
@@ -88,7 +91,8 @@ impl Bins {
         Self { duration, end: now + duration, index: 0, sent: [sent; BINS], delivered: [delivered; BINS] }
     }
 
-    /// Completes the bins that have ended by `now`. Returns `false` if more than a window has passed.
+    /// Completes the bins that have ended by `now`. Returns `false` if more than a window has passed since the last
+    /// complete bin.
     fn advance(&mut self, now: Instant, sent: u64, delivered: u64) -> bool {
         let passed = now.since(self.end).nanos() / self.duration.nanos() + 1;
         if passed > WINDOW_BINS as u64 {
@@ -107,8 +111,8 @@ impl Bins {
         true
     }
 
-    /// Returns the share of the data that was sent one round trip of `rtt` ago and that is missing among the delivered
-    /// data; `None` if too few bins are recorded, or if nothing was sent.
+    /// Returns the fraction of the data sent one round-trip time `rtt` earlier that has not been delivered; `None` if
+    /// too few bins are recorded, or if nothing was sent.
     fn missing_share(&self, rtt: Span) -> Option<f64> {
         let back = rtt.nanos() as f64 / self.duration.nanos() as f64;
         let whole = libm::floor(back);
@@ -134,7 +138,8 @@ mod tests {
     const RTT: Span = Span::from_millis(100);
     const BIN: Span = Span::from_millis(35);
 
-    /// SEARCH with its clock and its data. The first acknowledgement begins the bins.
+    /// SEARCH with a clock and the amounts of sent and delivered data. The first bin begins with the first
+    /// acknowledgement.
     struct Bench {
         search: Search,
         now: Instant,
@@ -148,7 +153,8 @@ mod tests {
             bench
         }
 
-        /// Acknowledges `delivered` bytes `gap` after the last acknowledgement; `sent` bytes were sent in between.
+        /// Acknowledges `delivered` bytes at an interval of `gap` after the last acknowledgement. In this interval,
+        /// `sent` bytes were sent.
         fn ack(&mut self, gap: Span, rtt: Span, sent: u64, delivered: u64) -> Decision {
             self.now += gap;
             self.sent += sent;
@@ -218,7 +224,8 @@ mod tests {
 
     #[test]
     fn the_comparison_needs_a_window_before_the_last_round_trip() {
-        // A round trip of 100 ms covers two bins of 35 ms, so that the 13th bin is the first with a comparison.
+        // A round-trip time of 100 ms spans two whole bins of 35 ms, so that the 13th bin is the first bin for which
+        // the comparison is possible.
         let mut bench = Bench::new();
         bench.fill(12);
         assert_eq!(bench.bins().missing_share(RTT), None);
@@ -247,7 +254,7 @@ mod tests {
 
     #[test]
     fn a_window_between_two_bins_is_interpolated() {
-        // Bins of 1000, 2000, 4000 ... bytes: 2^k thousand bytes were sent in bin k.
+        // The bins contain 1000, 2000, 4000, ... bytes: 2^k thousand bytes were sent in bin k.
         let mut bench = Bench::new();
         for bin in 0..20 {
             bench.ack(BIN + Span::from_nanos(1), RTT, 1000 << bin, 0);

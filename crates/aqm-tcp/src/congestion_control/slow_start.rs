@@ -3,19 +3,19 @@
 //! M. Allman, V. Paxson, E. Blanton, "TCP Congestion Control", RFC 5681, 2009, section 3.1; S. Floyd, "Limited
 //! Slow-Start for TCP with Large Congestion Windows", RFC 3742, 2004, section 2.
 //!
-//! aqmlab's choices where the sources are silent: slow start ends exactly at `ssthresh`, as in many TCP
-//! implementations; windows keep fractions of segments, so that Limited Slow-Start adds 1/K of a segment instead of a
-//! whole number of bytes.
+//! aqmlab's choices where the sources do not specify the behaviour: Slow start ends exactly at `ssthresh`, as in many
+//! TCP implementations. Windows have fractions of segments, so that Limited Slow-Start adds 1/K of a segment instead of
+//! a whole number of bytes.
 
 use aqm_net::choices;
 
-/// Maximum of a window or a threshold, in segments.
+/// Maximum value of a window or a threshold, in segments.
 pub(super) const MAX_WINDOW: f64 = 1e9;
 
 choices! {
     /// Last step of slow start, in which the window reaches `ssthresh`.
     pub enum SlowStartEnd {
-        /// The window grows at most to `ssthresh`.
+        /// The window grows to at most `ssthresh`.
         AtThreshold = "at-threshold",
         /// The window grows by a whole segment and may exceed `ssthresh` (ns-2).
         PastThreshold = "past-threshold",
@@ -25,10 +25,10 @@ choices! {
 choices! {
     /// Phases in which Limited Slow-Start applies.
     pub enum LimitedSlowStart {
-        /// In slow start, with a window above `max_ssthresh`. Each acknowledgement then adds 1/K of a segment instead
-        /// of a whole segment.
+        /// In slow start, if the window is above `max_ssthresh`. Each acknowledgement then adds 1/K of a segment
+        /// instead of a whole segment.
         BelowSsthresh = "below-ssthresh",
-        /// In congestion avoidance, as the minimum growth, until a loss or mark, and again after a timeout.
+        /// In congestion avoidance, as the minimum growth, until a loss or mark occurs, and again after a timeout.
         /// `max_ssthresh` limits the initial `ssthresh`, but does not limit any later slow start (ns-2).
         UntilReduction = "until-reduction",
     }
@@ -53,7 +53,7 @@ impl SlowStart {
         slow_start
     }
 
-    /// Returns the initial `ssthresh` for a sender whose configured `ssthresh` is `ssthresh`.
+    /// Returns the initial `ssthresh` of a sender whose configured initial value is `ssthresh`.
     pub(super) fn first_ssthresh(&self, ssthresh: f64) -> f64 {
         if self.continues { ssthresh.min(self.limit) } else { ssthresh }
     }
@@ -88,7 +88,7 @@ impl SlowStart {
         if acks > 0.0 { 1.0 / acks } else { 0.0 }
     }
 
-    /// Ends the Limited Slow-Start above `ssthresh` after a loss or mark.
+    /// Ends Limited Slow-Start above `ssthresh` after a loss or mark.
     pub(super) fn on_congestion(&mut self) {
         self.continues = false;
     }
@@ -98,7 +98,7 @@ impl SlowStart {
         self.continues = self.form == LimitedSlowStart::UntilReduction && self.limit.is_finite();
     }
 
-    /// Returns K, the number of acknowledgements that together add a segment.
+    /// Returns K, the number of acknowledgements that are needed to add one segment.
     fn acks_per_segment(&self, window: f64) -> f64 {
         libm::floor(window / (0.5 * self.limit))
     }
@@ -115,7 +115,8 @@ mod tests {
     #[test]
     fn limited_slow_start_adds_at_most_half_of_max_ssthresh_a_round_trip() {
         let slow_start = limited(LimitedSlowStart::BelowSsthresh);
-        // RFC 3742, section 2: K is 2 up to a window of 1.5 max_ssthresh, then 3, then 4, and so on.
+        // RFC 3742, section 2: K is 2 up to a window of 1.5 max_ssthresh; for larger windows, K is 3, then 4, and so
+        // on.
         let steps =
             [(99.0, 1.0), (100.0, 1.0), (101.0, 0.5), (149.0, 0.5), (150.0, 1.0 / 3.0), (200.0, 0.25)];
         for (window, step) in steps {

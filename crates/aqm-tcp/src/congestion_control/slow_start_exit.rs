@@ -1,7 +1,7 @@
-//! Exits from slow start that any congestion control can use.
+//! Rules that end slow start early and can be combined with any congestion control.
 //!
-//! aqmlab's choices: an exit observes only the initial slow start, as RFC 9406 recommends, that is, until the first
-//! loss, mark or timeout. Then the exit has no effect.
+//! aqmlab's choices: an exit rule observes only the initial slow start, as RFC 9406 recommends. After the first loss,
+//! mark or timeout, the rule has no effect.
 
 use aqm_net::choices;
 
@@ -13,25 +13,27 @@ use super::{
 };
 
 choices! {
-    /// Exit from the initial slow start before a loss or mark.
+    /// Rule that ends the initial slow start before a loss or mark occurs.
     pub enum SlowStartExit {
-        /// No exit before a loss, a mark or `ssthresh`.
+        /// No rule. Slow start lasts until a loss, a mark or `ssthresh`.
         None = "none",
-        /// An increase of the round trip (RFC 9406). Requires SACK for enough round-trip samples.
+        /// Slow start ends after the round-trip time has increased (RFC 9406). Requires SACK, which provides enough
+        /// round-trip samples.
         HyStartPlusPlus = "hystart++",
-        /// A delivery rate that no longer follows the sending rate (SEARCH, draft-chung-ccwg-search-09).
+        /// Slow start ends when the delivery rate no longer follows the sending rate (SEARCH,
+        /// draft-chung-ccwg-search-09).
         Search = "search",
     }
 }
 
 impl SlowStartExit {
-    /// Whether there is no exit.
+    /// Returns whether no rule is selected.
     pub fn is_none(&self) -> bool {
         *self == Self::None
     }
 }
 
-/// What an exit decides after an acknowledgement.
+/// Decision of a slow-start exit rule after an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
     /// Slow start continues.
@@ -40,22 +42,22 @@ pub(super) enum Decision {
     Exit,
 }
 
-/// The exit of a running sender.
+/// State of the exit rule of one sender.
 #[derive(Clone, Debug)]
 enum Exit {
     HyStartPlusPlus(HyStartPlusPlus),
     Search(Search),
 }
 
-/// A congestion control with an exit from slow start.
+/// A congestion control that is combined with a slow-start exit rule.
 pub(super) struct WithExit {
     control: AnyControl,
-    /// The exit; `None` after the initial slow start.
+    /// The exit rule; `None` after the initial slow start.
     exit: Option<Exit>,
 }
 
 impl WithExit {
-    /// Adds the exit that `exit` selects to `control`.
+    /// Adds the exit rule that `exit` selects to `control`.
     pub fn add_to(control: AnyControl, exit: SlowStartExit) -> AnyControl {
         let exit = match exit {
             SlowStartExit::None => return control,
@@ -65,7 +67,7 @@ impl WithExit {
         AnyControl::of(Self { control, exit: Some(exit) })
     }
 
-    /// Returns HyStart++, if the sender uses HyStart++ and is in its initial slow start.
+    /// Returns the state of HyStart++, if the sender uses HyStart++ and is in its initial slow start.
     fn hystart(&self) -> Option<&HyStartPlusPlus> {
         match &self.exit {
             Some(Exit::HyStartPlusPlus(hystart)) => Some(hystart),
@@ -138,7 +140,7 @@ mod tests {
 
     const RTT: Span = Span::from_millis(40);
 
-    /// Returns every congestion control that has an exit from slow start.
+    /// Returns every congestion control that can be combined with a slow-start exit rule.
     fn controls(exit: &str) -> Vec<Control> {
         let table = |kind: &str| {
             let mut table = serde_json::json!({ "kind": kind, "slow_start_exit": exit });
@@ -160,8 +162,8 @@ mod tests {
 
     #[test]
     fn both_exits_end_slow_start_of_every_congestion_control_soon_after_the_path_is_full() {
-        // Ten segments per millisecond and 40 ms: the path holds 400 segments. In the five rounds of CSS, the window
-        // grows by a factor of up to 1.25^5 = 3.05.
+        // The rate is ten segments per millisecond and the round-trip time is 40 ms, so the path holds 400 segments. In
+        // the five rounds of CSS, the window grows by a factor of up to 1.25^5 = 3.05.
         for (exit, most) in [("hystart++", 3500.0), ("search", 2500.0)] {
             for control in controls(exit) {
                 let mut path = path(&control);

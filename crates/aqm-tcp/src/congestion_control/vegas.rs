@@ -1,25 +1,27 @@
-//! Vegas: the window keeps a few segments in the queue of the bottleneck.
+//! Vegas: the window is adjusted so that a few segments are in the queue of the bottleneck.
 //!
 //! L. Brakmo, L. Peterson, "TCP Vegas: End to End Congestion Avoidance on a Global Internet", IEEE Journal on Selected
 //! Areas in Communications 13(8), 1995, sections III.B and III.C; Linux 6: `tcp_vegas.c`. Once per round trip, Vegas
-//! compares the window with the window that the path would hold without a queue. The difference is the number of the
-//! sender's segments in queues:
+//! compares the window with the window that the path would hold without queueing. The difference is the number of the
+//! sender's segments that are in queues:
 //!
-//! - `diff = cwnd (1 - baseRTT / RTT)`, where `RTT` is the minimum round trip of the last round;
-//! - in congestion avoidance, the window grows by a segment if `diff < alpha`, and falls by a segment if `diff > beta`;
-//! - slow start ends if `diff > gamma`, and the window becomes `cwnd baseRTT / RTT`.
+//! - `diff = cwnd (1 - baseRTT / RTT)`, where `RTT` is the minimum round-trip time of the last round.
+//! - In congestion avoidance, the window grows by one segment if `diff < alpha`, and is reduced by one segment if
+//!   `diff > beta`.
+//! - Slow start ends if `diff > gamma`, and the window is set to `cwnd baseRTT / RTT`.
 //!
-//! As in Linux and unlike in the paper, the window doubles in every round trip of slow start, the recovery is that of
-//! the sender, and the first data after an idle period resets `baseRTT`. A loss halves the window; after the loss, the
-//! window grows like Reno's until all data sent before the loss is acknowledged.
+//! As in Linux and unlike in the paper, the window doubles in every round trip of slow start, losses are repaired by
+//! the sender's configured loss recovery, and the first data after an idle period resets `baseRTT`. A loss halves the
+//! window. After the loss, the window grows as with Reno until all data sent before the loss is acknowledged.
 //!
-//! Differences from Linux: numbers are real, so that Vegas need not add a segment at the end of slow start; `diff` is the
-//! paper's, whereas Linux computes `cwnd (RTT / baseRTT - 1)`, which is larger by a factor of `RTT / baseRTT`; a round
-//! with fewer than three samples adds a segment, as Reno does, whereas Linux adds the fraction of one acknowledgement.
+//! Differences from Linux: Real numbers are used instead of integers, so that Vegas does not need to add a segment at
+//! the end of slow start. `diff` is computed as in the paper, whereas Linux computes `cwnd (RTT / baseRTT - 1)`, which
+//! is larger by a factor of `RTT / baseRTT`. If a round provides fewer than three samples, the window grows by one
+//! segment, as with Reno, whereas in Linux the window grows by the fraction that one acknowledgement adds.
 //!
-//! aqmlab's choice where the sources are silent: the window does not grow if the sender left a part of the window
-//! unused. A recovery without recorded departure times (without SACK) provides one sample per round, so that the window
-//! grows like Reno's.
+//! aqmlab's choices where the sources do not specify the behaviour: The window does not grow if the sender left part of
+//! the window unused. A loss recovery that does not record departure times (without SACK) provides one sample per
+//! round, so that the window grows as with Reno.
 
 use aqm_net::{ConfigError, Span, parameters};
 
@@ -29,25 +31,25 @@ use super::window::{Window, WindowRules};
 use super::{AckInfo, AckSample, AnyControl, Build, Congestion, CongestionControl, ControlReport};
 
 parameters! {
-    /// Vegas: the window keeps between `alpha` and `beta` segments in the bottleneck's queue.
+    /// Vegas: the window is adjusted so that between `alpha` and `beta` segments are in the bottleneck's queue.
     pub struct Config {
         /// Number of queued segments below which the window grows (`alpha`).
         pub alpha: f64 = 2.0, "Linux: `alpha`; Brakmo and Peterson 1995: 1 to 2";
-        /// Number of queued segments above which the window falls (`beta`).
+        /// Number of queued segments above which the window is reduced (`beta`).
         pub beta: f64 = 4.0, "Linux: `beta`; Brakmo and Peterson 1995: 3 to 4";
         /// Number of queued segments above which slow start ends (`gamma`).
         pub gamma: f64 = 1.0, "Linux: `gamma`; Brakmo and Peterson 1995: 1";
-        /// Slow start and the rounding of a reduced window.
+        /// Rules for slow start and for the rounding of a reduced window.
         #[serde(flatten)]
         pub window: WindowRules = WindowRules::default();
     }
 }
 
-/// Minimum window after a decrease by delay, in segments.
+/// Minimum window after a reduction because of delay, in segments.
 const MIN_WINDOW: f64 = 2.0;
-/// Number of samples of a round that must be exceeded for a decision by delay.
+/// A decision that is based on delay requires more samples in the round than this number.
 const FEW_SAMPLES: u32 = 2;
-/// Minimum `ssthresh` after a decision by delay, as a share of the window (`tcp_current_ssthresh`).
+/// Minimum of `ssthresh` after a decision that is based on delay, as a fraction of the window (`tcp_current_ssthresh`).
 const MIN_SSTHRESH_SHARE: f64 = 0.75;
 
 impl Build for Config {
@@ -79,45 +81,45 @@ impl Build for Config {
     }
 }
 
-/// Vegas of a running sender.
+/// State of Vegas for one sender.
 struct Vegas {
     alpha: f64,
     beta: f64,
     gamma: f64,
     reno: Reno,
-    /// Minimum round trip (`baseRTT`).
+    /// Minimum round-trip time (`baseRTT`).
     base_rtt: Option<Span>,
     round: Round,
-    /// End of the data that was sent before the last reduction; `None` if this data is acknowledged.
+    /// End of the data that was sent before the last reduction; `None` once this data is acknowledged.
     recover: Option<u64>,
-    /// End of the data sent before the last acknowledgement (`SND.NXT`).
+    /// End of the data that had been sent when the last acknowledgement arrived (`SND.NXT`).
     snd_nxt: u64,
-    /// Whether all data was acknowledged at the last acknowledgement.
+    /// Whether the last acknowledgement acknowledged all data that had been sent.
     is_idle: bool,
 }
 
-/// A round trip.
+/// State of one round trip.
 #[derive(Clone, Copy)]
 struct Round {
-    /// End of the data sent when the round began (`beg_snd_nxt`).
+    /// End of the data that had been sent when the round began (`beg_snd_nxt`).
     end: u64,
-    /// Minimum round trip (`minRTT`).
+    /// Minimum round-trip time in the round (`minRTT`).
     min_rtt: Option<Span>,
-    /// Number of samples (`cntRTT`).
+    /// Number of samples in the round (`cntRTT`).
     samples: u32,
-    /// Whether data that was sent after the beginning of the round is acknowledged.
+    /// Whether data that was sent after the beginning of the round has been acknowledged.
     is_over: bool,
 }
 
 impl Round {
-    /// Begins a round with data up to `end` in the network.
+    /// Begins a round when data up to `end` has been sent.
     fn begin(end: u64) -> Self {
         Self { end, min_rtt: None, samples: 0, is_over: false }
     }
 }
 
 impl Vegas {
-    /// Changes the window at the end of a round whose minimum round trip was `rtt`.
+    /// Changes the window at the end of a round in which the minimum round-trip time was `rtt`.
     fn adjust(&self, window: &mut Window, ack: &AckInfo, base_rtt: Span, rtt: Span) {
         let share = base_rtt.nanos() as f64 / rtt.nanos() as f64;
         let diff = window.cwnd * (1.0 - share);
@@ -210,7 +212,8 @@ mod tests {
         }
     }
 
-    /// Returns the window after a round with the given number of queued segments; the window was 100 segments.
+    /// Returns the window after a round with the given number of queued segments. Before the round, the window was 100
+    /// segments.
     fn after_round(ssthresh: f64, queued: f64) -> f64 {
         let mut window = Window::with_defaults(100.0, ssthresh);
         let rtt = Span::from_seconds(BASE.seconds() / (1.0 - queued / 100.0));
@@ -234,7 +237,7 @@ mod tests {
     fn a_flow_alone_keeps_between_alpha_and_beta_segments_in_the_queue() {
         for (alpha, beta) in [(2.0, 4.0), (10.0, 12.0)] {
             let config = Config { alpha, beta, ..Config::default() };
-            // Ten segments per millisecond and 40 ms.
+            // The rate is ten segments per millisecond, and the round-trip time is 40 ms.
             let mut path = Bottleneck::new(&config, 10.0, BASE);
             path.controller.open(10.0, 300.0);
             for _ in 0..60_000 {
@@ -243,7 +246,7 @@ mod tests {
             let (mut least, mut most) = (f64::INFINITY, 0.0_f64);
             for _ in 0..10_000 {
                 path.step();
-                // The base round trip includes the transmission of one segment.
+                // The minimum round-trip time includes the transmission of one segment.
                 let queued = path.controller.cwnd() - 401.0;
                 (least, most) = (least.min(queued), most.max(queued));
             }

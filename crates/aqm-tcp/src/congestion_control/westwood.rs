@@ -1,19 +1,21 @@
-//! Westwood+: after a loss, the window is the measured bandwidth times the smallest round trip.
+//! Westwood+: after a loss, the window is the product of the measured bandwidth and the minimum round-trip time.
 //!
 //! S. Mascolo, C. Casetti, M. Gerla, M. Sanadidi, R. Wang, "TCP Westwood: Bandwidth Estimation for Enhanced Transport
 //! over Wireless Links", MobiCom 2001, section 2 (reduction); L. Grieco, S. Mascolo, "Performance Evaluation and
 //! Comparison of Westwood+, New Reno, and Vegas TCP Congestion Control", ACM Computer Communication Review 34(2), 2004,
-//! section 2 (one bandwidth sample per round trip); Linux 6: `tcp_westwood.c` (filter, shortest interval). The window
-//! grows as Reno's. A loss, a mark or a timeout sets `ssthresh = BWE * RTTmin`, which empties the bottleneck's queue and
-//! ignores losses that congestion did not cause. After a timeout, the next round trip replaces `RTTmin`.
+//! section 2 (one bandwidth sample per round trip); Linux 6: `tcp_westwood.c` (filter, minimum interval). The window
+//! grows as with Reno. A loss, a mark or a timeout sets `ssthresh = BWE * RTTmin`. This reduction empties the
+//! bottleneck's queue, and leaves the window unchanged if the loss was not caused by congestion. After a timeout, the
+//! next round-trip sample replaces `RTTmin`.
 //!
-//! Each bandwidth sample is the data delivered in an interval, divided by the interval. An interval is at least as long
-//! as the last round trip and 50 ms. Two equal low-pass filters in series smooth the samples.
+//! Each bandwidth sample is the amount of data delivered in an interval, divided by the length of the interval. An
+//! interval is at least as long as the last round trip and at least 50 ms long. Two identical low-pass filters in
+//! series smooth the samples.
 //!
-//! Differences from Linux: numbers are real; the delivered data is known from the recovery and not estimated from
-//! duplicate acknowledgements; the window falls at the beginning of a recovery and not at its end. aqmlab's choices
-//! where the sources are silent: the reduction does not enlarge the window; before the first bandwidth sample, the
-//! window is halved.
+//! Differences from Linux: Real numbers are used instead of integers. The amount of delivered data is known from the
+//! loss recovery, and is not estimated from duplicate acknowledgements. The window is reduced at the beginning of a
+//! recovery instead of at its end. aqmlab's choices where the sources do not specify the behaviour: The reduction never
+//! enlarges the window. Before the first bandwidth sample, a loss halves the window.
 
 use aqm_net::{ConfigError, Instant, Span, parameters};
 
@@ -24,15 +26,16 @@ use super::{
 };
 
 parameters! {
-    /// Westwood+: as Reno, except that a loss leaves the measured bandwidth times the smallest round trip.
+    /// Westwood+: behaves like Reno, except that after a loss the window is the product of the measured bandwidth and
+    /// the minimum round-trip time.
     pub struct Config {
-        /// Weight of a new sample in each of the two filters of the bandwidth.
+        /// Weight of a new sample in each of the two bandwidth filters.
         pub gain: f64 = 0.125, "Linux: `westwood_do_filter`";
         /// Minimum interval of a bandwidth sample.
         pub min_interval: Span = Span::from_millis(50), "Linux: `TCP_WESTWOOD_RTT_MIN`";
         /// Growth of the window in congestion avoidance.
         pub growth: Growth = Growth::Fractions, "RFC 5681, equation (3)";
-        /// Slow start and the rounding of a reduced window.
+        /// Rules for slow start and for the rounding of a reduced window.
         #[serde(flatten)]
         pub window: WindowRules = WindowRules::default();
     }
@@ -62,15 +65,15 @@ impl Build for Config {
     }
 }
 
-/// Westwood+ of a running sender.
+/// State of Westwood+ for one sender.
 struct Westwood {
     reno: Reno,
     bandwidth: Bandwidth,
-    /// Newest round trip.
+    /// Most recent round-trip sample.
     rtt: Option<Span>,
-    /// Minimum round trip (`RTTmin`).
+    /// Minimum round-trip time (`RTTmin`).
     rtt_min: Option<Span>,
-    /// Whether the next round trip replaces the minimum.
+    /// Whether the next round-trip sample replaces the minimum.
     resets_rtt_min: bool,
     /// Payload of a full segment, in bytes.
     mss: u64,
@@ -122,7 +125,7 @@ struct Bandwidth {
     min_interval: Span,
     /// Start of the current interval; `None` before the first acknowledgement.
     start: Option<Instant>,
-    /// Bytes delivered in the current interval (`bk`).
+    /// Number of bytes delivered in the current interval (`bk`).
     delivered: u64,
     /// Outputs of the first and the second filter (`bw_ns_est`, `bw_est`).
     filtered: Option<(f64, f64)>,
@@ -138,7 +141,8 @@ impl Bandwidth {
         self.filtered.map(|(_, estimate)| estimate)
     }
 
-    /// Counts `delivered` bytes. An interval ends before this data if it is longer than the round trip `rtt`.
+    /// Counts `delivered` bytes. If the current interval is longer than the round-trip time `rtt`, the interval ends
+    /// before these bytes.
     fn on_delivery(&mut self, now: Instant, delivered: u64, rtt: Option<Span>) {
         let start = *self.start.get_or_insert(now);
         let interval = now.since(start);
@@ -149,7 +153,7 @@ impl Bandwidth {
         self.delivered += delivered;
     }
 
-    /// Adds a sample. The first sample is the value of both filters.
+    /// Adds a sample. The first sample sets the output of both filters.
     fn filter(&mut self, sample: f64) {
         let gain = self.gain;
         self.filtered = Some(self.filtered.map_or((sample, sample), |(first, second)| {
@@ -173,7 +177,7 @@ mod tests {
         assert_eq!(bandwidth.estimate(), Some(1000.0), "the first sample");
         for step in 1..=20 {
             bandwidth.filter(2000.0);
-            // The response of two equal first-order filters in series to a unit step: 1 - a^n (1 + n (1 - a)).
+            // The response of two identical first-order filters in series to a unit step is 1 - a^n (1 + n (1 - a)).
             let n = f64::from(step);
             let expected = 1000.0 + 1000.0 * (1.0 - libm::pow(0.875, n) * (1.0 + n * 0.125));
             assert!((bandwidth.estimate().unwrap() - expected).abs() < 1e-6, "{step}");
@@ -198,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_loss_leaves_what_the_path_holds_without_a_queue() {
-        // Ten segments of 1000 bytes per millisecond and 60 ms: 600 segments.
+        // At ten segments of 1000 bytes per millisecond and a round-trip time of 60 ms, the path holds 600 segments.
         let mut path = Bottleneck::new(&Config::default(), 10.0, RTT);
         path.controller.open(10.0, 900.0);
         for _ in 0..100_000 {
@@ -213,7 +217,8 @@ mod tests {
         let expected = bandwidth * report.min_rtt.unwrap().seconds() / 1000.0;
         assert_eq!((path.controller.cwnd(), path.controller.ssthresh()), (expected, expected));
         assert!((expected - 601.0).abs() < 1.0, "{expected}");
-        // Further losses, which no congestion causes, leave the window unchanged; a smaller window is not enlarged.
+        // Further losses that are not caused by congestion leave the window unchanged, and a smaller window is not
+        // enlarged.
         path.controller.on_congestion(&mark(expected));
         assert_eq!(path.controller.cwnd(), expected);
         path.controller.cap(100.0);

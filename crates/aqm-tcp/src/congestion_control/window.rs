@@ -2,7 +2,7 @@
 //!
 //! M. Allman, V. Paxson, E. Blanton, "TCP Congestion Control", RFC 5681, 2009, section 3.1.
 //!
-//! aqmlab's choice where the source is silent: windows keep fractions of segments.
+//! aqmlab's choice where the source does not specify the behaviour: windows have fractions of segments.
 
 use aqm_net::{ConfigError, choices, parameters};
 
@@ -12,16 +12,16 @@ use super::slow_start_exit::SlowStartExit;
 choices! {
     /// Rounding of a reduced window.
     pub enum SsthreshRounding {
-        /// No rounding. `ssthresh` is the result of the reduction, but at least 2 segments, and the window falls to
-        /// `ssthresh`.
+        /// No rounding. `ssthresh` is the result of the reduction, but at least 2 segments, and the window is reduced
+        /// to `ssthresh`.
         Exact = "exact",
-        /// `ssthresh` is rounded down to whole segments, but is at least 2. The window keeps its fraction and may be
-        /// below 2 (ns-2: `precisionReduce_ true`).
+        /// `ssthresh` is rounded down to whole segments, but is at least 2 segments. The window keeps its fraction and
+        /// may be smaller than 2 segments (ns-2: `precisionReduce_ true`).
         Down = "down",
-        /// The window and `ssthresh` are rounded down to whole segments. `ssthresh` is at least 2 (ns-2 until January
-        /// 2006: `precisionReduce_ false`).
+        /// The window and `ssthresh` are rounded down to whole segments. `ssthresh` is at least 2 segments (ns-2 until
+        /// January 2006: `precisionReduce_ false`).
         Whole = "whole",
-        /// The window and `ssthresh` are rounded down to whole segments, but are at least 2 (Linux).
+        /// The window and `ssthresh` are rounded down to whole segments, but are at least 2 segments (Linux).
         Segments = "segments",
     }
 }
@@ -30,15 +30,15 @@ choices! {
 const MIN_SSTHRESH: f64 = 2.0;
 
 parameters! {
-    /// Rules of slow start and of the rounding of a reduced window.
+    /// Rules for slow start and for the rounding of a reduced window.
     pub struct WindowRules {
         /// Rounding of a reduced window.
         pub ssthresh_rounding: SsthreshRounding = SsthreshRounding::Exact, "RFC 5681, equation (4); RFC 9438, section 4.6";
-        /// Last step of slow start.
+        /// Last step of slow start, in which the window reaches `ssthresh`.
         pub slow_start_end: SlowStartEnd = SlowStartEnd::AtThreshold, "aqmlab's choice, as in ns-3";
         /// Window above which Limited Slow-Start applies (`max_ssthresh`), in segments.
         pub max_ssthresh: Option<f64> = None, "RFC 3742, section 2: optional, 100 if used";
-        /// Exit from the initial slow start before a loss or mark.
+        /// Rule that ends the initial slow start before a loss or mark occurs.
         #[serde(skip_serializing_if = "SlowStartExit::is_none")]
         pub slow_start_exit: SlowStartExit = SlowStartExit::None, "RFC 5681, 3.1; RFC 9406: optional";
     }
@@ -48,7 +48,7 @@ impl WindowRules {
     /// Checks the rules.
     ///
     /// # Errors
-    /// `max_ssthresh` is out of range.
+    /// Returns an error if `max_ssthresh` is out of range.
     pub fn check(&self) -> Result<(), ConfigError> {
         let sensible = self.max_ssthresh.is_none_or(|limit| (1.0..=MAX_WINDOW).contains(&limit));
         ConfigError::unless(sensible, "max_ssthresh", "must be from 1 to 1000000000 segments")
@@ -58,11 +58,12 @@ impl WindowRules {
 /// A congestion window, in segments.
 #[derive(Clone, Debug)]
 pub struct Window {
-    /// The window (`cwnd`), in segments. Fractions accumulate until they add up to a segment.
+    /// The window (`cwnd`), in segments. Fractions of a segment accumulate until they add up to a whole segment.
     pub cwnd: f64,
     /// Slow-start threshold.
     pub ssthresh: f64,
-    /// Segments acknowledged since the last growth, if the window grows by whole segments (Linux: `snd_cwnd_cnt`).
+    /// Number of segments acknowledged since the window last grew, if the window grows by whole segments (Linux:
+    /// `snd_cwnd_cnt`).
     acknowledged: f64,
     slow_start: SlowStart,
     rounding: SsthreshRounding,
@@ -110,8 +111,8 @@ impl Window {
             if self.slow_start.continues() { step.max(self.slow_start.least(self.cwnd)) } else { step };
     }
 
-    /// Opens the window by one segment for every `each` acknowledged segments. `counted` segments are newly
-    /// acknowledged (Linux: `tcp_cong_avoid_ai`).
+    /// Opens the window by one segment for every `each` acknowledged segments. `counted` is the number of newly
+    /// acknowledged segments (Linux: `tcp_cong_avoid_ai`).
     pub fn add_one_for_each(&mut self, each: f64, counted: f64) {
         if self.acknowledged >= each {
             self.acknowledged = 0.0;
@@ -123,13 +124,13 @@ impl Window {
         self.cwnd += more;
     }
 
-    /// Reduces the window and `ssthresh` to `left` segments, and rounds them.
+    /// Reduces the window and `ssthresh` to `left` segments, and rounds both values.
     pub fn reduce(&mut self, left: f64) {
         self.reduce_above(MIN_SSTHRESH, left);
     }
 
-    /// Same as [`reduce`](Self::reduce), except that without rounding the window may fall to `least` segments;
-    /// `ssthresh` may not.
+    /// Same as [`reduce`](Self::reduce), except that, without rounding, the minimum of the window is `least` segments.
+    /// The minimum of `ssthresh` does not change.
     pub fn reduce_above(&mut self, least: f64, left: f64) {
         let whole = libm::floor(left);
         (self.cwnd, self.ssthresh) = match self.rounding {

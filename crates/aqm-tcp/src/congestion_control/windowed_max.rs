@@ -1,13 +1,13 @@
 //! Maximum of the samples in a sliding window.
 //!
-//! K. Nichols, "Controlling queue delay", 2012 (the estimator); Linux 6.1: `lib/win_minmax.c`. The estimator keeps the
-//! best, second best and third best sample, so that its memory does not depend on the number of samples. After the best
-//! sample has left the window, the maximum may be that of a part of the window.
+//! K. Nichols, "Controlling queue delay", 2012 (the estimator); Linux 6.1: `lib/win_minmax.c`. The estimator stores
+//! only the best, second-best and third-best samples, so that its memory does not depend on the number of samples.
+//! After the best sample has left the window, the maximum may be that of only a part of the window.
 
-/// Windowed maximum. Times are counts, such as round trips.
+/// Windowed maximum. Times are counters, such as the number of round trips.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct WindowedMax {
-    /// Time and value of the best samples, the best first.
+    /// Times and values of the best samples, beginning with the best.
     best: [(u64, f64); 3],
 }
 
@@ -37,7 +37,7 @@ impl WindowedMax {
                 self.best = [self.best[1], self.best[2], sample];
             }
         } else if second.0 == first.0 && age(*first) > window / 4 {
-            // A quarter of the window passed without a second best sample.
+            // A quarter of the window has passed without a second-best sample.
             (*second, *third) = (sample, sample);
         } else if third.0 == second.0 && age(*first) > window / 2 {
             *third = sample;

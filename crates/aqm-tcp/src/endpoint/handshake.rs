@@ -1,4 +1,4 @@
-//! The opening of a connection.
+//! Opens a connection.
 //!
 //! RFC 9293, sections 3.5 and 3.10.7; RFC 3168, section 6.1.1 (negotiation of ECN); RFC 9768, section 3.1 (AccECN).
 
@@ -45,7 +45,8 @@ impl Endpoint {
                 if !ack && self.tcp.config.connection.repeated_syn != RepeatedSyn::Ignored {
                     self.pending_control = PendingControl::Syn;
                     let (sender, tcp) = self.sender_mut();
-                    // The acknowledgement of a SYN that was sent twice is not a round-trip sample (Karn).
+                    // An acknowledgement of a SYN that was sent twice cannot be used as a round-trip sample (Karn's
+                    // algorithm).
                     sender.timer.forget();
                     if tcp.config.connection.repeated_syn == RepeatedSyn::Restarts {
                         sender.timer.restart(now, &tcp.config.rto);
@@ -61,12 +62,12 @@ impl Endpoint {
         }
     }
 
-    /// Returns the feedback that this endpoint offers; `None` without ECN.
+    /// Returns the feedback that this endpoint offers; `None` if ECN is disabled.
     fn offered_feedback(&self) -> Option<Feedback> {
         (self.tcp.config.ecn.mode == EcnMode::On).then_some(self.tcp.ecn.feedback)
     }
 
-    /// Processes the ECN codes of a SYN: the answer's feedback is the best that both endpoints support.
+    /// Processes the ECN codes of a SYN and selects the most accurate feedback that both endpoints support.
     fn on_syn_ecn(&mut self, flags: Flags, ecn: Ecn) {
         let requests_ecn = flags.has(Flags::ECE.union(Flags::CWR));
         let feedback = self.offered_feedback().filter(|_| requests_ecn).map(|ours| match ours {
@@ -85,15 +86,15 @@ impl Endpoint {
         let feedback = self.offered_feedback().and_then(|ours| match ours {
             Feedback::Accurate if accurate_ecn::accepts(code) => Some(Feedback::Accurate),
             Feedback::Dctcp if code.has(Flags::ECE) => Some(Feedback::Dctcp),
-            // RFC 9768, table 2: the other end supports classic ECN only.
+            // RFC 9768, table 2: the other endpoint supports only classic ECN.
             _ if code.has(Flags::ECE) && !code.has(Flags::CWR) => Some(Feedback::Classic),
             _ => None,
         });
         self.agree(feedback, Some(accurate_ecn::handshake_code(ecn)));
     }
 
-    /// Sets the feedback on which both endpoints agreed; `code` is the code with which an opening endpoint reports the ECN
-    /// bits of the SYN/ACK.
+    /// Sets the feedback on which both endpoints agreed. `code` is the code that the endpoint that opened the
+    /// connection uses to report the ECN bits of the SYN/ACK.
     fn agree(&mut self, feedback: Option<Feedback>, code: Option<Flags>) {
         if let Some(feedback) = feedback {
             match feedback {
@@ -115,7 +116,7 @@ impl Endpoint {
         }
     }
 
-    /// Completes the handshake after this endpoint's SYN or SYN-ACK was acknowledged.
+    /// Completes the handshake after this endpoint's SYN or SYN-ACK has been acknowledged.
     fn on_answer(&mut self, now: Instant) {
         let (sender, tcp) = self.sender_mut();
         let sampled = sender.timer.on_ack(0, now, &tcp.config.rto);
@@ -131,7 +132,7 @@ impl Endpoint {
         self.establish(now);
     }
 
-    /// Starts the data transfer.
+    /// Marks the connection as established, and starts the data transfer.
     fn establish(&mut self, now: Instant) {
         if let Some(sender) = &mut self.sender {
             sender.established_at = now;
@@ -146,7 +147,7 @@ impl Endpoint {
         self.pending_control = PendingControl::Nothing;
         let config = &self.tcp.config;
         let opening = self.phase == Phase::Opening;
-        // An endpoint that answers has agreed on the feedback.
+        // An endpoint that answers a SYN has already agreed on the feedback.
         let feedback = if opening {
             self.offered_feedback()
         } else {

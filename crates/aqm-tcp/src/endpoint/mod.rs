@@ -3,10 +3,10 @@
 //! W. Eddy, "Transmission Control Protocol", RFC 9293, 2022, sections 3.5 and 3.6; K. Ramakrishnan et al., RFC 3168,
 //! 2001, section 6.1.1 (negotiation of ECN).
 //!
-//! aqmlab's choices where the sources are silent: a pending acknowledgement is sent with data if data is sent at the
-//! same time, as is the last step of the handshake; an endpoint whose peer has closed also closes when all written data
-//! is sent; after closing, an endpoint still answers duplicate segments, without a timer (TIME-WAIT has no end); an
-//! endpoint that gives up sends nothing.
+//! aqmlab's choices where the sources are silent: if data is sent while an acknowledgement or the last segment of the
+//! handshake is pending, the data segment carries the acknowledgement; an endpoint whose peer has closed the connection
+//! also closes the connection when all written data has been sent; after closing, an endpoint answers duplicate
+//! segments indefinitely (TIME-WAIT has no timer); an endpoint that gives up sends no further segments.
 
 mod handshake;
 mod state;
@@ -24,10 +24,10 @@ use crate::recovery::TimerContext;
 use crate::segment::{Flags, Segment};
 use crate::sender::{ENDLESS, Overhead, Sender};
 
-/// States of a connection (RFC 9293, section 3.3.2). States in which the endpoint behaves identically are merged.
+/// States of a connection (RFC 9293, section 3.3.2). States in which an endpoint behaves identically are merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// CLOSED, before opening.
+    /// CLOSED, before the connection is opened.
     Closed,
     /// LISTEN.
     Listening,
@@ -49,19 +49,20 @@ enum PendingControl {
     Nothing,
     /// A SYN or SYN-ACK.
     Syn,
-    /// An acknowledgement that does not wait for data, which is the last segment of the handshake or the
+    /// An acknowledgement that is sent without waiting for data: the last segment of the handshake, or the
     /// acknowledgement of a FIN.
     Ack,
 }
 
-/// An endpoint of a connection. The struct occupies one cache line, which contains the state needed to receive. The
-/// sender's state is allocated separately when the endpoint has to send something that must be acknowledged.
+/// An endpoint of a connection. The struct fits into one cache line and contains the state that is needed to receive
+/// data. The sender's state is allocated separately, when the endpoint first has to send something that must be
+/// acknowledged.
 #[repr(C)]
 pub struct Endpoint {
     receiver: Receiver,
     tcp: Arc<CheckedConfig>,
     sender: Option<Box<Sender>>,
-    /// Pure acknowledgements sent.
+    /// Number of pure acknowledgements sent.
     acks_sent: u32,
     /// Number of SYNs or SYN-ACKs sent. The counter saturates.
     syns_sent: u8,
@@ -89,7 +90,7 @@ impl CheckedConfig {
 }
 
 impl Endpoint {
-    /// Sets the random numbers for `send_overhead`. Without random numbers, the parameter has no effect.
+    /// Sets the random number generator for `send_overhead`. Without a generator, the parameter has no effect.
     #[must_use]
     pub fn with_random(mut self, random: impl FnOnce() -> Rng) -> Self {
         let max_delay = self.tcp.config.connection.send_overhead;
@@ -99,7 +100,8 @@ impl Endpoint {
         self
     }
 
-    /// Sets the random numbers of the congestion control, if it uses any; without them, all endpoints use the same ones.
+    /// Sets the random number generator of the congestion control, if the congestion control uses random numbers.
+    /// Without this call, all endpoints use the same sequence of random numbers.
     #[must_use]
     pub fn with_control_random(mut self, random: impl FnOnce() -> Rng) -> Self {
         if self.tcp.config.congestion_control.uses_random() {
@@ -134,8 +136,8 @@ impl Endpoint {
         }
     }
 
-    /// Adds `bytes` bytes to the data to send; `None` adds unlimited data. The call is ignored after
-    /// [`finish`](Self::finish) or after the other endpoint's FIN has arrived.
+    /// Adds `bytes` bytes to the data to send; `None` adds unlimited data. A call is ignored after
+    /// [`finish`](Self::finish) has been called or the other endpoint's FIN has arrived.
     pub fn write(&mut self, bytes: Option<u64>, now: Instant) {
         if self.finished {
             return;
@@ -144,7 +146,7 @@ impl Endpoint {
         sender.write(bytes.map_or(ENDLESS, |bytes| tcp.end(bytes)), now, tcp);
     }
 
-    /// Ends the data. The endpoint closes the connection when all data has been sent.
+    /// Declares that no more data will be written. The endpoint closes the connection when all data has been sent.
     pub fn finish(&mut self) {
         if self.tcp.config.connection.close == Close::Fin {
             let (sender, _) = self.sender_mut();
@@ -252,8 +254,8 @@ impl Endpoint {
         Some(segment)
     }
 
-    /// Returns whether `poll_transmit` may return another segment. The result may be `true` although no segment
-    /// follows, but is never wrongly `false`.
+    /// Returns whether `poll_transmit` may return another segment. If the result is `true`, `poll_transmit` may still
+    /// return no segment; if the result is `false`, `poll_transmit` would return no segment.
     #[inline(always)]
     pub fn may_transmit(&self) -> bool {
         self.pending_control != PendingControl::Nothing
@@ -272,32 +274,34 @@ impl Endpoint {
         (next != Instant::NEVER).then_some(next)
     }
 
-    /// Returns the number of payload bytes that arrived in order. Each byte is counted once, and padding is included.
+    /// Returns the number of payload bytes that have arrived in order. Each byte is counted once, and padding bytes are
+    /// included.
     #[inline]
     pub fn received(&self) -> u64 {
         self.receiver.delivered()
     }
 
-    /// Returns the number of bytes written to this endpoint that the other endpoint has acknowledged. Padding is
+    /// Returns the number of bytes written to this endpoint that the other endpoint has acknowledged. Padding bytes are
     /// included, and a FIN counts as one byte.
     #[inline]
     pub fn acknowledged(&self) -> u64 {
         self.sender.as_ref().map_or(0, |sender| sender.una())
     }
 
-    /// Returns whether the connection is closed and this endpoint has no state left; `false` if the endpoint gave up.
+    /// Returns whether the connection is closed and this endpoint has no remaining state; returns `false` if the
+    /// endpoint gave up.
     #[inline]
     pub fn is_done(&self) -> bool {
         self.phase == Phase::Done
     }
 
-    /// Returns whether the connection is closed at this endpoint, or the endpoint gave up.
+    /// Returns whether the connection is closed at this endpoint or the endpoint gave up.
     #[inline]
     pub fn is_over(&self) -> bool {
         matches!(self.phase, Phase::Done | Phase::Failed(_))
     }
 
-    /// Returns the reason why the endpoint gave up; `None` if it did not give up.
+    /// Returns the reason why the endpoint gave up; `None` if the endpoint did not give up.
     #[inline]
     pub fn gave_up(&self) -> Option<FailureReason> {
         match self.phase {
@@ -317,19 +321,19 @@ impl Endpoint {
         self.sent() - self.acknowledged()
     }
 
-    /// Returns the ECN bits of a pure acknowledgement.
+    /// Returns the ECN bits with which a pure acknowledgement is sent.
     #[cold]
     fn ecn_of_ack(&self) -> Ecn {
         self.sender.as_ref().map_or(Ecn::NotEct, |sender| sender.ecn_of_ack())
     }
 
-    /// Returns the sequence number after all sent data.
+    /// Returns the sequence number that follows all sent data.
     #[inline]
     fn sent(&self) -> u64 {
         self.sender.as_ref().map_or(0, |sender| sender.sent())
     }
 
-    /// Calls `query` for the sender, or for a new sender if the endpoint has none.
+    /// Calls `query` with the sender, or with a new sender if the endpoint has no sender.
     #[inline(always)]
     fn query<T>(&self, query: impl FnOnce(&Sender) -> T) -> T {
         match &self.sender {
@@ -338,7 +342,7 @@ impl Endpoint {
         }
     }
 
-    /// Returns the sender, which is allocated if it does not exist, and the parameters.
+    /// Returns the sender and the parameters. The sender is allocated if it does not exist.
     fn sender_mut(&mut self) -> (&mut Sender, &CheckedConfig) {
         let sender = self.sender.get_or_insert_with(|| Box::new(new_sender(&self.tcp, self.phase)));
         (sender, &self.tcp)
@@ -355,8 +359,8 @@ impl Endpoint {
     }
 }
 
-/// Creates a sender in the state that corresponds to this phase. If the sender is created after the handshake, opening
-/// the connection required no sender.
+/// Creates a sender in the state that corresponds to `phase`. If the sender is created after the handshake, the
+/// handshake did not require a sender at this endpoint.
 #[cold]
 fn new_sender(tcp: &CheckedConfig, phase: Phase) -> Sender {
     let mut sender = Sender::new(tcp);
@@ -366,7 +370,7 @@ fn new_sender(tcp: &CheckedConfig, phase: Phase) -> Sender {
     sender
 }
 
-/// Returns the current time and the endpoint's estimate of the path.
+/// Returns the current time and the endpoint's round-trip estimate.
 #[inline]
 fn context<'a>(sender: &'a Option<Box<Sender>>, now: Instant, tcp: &'a CheckedConfig) -> TimerContext<'a> {
     let estimator = sender.as_ref().map_or(&tcp.unmeasured, |sender| &sender.timer.estimator);

@@ -26,14 +26,14 @@ impl Endpoint {
         }
     }
 
-    /// Returns the window that packets report to routers, in whole segments. The window is at least 1, and inflation is
-    /// excluded.
+    /// Returns the congestion window that packets report to routers, in whole segments. The reported window is at least
+    /// 1 and does not include window inflation.
     #[inline]
     pub fn window_hint(&self) -> u16 {
         self.query(|sender| sender.window_hint(&self.tcp))
     }
 
-    /// Returns the congestion window in segments, excluding inflation.
+    /// Returns the congestion window in segments, excluding window inflation.
     pub fn cwnd(&self) -> f64 {
         self.query(Sender::cwnd)
     }
@@ -48,22 +48,23 @@ impl Endpoint {
         self.query(|sender| sender.timer.estimator.srtt(&self.tcp.config.rto))
     }
 
-    /// Returns the variation of the round-trip time.
+    /// Returns the round-trip time variation (RTTVAR).
     pub fn rttvar(&self) -> Option<Span> {
         self.query(|sender| sender.timer.estimator.rttvar(&self.tcp.config.rto))
     }
 
-    /// Returns the retransmission timeout, including the back-off.
+    /// Returns the retransmission timeout, including the exponential back-off.
     pub fn rto(&self) -> Span {
         self.query(|sender| sender.timer.rto(&self.tcp.config.rto))
     }
 
-    /// Returns the factor by which the back-off multiplies the timeout.
+    /// Returns the factor by which the exponential back-off multiplies the retransmission timeout.
     pub fn backoff(&self) -> u32 {
         self.query(|sender| sender.timer.estimator.backoff())
     }
 
-    /// Returns the pacing rate in bytes per second; `None` without pacing or before the first round-trip sample.
+    /// Returns the pacing rate in bytes per second; `None` if the sender does not pace, or before the first round-trip
+    /// sample.
     pub fn pacing_rate(&self) -> Option<f64> {
         self.query(Sender::pacing_rate)
     }
@@ -73,7 +74,7 @@ impl Endpoint {
         self.query(Sender::control_report)
     }
 
-    /// Returns the number of duplicate acknowledgements since the last new one.
+    /// Returns the number of duplicate acknowledgements since the last acknowledgement of new data.
     pub fn dupacks(&self) -> u32 {
         self.query(Sender::dupacks)
     }

@@ -1,14 +1,14 @@
-//! Acknowledgements whose delay adapts to the gaps between segments, and the echoed timestamp.
+//! Delays acknowledgements by a time that adapts to the gaps between segments, and selects the timestamp to echo.
 //!
-//! Linux 6.1: `tcp_input.c` (`tcp_event_data_recv`, `tcp_incr_quickack`, `__tcp_ack_snd_check`; `tcp_grow_window`:
-//! while the receiver's window grows, which begins when as much data as the initial window has arrived, the receiver
-//! acknowledges every segment immediately; `tcp_rcv_rtt_measure`, `tcp_rcv_space_adjust`), `tcp_output.c`
-//! (`tcp_send_delayed_ack`, `tcp_event_ack_sent`), `tcp_timer.c` (`tcp_delack_timer_handler`), `tcp.c`
-//! (`tcp_cleanup_rbuf`: the end of a push is acknowledged after the application has read the data, which happens
-//! immediately here). D. Borman et al., RFC 7323, 2014, section 4.3: the echoed timestamp.
+//! Linux 6.1: `tcp_input.c` (`tcp_event_data_recv`, `tcp_incr_quickack`, `__tcp_ack_snd_check`; `tcp_grow_window`: the
+//! receiver acknowledges every segment immediately while its window grows, and the growth begins when one initial
+//! window of data has arrived; `tcp_rcv_rtt_measure`, `tcp_rcv_space_adjust`), `tcp_output.c` (`tcp_send_delayed_ack`,
+//! `tcp_event_ack_sent`), `tcp_timer.c` (`tcp_delack_timer_handler`), `tcp.c` (`tcp_cleanup_rbuf`: the end of pushed
+//! data is acknowledged after the application has read the data; in aqmlab, the application reads the data
+//! immediately). D. Borman et al., RFC 7323, 2014, section 4.3: the echoed timestamp.
 //!
 //! aqmlab's choices where the source is silent: the receiver's buffer is always large enough, and no data is sent in
-//! the other direction, so that an acknowledgement never waits for data (`pingpong`).
+//! the other direction, so an acknowledgement is never delayed in order to be sent together with data (`pingpong`).
 
 use aqm_net::{Ecn, Instant};
 
@@ -17,18 +17,20 @@ use crate::config::ecn::MarkResponse;
 use crate::recovery::TimerContext;
 use crate::segment::Segment;
 
-/// The gaps between segments, and the echoed clock of the sender. Times are in ticks, as in the kernel.
+/// State derived from the gaps between segments, and the sender's timestamp to echo. Times are in ticks, as in the
+/// kernel.
 #[derive(Debug, Default)]
 pub(crate) struct Adaptive {
-    /// Remaining immediate acknowledgements.
+    /// Remaining number of immediate acknowledgements.
     quick: u64,
-    /// Delay of acknowledgements (`ato`); 0 before the first segment.
+    /// Acknowledgement delay (`ato`); 0 before the first segment arrives.
     delay: u64,
     /// Arrival time of the last in-order data.
     last: u64,
-    /// First sequence number that is not acknowledged (`rcv_wup`; `Last.ACK.sent`, RFC 7323).
+    /// First sequence number that has not been acknowledged (`rcv_wup`; `Last.ACK.sent`, RFC 7323).
     acknowledged: u64,
-    /// Timestamp that the next acknowledgement echoes (`TS.Recent`). This time is not in ticks.
+    /// Timestamp that the next acknowledgement echoes (`TS.Recent`). Unlike the other times, this timestamp is not in
+    /// ticks.
     recent: Instant,
     /// Whether an ECN-capable segment has arrived.
     has_seen_ecn: bool,
@@ -73,8 +75,9 @@ impl Adaptive {
     }
 
     /// Processes the ECN bits of a segment. `first_mark` states whether the segment is the first marked segment since
-    /// the last CWR. Acknowledgements are then immediate, because the sender may have a small window after a mark. A
-    /// segment that is not ECN-capable was probably retransmitted if an earlier segment was ECN-capable.
+    /// the last CWR. After a first mark, acknowledgements are immediate, because the sender's window may then be small.
+    /// Acknowledgements are also immediate if the segment is not ECN-capable although an earlier segment was, because
+    /// the segment was then probably retransmitted.
     #[inline]
     pub fn on_ecn(&mut self, ecn: Ecn, first_mark: bool, at: TimerContext<'_>, config: &Config) {
         if config.ecn.response != MarkResponse::Linux {
@@ -87,8 +90,9 @@ impl Adaptive {
         self.has_seen_ecn |= ecn != Ecn::NotEct;
     }
 
-    /// Returns the time until which an acknowledgement up to `expected` waits; `None` if the acknowledgement does not
-    /// wait. `pending` is the expiry time of an acknowledgement that is already waiting.
+    /// Returns the time until which an acknowledgement of all data below `expected` is delayed; `None` if the
+    /// acknowledgement is not delayed. If an acknowledgement is already being delayed, `pending` is the time at which
+    /// its delay ends.
     pub fn wait(
         &self,
         expected: u64,
@@ -110,8 +114,9 @@ impl Adaptive {
         Some(at.config.expiry(at.now, tick.saturating_mul(delay)).min(pending))
     }
 
-    /// Returns whether acknowledgements are immediate. This is the case if more than one segment is unacknowledged, if
-    /// immediate acknowledgements remain, or if the receive window grows.
+    /// Returns whether acknowledgements are immediate. Acknowledgements are immediate if more than one segment is
+    /// unacknowledged, if the number of remaining immediate acknowledgements is not zero, or if the receive window is
+    /// growing.
     #[inline]
     pub fn is_quick(&self, expected: u64, config: &Config) -> bool {
         self.quick > 0
@@ -119,16 +124,16 @@ impl Adaptive {
             || grows(expected, config)
     }
 
-    /// Processes the expiry of an acknowledgement's delay.
+    /// Processes the end of an acknowledgement's delay.
     pub fn on_timer(&mut self, at: TimerContext<'_>) {
         if self.delay == 0 {
-            return; // acknowledgements are not adaptive
+            return; // the acknowledgement delay is not adaptive
         }
         self.delay = (self.delay * 2).min(timeout(at));
     }
 
     /// Records that a segment acknowledging all data below `expected` was sent. `is_pending` states whether an
-    /// acknowledgement was pending.
+    /// acknowledgement was pending at this time.
     pub fn on_ack_sent(&mut self, expected: u64, is_pending: bool, config: &Config) {
         self.acknowledged = expected;
         if self.quick > 0 && is_pending {
@@ -139,7 +144,7 @@ impl Adaptive {
         }
     }
 
-    /// Makes the next acknowledgements immediate. This is used after the initial acknowledgements of the connection.
+    /// Makes the next acknowledgements immediate. This function is used after the initial phase of the connection.
     fn add_quick_acks_later(&mut self, config: &Config) {
         self.raise_quick_acks(config.receiver.quick_acks.min(QUICK_LATER), config);
     }
@@ -150,25 +155,25 @@ impl Adaptive {
     }
 }
 
-/// Maximum number of immediate acknowledgements after a gap or after duplicate data (`TCP_MAX_QUICKACKS`). At the start
-/// of a connection, `quick_acks` may set a larger number, and all acknowledgements are immediate while the receive
-/// window grows.
+/// Maximum number of immediate acknowledgements after a gap or after duplicate data (`TCP_MAX_QUICKACKS`). When a
+/// connection starts, `quick_acks` may set a larger maximum. While the receive window grows, all acknowledgements are
+/// immediate, regardless of this maximum.
 const QUICK_LATER: u64 = 16;
 
-/// Number of immediate acknowledgements after a mark (`tcp_ecn_check_ce`).
+/// Number of immediate acknowledgements after an ECN mark (`tcp_ecn_check_ce`).
 const QUICK_AFTER_MARK: u64 = 2;
 
 /// Maximum delay of an acknowledgement, in nanoseconds (`HZ / 2`).
 const HALF_A_SECOND: u64 = 500_000_000;
 
-/// Returns whether the receive window is still growing by two segments with each received segment.
+/// Returns whether the receive window is still growing by two segments for each segment received.
 fn grows(expected: u64, config: &Config) -> bool {
     let arrived = expected / config.connection.mss.bytes();
     arrived > config.receiver.window_at_first()
         && config.receiver.grown_window(arrived) < config.receiver.window
 }
 
-/// Returns the initial delay of acknowledgements (`TCP_ATO_MIN`), in ticks.
+/// Returns the initial acknowledgement delay (`TCP_ATO_MIN`), in ticks.
 fn initial_delay(at: TimerContext<'_>, config: &Config) -> u64 {
     config.receiver.delayed_ack_timer.nanos().div_ceil(at.config.tick.nanos())
 }
@@ -187,7 +192,7 @@ mod tests {
     use crate::config::CheckedConfig;
     use crate::rtt::Estimator;
 
-    /// A receiver of segments of one byte, and the acknowledgements that it sends.
+    /// A receiver of one-byte segments, and the state of the receiver's acknowledgements.
     struct Bench {
         tcp: CheckedConfig,
         estimator: Estimator,
@@ -197,7 +202,7 @@ mod tests {
     }
 
     impl Bench {
-        /// Creates a receiver with a round-trip time of 100 ms, so that the timeout is 300 ms.
+        /// Creates a receiver with a round-trip time of 100 ms, for which the retransmission timeout is 300 ms.
         fn new(window: u64, first: u64) -> Self {
             Self::with_quick_acks(4, window, first)
         }
@@ -216,8 +221,8 @@ mod tests {
             Self { tcp, estimator, adaptive: Adaptive::default(), now, arrived: 0 }
         }
 
-        /// Receives a segment after `millis` milliseconds. Returns the delay of the segment's acknowledgement, which is
-        /// then sent.
+        /// Receives a segment after `millis` milliseconds. Sends the acknowledgement of the segment when its delay has
+        /// expired, and returns this delay in milliseconds.
         fn after(&mut self, millis: u64) -> Option<u64> {
             self.now += Span::from_millis(millis);
             self.arrived += 1;
@@ -237,8 +242,8 @@ mod tests {
     fn the_first_acknowledgements_are_quick_then_the_delay_follows_the_gaps() {
         let mut bench = Bench::new(1000, 1000);
         let waits: Vec<_> = (0..7).map(|_| bench.after(70)).collect();
-        // The delay is 40 ms, is doubled because it was too short, and then becomes half of the result plus the gap,
-        // but at most the round trip. The timer wheel adds a tick.
+        // The delay is initially 40 ms and is doubled because it was too short. Then the delay becomes half of the
+        // doubled delay plus the gap, but at most the round-trip time. The timer wheel adds one tick.
         assert_eq!(waits, [None, None, None, None, Some(50), Some(110), Some(110)]);
     }
 

@@ -1,44 +1,46 @@
-//! Feedback of marks to the sender, other than the classic echo of RFC 3168.
+//! Feedback modes that report ECN marks to the sender, except the classic ECN echo of RFC 3168.
 //!
-//! S. Bensley et al., "Data Center TCP (DCTCP)", RFC 8257, 2017, section 3.2, and Linux 6.1 (`dctcp_ece_ack_update`: the
-//! segment with other ECN bits is acknowledged at once); RFC 9768, 2026 (`accurate_ecn.rs`).
+//! S. Bensley et al., "Data Center TCP (DCTCP)", RFC 8257, 2017, section 3.2, and Linux 6.1 (`dctcp_ece_ack_update`: a
+//! segment whose ECN bits differ from the previous segment's ECN bits is acknowledged immediately); RFC 9768, 2026
+//! (`accurate_ecn.rs`).
 
 use aqm_net::Ecn;
 
 use crate::accurate_ecn::{ACE, ReceiverCounters};
 use crate::segment::{Flags, Segment};
 
-/// Bytes of the AccECN option with one counter: kind, length, and padding to a word (RFC 9768, section 3.2.3).
+/// Size of the AccECN option with one counter, in bytes, including kind, length and padding to a word (RFC 9768,
+/// section 3.2.3).
 const OPTION_BYTES: u16 = 8;
 
-/// Feedback of one receiver.
+/// Feedback mode of one receiver, with the mode's state.
 #[derive(Debug)]
 pub(crate) enum MarkFeedback {
     Dctcp(Dctcp),
     Accurate(Accurate),
 }
 
-/// State of DCTCP's feedback.
+/// State of DCTCP feedback.
 #[derive(Debug, Default)]
 pub(crate) struct Dctcp {
     /// Whether the last segment was marked (`DCTCP.CE`).
     is_marked: bool,
-    /// Acknowledgement of the data before the current segment.
+    /// Acknowledgement of the data that precedes the current segment.
     early: Option<EarlyAck>,
     is_urgent: bool,
 }
 
-/// State of accurate feedback.
+/// State of Accurate ECN feedback.
 #[derive(Debug)]
 pub(crate) struct Accurate {
     counters: ReceiverCounters,
     has_option: bool,
     is_urgent: bool,
-    /// Code that reports the ECN bits of the SYN/ACK on the next segment.
+    /// Code for the ECN bits of the SYN/ACK, which the next segment carries.
     handshake: Option<Flags>,
 }
 
-/// An acknowledgement that precedes the current one.
+/// An acknowledgement that must be sent before the current acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EarlyAck {
     ack: u64,
@@ -57,19 +59,20 @@ impl EarlyAck {
 }
 
 impl MarkFeedback {
-    /// Feedback of DCTCP.
+    /// Creates DCTCP feedback.
     pub fn dctcp() -> Self {
         Self::Dctcp(Dctcp::default())
     }
 
-    /// Accurate feedback. The next segment carries `handshake`, the code for the ECN bits of the SYN/ACK, if there is one.
+    /// Creates Accurate ECN feedback. `handshake` is the code for the ECN bits of the SYN/ACK, which the next segment
+    /// carries; `None` if this endpoint received no SYN/ACK.
     pub fn accurate(has_option: bool, handshake: Option<Flags>) -> Self {
         let counters = ReceiverCounters::new();
         Self::Accurate(Accurate { counters, has_option, is_urgent: false, handshake })
     }
 
-    /// Processes the ECN bits of a segment; everything below `expected` arrived before, and `is_pending` indicates
-    /// whether an acknowledgement of it is delayed.
+    /// Processes the ECN bits of a segment. All data below `expected` has already arrived, and `is_pending` states
+    /// whether an acknowledgement of this data is being delayed.
     pub fn on_segment(&mut self, segment: &Segment, expected: u64, is_pending: bool) {
         match self {
             Self::Dctcp(dctcp) => {
@@ -87,7 +90,7 @@ impl MarkFeedback {
         }
     }
 
-    /// Whether the segment requires an immediate acknowledgement.
+    /// Whether the last segment requires an immediate acknowledgement.
     pub fn is_urgent(&self) -> bool {
         match self {
             Self::Dctcp(dctcp) => dctcp.is_urgent,
@@ -95,7 +98,7 @@ impl MarkFeedback {
         }
     }
 
-    /// Returns the acknowledgement that precedes the current one, if there is one.
+    /// Returns the acknowledgement that must be sent before the current acknowledgement, if there is one.
     pub fn take_early(&mut self) -> Option<EarlyAck> {
         match self {
             Self::Dctcp(dctcp) => dctcp.early.take(),
@@ -103,7 +106,7 @@ impl MarkFeedback {
         }
     }
 
-    /// Writes the feedback into a segment that acknowledges everything received.
+    /// Writes the feedback into a segment that acknowledges all received data.
     pub fn write(&mut self, segment: &mut Segment) {
         match self {
             Self::Dctcp(dctcp) => {

@@ -1,11 +1,11 @@
-//! The receiving half of an endpoint, which orders the received data and decides when acknowledgements are sent.
+//! The receiving half of an endpoint, which orders the received data and determines when acknowledgements are sent.
 //!
 //! W. Eddy, RFC 9293, 2022, section 3.10.7.4; M. Allman, V. Paxson, E. Blanton, RFC 5681, 2009, section 4.2 (delayed
-//! acknowledgements; immediate ones if data is out of order or fills a gap); RFC 2018, section 4, and RFC 2883
-//! (contents of SACK); RFC 3168, section 6.1.3 (echo of marks).
+//! acknowledgements, and immediate acknowledgements if data is out of order or fills a gap); RFC 2018, section 4, and
+//! RFC 2883 (contents of SACK blocks); RFC 3168, section 6.1.3 (echo of ECN marks).
 //!
 //! aqmlab's choices where the sources are silent: acknowledgements that become due before the endpoint is polled are
-//! merged; the application reads data immediately, so that the window stays open.
+//! merged; the application reads data immediately, so the receive window stays open.
 
 mod adaptive_ack;
 mod feedback;
@@ -26,20 +26,21 @@ pub(crate) use feedback::MarkFeedback;
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Receiver {
-    /// Next expected sequence number (`RCV.NXT`). A FIN that has arrived is counted.
+    /// Next expected sequence number (`RCV.NXT`). If the FIN has arrived, this number includes the FIN.
     expected: u64,
-    /// Time at which a delayed acknowledgement is sent.
+    /// Time at which the delayed acknowledgement is sent.
     timer: Instant,
-    /// Data beyond a gap, and duplicate data. The state is allocated on demand and released after the data was
+    /// Data beyond a gap, and duplicate data. This state is allocated on demand and released after the data has been
     /// reported.
     disorder: Option<Box<Disorder>>,
-    /// State that only some receivers need.
+    /// State that only some receivers need; `None` at the other receivers.
     cold: Option<Box<ColdState>>,
-    /// Segments with data or a FIN that have arrived; a saturating counter, kept only with delayed acknowledgements.
+    /// Number of segments with data or a FIN that have arrived. The counter saturates, and is maintained only if
+    /// acknowledgements are delayed.
     segments: u32,
     /// Whether a pure acknowledgement must be sent.
     due: bool,
-    /// Whether acknowledgements echo a mark (ECE).
+    /// Whether acknowledgements echo an ECN mark (ECE).
     echo: bool,
     /// Whether all data and the FIN have arrived.
     fin: bool,
@@ -50,15 +51,15 @@ pub(crate) struct Receiver {
 struct ColdState {
     /// State of adaptive acknowledgements, and the timestamp to echo.
     adaptive: Adaptive,
-    /// Feedback of marks, unless it is classic.
+    /// Feedback of ECN marks; `None` if the feedback is classic.
     feedback: Option<MarkFeedback>,
 }
 
 #[derive(Debug, Default)]
 struct Disorder {
-    /// Ranges `[from, to)` in ascending order, with gaps between them.
+    /// Ranges `[from, to)` in ascending order, separated by gaps.
     ranges: Vec<(u64, u64)>,
-    /// A sequence number within each of the most recently changed ranges, with the newest range first.
+    /// One sequence number from each of the most recently changed ranges. The range that changed last is first.
     recent: [Option<u64>; 3],
     /// Duplicate data that has arrived since the last acknowledgement.
     duplicate: Option<(u64, u64)>,
@@ -67,19 +68,19 @@ struct Disorder {
     report: DelayedReport,
 }
 
-/// Segments whose SACK report is delayed.
+/// State of the segments whose SACK report is delayed.
 #[derive(Clone, Copy, Debug, Default)]
 struct DelayedReport {
-    /// End of the in-order data. This number identifies the gap.
+    /// Sequence number at which the in-order data ends. This number identifies the gap.
     gap: u64,
-    /// Number of acknowledgements that were sent immediately for this gap, up to three.
+    /// Number of acknowledgements that were sent immediately for this gap (at most `dupthresh`).
     sent: u64,
     /// Number of segments whose report is delayed.
     waiting: u32,
 }
 
-/// Maximum number of segments whose report is delayed (Linux: `tcp_comp_sack_nr`), and the number by which the
-/// round-trip time is divided for the delay.
+/// Maximum number of segments whose report is delayed (Linux: `tcp_comp_sack_nr`), and the divisor that yields the
+/// maximum delay from the round-trip time.
 const MAX_DELAYED_REPORTS: u32 = 44;
 const ROUND_TRIP_SHARE: u64 = 20;
 
@@ -97,7 +98,7 @@ impl Receiver {
         }
     }
 
-    /// Processes a segment with data or a FIN. `at` returns the current time and the state of the path.
+    /// Processes a segment with data or a FIN. `at` returns the current time and the round-trip estimate.
     #[inline(always)]
     pub(crate) fn on_segment<'a>(
         &mut self,
@@ -131,7 +132,8 @@ impl Receiver {
         self.acknowledge();
     }
 
-    /// Processes a segment that is not the next in order. Returns whether the segment's acknowledgement is delayed.
+    /// Processes a segment that is not the next segment in order, or that arrives while there is a gap. Returns whether
+    /// the segment's acknowledgement is delayed.
     #[inline(never)]
     fn on_disorder(
         &mut self,
@@ -158,7 +160,8 @@ impl Receiver {
         false
     }
 
-    /// Returns whether a SACK report waits for further segments (Linux: `__tcp_ack_snd_check`).
+    /// Returns whether the SACK report of a segment is delayed until further segments have arrived (Linux:
+    /// `__tcp_ack_snd_check`).
     fn delays_report(&mut self, at: TimerContext<'_>, config: &Config) -> bool {
         let Some(disorder) = self.disorder.as_mut().filter(|it| !it.ranges.is_empty()) else { return false };
         let report = &mut disorder.report;
@@ -178,8 +181,8 @@ impl Receiver {
         true
     }
 
-    /// Returns the time until which the acknowledgement of an in-order segment may wait; `None` if the acknowledgement
-    /// must not wait.
+    /// Returns the time until which the acknowledgement of an in-order segment may be delayed; `None` if the
+    /// acknowledgement must not be delayed.
     #[inline]
     fn wait(
         &mut self,
@@ -205,7 +208,7 @@ impl Receiver {
         }
     }
 
-    /// Processes the expiry of the timer of delayed acknowledgements.
+    /// Processes the expiry of the timer for delayed acknowledgements.
     pub(crate) fn on_timer(&mut self, at: TimerContext<'_>) {
         if at.now >= self.timer {
             let is_report = self.disorder.as_ref().is_some_and(|it| it.report.waiting > 0);
@@ -216,7 +219,7 @@ impl Receiver {
         }
     }
 
-    /// Makes an acknowledgement due.
+    /// Requests that an acknowledgement be sent immediately.
     pub(crate) fn acknowledge(&mut self) {
         self.timer = Instant::NEVER;
         self.due = true;
@@ -228,11 +231,12 @@ impl Receiver {
         self.due
     }
 
-    /// Writes the acknowledgement fields of a segment. An acknowledgement that was due is then no longer due.
+    /// Writes the acknowledgement fields of a segment. The segment serves as the acknowledgement that was due or
+    /// delayed, if any.
     #[inline(always)]
     pub(crate) fn write_acknowledgement(&mut self, segment: &mut Segment, config: &Config) {
         if self.cold.is_some() {
-            // A copy, so that the segment of other receivers need not be in memory.
+            // The segment is copied so that, for the other receivers, the compiler can keep the segment in registers.
             let mut copy = *segment;
             self.write_cold_acknowledgement(&mut copy, config);
             *segment = copy;
@@ -255,8 +259,8 @@ impl Receiver {
         }
     }
 
-    /// Writes an acknowledgement with a timestamp or with other feedback than the classic one, or the acknowledgement that
-    /// must precede it.
+    /// Writes an acknowledgement with a timestamp or with non-classic feedback, or an earlier acknowledgement that must
+    /// be sent first.
     #[inline(never)]
     fn write_cold_acknowledgement(&mut self, segment: &mut Segment, config: &Config) {
         let is_pending = self.due || self.timer != Instant::NEVER;
@@ -274,21 +278,21 @@ impl Receiver {
         }
     }
 
-    /// Reports marks by another feedback than the classic one.
+    /// Makes the receiver report ECN marks with a feedback mode other than the classic mode.
     pub(crate) fn set_feedback(&mut self, feedback: MarkFeedback) {
         self.cold.get_or_insert_default().feedback = Some(feedback);
     }
 
-    /// Processes the ECN bits of a segment before its data.
+    /// Processes the ECN bits of a segment. This function must be called before the segment's data is processed.
     #[inline(always)]
     pub(crate) fn on_ecn(&mut self, segment: &Segment) {
         if self.cold.is_some() {
-            // A copy, so that the segment need not be in memory.
+            // The segment is copied so that the compiler can keep the original in registers.
             self.count_marks(&{ *segment });
         }
     }
 
-    /// Counts the marks that the feedback reports.
+    /// Passes a segment to the feedback mode, which counts ECN marks.
     #[inline(never)]
     fn count_marks(&mut self, segment: &Segment) {
         if let Some(feedback) = self.cold.as_mut().and_then(|cold| cold.feedback.as_mut()) {
@@ -297,7 +301,7 @@ impl Receiver {
         }
     }
 
-    /// Whether the ECN bits of the segment require an immediate acknowledgement.
+    /// Whether the ECN bits of the last segment require an immediate acknowledgement.
     #[inline]
     fn is_mark_urgent(&self) -> bool {
         self.cold.as_ref().and_then(|cold| cold.feedback.as_ref()).is_some_and(MarkFeedback::is_urgent)
@@ -335,7 +339,7 @@ impl Receiver {
         self.fin
     }
 
-    /// Stores data up to `to` that is not the next in order, and updates the SACK state.
+    /// Stores the segment's data, which is not the next data in order and ends at `to`, and updates the SACK state.
     fn store(&mut self, segment: &Segment, to: u64, has_sack: bool) {
         let from = segment.seq;
         let disorder = self.disorder.get_or_insert_default();
@@ -362,10 +366,10 @@ impl Receiver {
 }
 
 impl Disorder {
-    /// Adds a range and merges the range with all ranges that it touches.
+    /// Adds a range and merges the new range with all overlapping and adjacent ranges.
     fn add(&mut self, mut from: u64, mut to: u64) {
         match self.ranges.last_mut() {
-            // In most cases, new data extends the newest range or begins a range after it.
+            // In most cases, new data extends the highest range or begins a new range above the highest range.
             Some(last) if from == last.1 => last.1 = to,
             Some(last) if from > last.1 => self.ranges.push((from, to)),
             None => self.ranges.push((from, to)),
@@ -383,7 +387,7 @@ impl Disorder {
         }
     }
 
-    /// Moves the range that contains `number` to the front of the most recently changed ranges.
+    /// Moves the range that contains `number` to the front of the list of most recently changed ranges.
     fn move_to_front(&mut self, number: u64) {
         let range = self.range_containing(number);
         let others = self.recent.into_iter().flatten().filter(|&other| self.range_containing(other) != range);

@@ -1,4 +1,4 @@
-//! Tests of the reports and acknowledgements of a receiver.
+//! Tests of the SACK reports and acknowledgements that a receiver sends.
 
 use super::*;
 use crate::testing::{timer_context, timer_context_of};
@@ -104,7 +104,7 @@ fn sack_reports_may_wait_from_the_fourth_acknowledgement_of_a_gap_on() {
 
 #[test]
 fn the_block_that_changed_last_is_first() {
-    // RFC 2018, section 4, case 3: of eight segments of 500 bytes, the first, third, fifth and seventh are lost.
+    // RFC 2018, section 4, case 3: the first, third, fifth and seventh of eight segments of 500 bytes are lost.
     let config = config(json!({ "recovery": { "kind": "sack" } }));
     let mut receiver = Receiver::new();
     receiver.on_segment(&data(0, 5000), || timer_context(Instant::START), &config);
@@ -124,7 +124,7 @@ fn the_block_that_changed_last_is_first() {
 
 #[test]
 fn duplicate_data_is_reported_once() {
-    // RFC 2883, section 4: duplicate data is below the acknowledgement, or within a block.
+    // RFC 2883, section 4: duplicate data is below the acknowledgement number or within a SACK block.
     let config = config(json!({ "recovery": { "kind": "sack" } }));
     let mut receiver = Receiver::new();
     let blocks = |receiver: &mut Receiver| {
@@ -182,7 +182,8 @@ fn duplicate_data_is_still_reported_when_new_data_arrives() {
     assert_eq!(blocks, [(1000, 2000), (5000, 6000)]);
 }
 
-/// A receiver with adaptive acknowledgements, after its two quick acknowledgements. Segments are counted from 0.
+/// A receiver with adaptive acknowledgement delay that acknowledges the first two segments immediately. Segments are
+/// numbered from 0.
 struct AdaptiveReceiver {
     receiver: Receiver,
     config: Config,
@@ -212,7 +213,7 @@ impl AdaptiveReceiver {
 fn only_a_pending_acknowledgement_uses_up_a_quick_one() {
     let mut receiver = AdaptiveReceiver::new();
     assert!(receiver.receive(10, 0, Flags::ACK));
-    // The receiver's own data carries an acknowledgement that contains no new information.
+    // A data segment of the receiver carries an acknowledgement that contains no new information.
     acknowledgement(&mut receiver.receiver, &receiver.config);
     assert!(receiver.receive(20, 1, Flags::ACK));
     assert!(!receiver.receive(30, 2, Flags::ACK));
@@ -236,7 +237,8 @@ fn old_data_makes_acknowledgements_quick_again() {
 
 #[test]
 fn a_segment_that_fills_a_gap_counts_as_data_in_order_and_one_that_opens_it_does_not() {
-    // In-order data is acknowledged immediately twice after a gap that is longer than the timeout of one second.
+    // After a gap that is longer than the timeout of one second, the next two in-order segments are acknowledged
+    // immediately.
     let mut filled_late = AdaptiveReceiver::new();
     let quick = [(10, 0), (20, 1), (30, 3), (1100, 2), (1110, 4), (1120, 5)];
     let quick = quick.map(|(millis, number)| filled_late.receive(millis, number, Flags::ACK));
@@ -247,8 +249,8 @@ fn a_segment_that_fills_a_gap_counts_as_data_in_order_and_one_that_opens_it_does
     assert_eq!(quick, [true, true, true, true, true, false]);
 }
 
-/// RFC 7323, section 4.3: the echoed timestamp is the timestamp of the last segment that advanced the left edge of the
-/// window.
+/// RFC 7323, section 4.3: an acknowledgement echoes the timestamp of the last segment that advanced the left edge of
+/// the window.
 #[test]
 fn an_acknowledgement_echoes_the_first_segment_that_it_covers() {
     let config = config(json!({

@@ -1,4 +1,4 @@
-//! Delivery rate: the rate at which the network delivers the data of a sender.
+//! Measures the delivery rate, which is the rate at which the network delivers a sender's data.
 //!
 //! N. Cardwell, I. Swett, J. Beshay, "BBR Congestion Control", draft-ietf-ccwg-bbr, editor's copy of 3 August 2026,
 //! section "Delivery Rate Samples"; Linux 6.1: `tcp_rate.c`.
@@ -10,79 +10,82 @@ use aqm_net::{Instant, Span};
 use super::sent::Stamp;
 use crate::congestion_control::LostSegment;
 
-/// State of the connection when a segment was last sent.
+/// State of the connection at the time when a segment was last sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Snapshot {
-    /// Bytes delivered.
+    /// Number of bytes delivered.
     pub delivered: u64,
-    /// Time of the last delivery, or of the start of the current flight.
+    /// Time of the last delivery, or time at which the current flight started.
     pub delivered_at: Instant,
     /// Departure time of the segment that was delivered last, or of the first segment of the current flight.
     pub first_sent_at: Instant,
-    /// Bytes lost.
+    /// Number of bytes lost.
     pub lost: u64,
-    /// Bytes reported as marked.
+    /// Number of bytes reported as marked.
     pub marked: u64,
-    /// Bytes in the network, including the segment.
+    /// Number of bytes in the network, including the segment.
     pub in_flight: u64,
-    /// Whether the application limited the rate.
+    /// Whether the sender was application-limited.
     pub is_app_limited: bool,
 }
 
-/// Delivery-rate sample of an acknowledgement.
+/// Delivery-rate sample that an acknowledgement yields.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Sample {
-    /// Bytes newly delivered, newly lost and newly reported as marked.
+    /// Numbers of bytes newly delivered, newly lost and newly reported as marked.
     pub acked: u64,
     pub lost: u64,
     pub marked: u64,
     /// State of the connection when the newest delivered segment was sent; `None` if no segment was delivered.
     pub prior: Option<Snapshot>,
-    /// Interval of the sample; `None` if it is shorter than the smallest round trip, or no segment was delivered.
+    /// Interval over which the sample was measured; `None` if the interval is shorter than the minimum round-trip time,
+    /// or if no segment was delivered.
     pub interval: Option<Span>,
-    /// Whether the congestion window was full at any time since the newest delivered segment was sent.
+    /// Whether the congestion window has been full at any time since the newest delivered segment was sent.
     pub is_cwnd_limited: bool,
 }
 
-/// Delivery rate of one sender: the state of the connection, and a snapshot of it for each sent segment.
+/// State for measuring one sender's delivery rate: the state of the connection, and a snapshot of the connection's
+/// state for each sent segment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DeliveryRate {
-    /// Snapshots of the segments of the scoreboard, in the same order.
+    /// Snapshots for the segments in the scoreboard, in the order of the scoreboard.
     snapshots: VecDeque<Snapshot>,
-    /// Bytes delivered since the connection was opened, including those of unnecessary retransmissions.
+    /// Number of bytes delivered since the connection was opened, including bytes delivered by unnecessary
+    /// retransmissions.
     delivered: u64,
     delivered_at: Instant,
     first_sent_at: Instant,
-    /// Bytes considered lost since the connection was opened.
+    /// Number of bytes considered lost since the connection was opened.
     lost: u64,
-    /// Bytes reported as marked since the connection was opened.
+    /// Number of bytes reported as marked since the connection was opened.
     marked: u64,
     /// Value of `delivered` when the congestion window was last full.
     full_at: Option<u64>,
-    /// Value of `delivered` up to which the application limits the rate; 0 if it does not.
+    /// Value of `delivered` up to which the sender is application-limited; 0 if the sender is not application-limited.
     app_limited_until: u64,
     min_rtt: Option<Span>,
-    /// Newest segment delivered by the current acknowledgement, and its snapshot.
+    /// Newest segment delivered by the current acknowledgement, and the snapshot for this segment.
     newest: Option<(Stamp, Snapshot)>,
     acked: u64,
     newly_lost: u64,
     newly_marked: u64,
-    /// Segments that the current event considers lost.
+    /// Segments that are considered lost as a result of the current event.
     lost_segments: Vec<LostSegment>,
 }
 
 impl DeliveryRate {
-    /// Returns the bytes delivered since the connection was opened.
+    /// Returns the number of bytes delivered since the connection was opened.
     pub fn delivered(&self) -> u64 {
         self.delivered
     }
 
-    /// Returns the bytes considered lost since the connection was opened.
+    /// Returns the number of bytes considered lost since the connection was opened.
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// Returns the bytes reported as marked since the connection was opened.
+    /// Returns the number of bytes reported as marked since the connection was opened.
     pub fn marked(&self) -> u64 {
         self.marked
     }
@@ -98,18 +101,18 @@ impl DeliveryRate {
         self.full_at = Some(self.delivered);
     }
 
-    /// Returns the smallest round trip of the connection.
+    /// Returns the connection's minimum round-trip time.
     pub fn min_rtt(&self) -> Option<Span> {
         self.min_rtt
     }
 
-    /// Records a round trip.
+    /// Records a round-trip time.
     pub fn on_round_trip(&mut self, rtt: Span) {
         self.min_rtt = Some(self.min_rtt.map_or(rtt, |least| least.min(rtt)));
     }
 
-    /// Records the transmission of a new segment, with which `in_flight` bytes are in the network, of which `len` are
-    /// the segment's.
+    /// Records the transmission of a new segment of `len` bytes. `in_flight` is the number of bytes in the network,
+    /// including this segment.
     pub fn on_new(&mut self, len: u64, in_flight: u64, now: Instant) {
         let snapshot = self.snapshot(len, in_flight, now);
         self.snapshots.push_back(snapshot);
@@ -135,7 +138,7 @@ impl DeliveryRate {
         }
     }
 
-    /// Records the first delivery of the segment with the given index, last sent at `stamp`.
+    /// Records the first delivery of the segment with the given index, which was last sent at `stamp`.
     pub fn on_delivered(&mut self, index: usize, len: u64, stamp: Stamp) {
         self.acked += len;
         if self.newest.is_none_or(|(newest, _)| stamp > newest) {
@@ -143,7 +146,7 @@ impl DeliveryRate {
         }
     }
 
-    /// Records the first delivery of the oldest segment, last sent at `stamp`, and removes the segment.
+    /// Records the first delivery of the oldest segment, which was last sent at `stamp`, and removes the segment.
     pub fn on_front_delivered(&mut self, len: u64, stamp: Stamp) {
         self.acked += len;
         if let Some(snapshot) = self.snapshots.pop_front()
@@ -153,7 +156,7 @@ impl DeliveryRate {
         }
     }
 
-    /// Records the delivery of a part of a segment.
+    /// Records that a part of a segment was delivered.
     pub fn on_partly_delivered(&mut self, bytes: u64) {
         self.acked += bytes;
     }
@@ -181,8 +184,8 @@ impl DeliveryRate {
         });
     }
 
-    /// Returns the segments considered lost since the last call, with the current time and the bytes delivered by the
-    /// current acknowledgement.
+    /// Returns the segments that have been considered lost since the last call. The returned segments contain the
+    /// current time and the number of bytes delivered by the current acknowledgement.
     pub fn take_lost(&mut self, now: Instant) -> Vec<LostSegment> {
         let mut lost = std::mem::take(&mut self.lost_segments);
         for segment in &mut lost {
@@ -191,17 +194,17 @@ impl DeliveryRate {
         lost
     }
 
-    /// Whether the application limits the rate.
+    /// Whether the sender is application-limited.
     pub fn is_app_limited(&self) -> bool {
         self.app_limited_until > 0
     }
 
-    /// Records that the application limits the rate while `in_flight` bytes are in the network.
+    /// Records that the sender is application-limited while `in_flight` bytes are in the network.
     pub fn limit(&mut self, in_flight: u64) {
         self.app_limited_until = (self.delivered + in_flight).max(1);
     }
 
-    /// Ends the processing of an acknowledgement. Returns the sample.
+    /// Ends the processing of an acknowledgement. Returns the resulting delivery-rate sample.
     pub fn sample(&mut self, now: Instant) -> Sample {
         let (acked, lost) = (std::mem::take(&mut self.acked), std::mem::take(&mut self.newly_lost));
         let marked = std::mem::take(&mut self.newly_marked);
@@ -238,7 +241,8 @@ mod tests {
         Stamp { sent: at(micros), order: 0, end: (number + 1) * MSS }
     }
 
-    /// Bytes per second of the sample in which `segment`, sent at `sent`, is delivered at `now`.
+    /// Delivers `segments`, each with its departure time and number, at time `now`. Returns the delivery rate of the
+    /// resulting sample, in bytes per second.
     fn deliver(rate: &mut DeliveryRate, segments: &[(u64, u64)], now: u64) -> Option<f64> {
         for &(sent, number) in segments {
             rate.on_delivered(0, MSS, stamp(sent, number));
@@ -252,7 +256,8 @@ mod tests {
     #[test]
     fn a_constant_link_gives_its_rate_and_compressed_acknowledgements_give_no_more_than_the_send_rate() {
         let mut rate = DeliveryRate::default();
-        // 1000 B each ms, acknowledged 10 ms later; the last twenty at one instant.
+        // A segment of 1000 B is sent every millisecond and acknowledged 10 ms later. The last twenty segments are
+        // acknowledged at the same instant.
         let mut sample = None;
         for k in 0..60 {
             rate.on_new(MSS, (k.min(9) + 1) * MSS, at(k * 1000));

@@ -1,9 +1,9 @@
 //! Loss recovery, which records sent data, detects losses, and selects the next transmission.
 //!
-//! A recovery does not set the windows. The sender sets them, and the recovery determines which transmissions they
-//! permit. A new recovery needs a file next to `selective/`, lines in the registry below, and a kind in
-//! `config/recovery.rs`. The file contains a [`LossRecovery`] and the items that `recoveries!` requires. The smallest
-//! example is `stop_and_wait.rs`.
+//! A recovery does not compute the windows. The sender sets the windows, and the recovery determines which
+//! transmissions the windows permit. A new recovery requires a file next to `selective/`, entries in the registry
+//! below, and a kind in `config/recovery.rs`. The file contains a [`LossRecovery`] and the items that `recoveries!`
+//! requires. The smallest example is `stop_and_wait.rs`.
 
 mod counted_pipe;
 mod counting;
@@ -28,11 +28,11 @@ use crate::segment::Sacks;
 use delivery_rate::DeliveryRate;
 
 /// Lists the module that implements each kind of recovery. Each module contains a function `new(&Config)` and a
-/// constant `HAS_SACK`, which states whether both endpoints use selective acknowledgements (RFC 2018).
+/// constant `HAS_SACK`, which states whether the endpoints use selective acknowledgements (RFC 2018).
 macro_rules! recoveries {
     ( $( $kind:ident => $module:ident, )+ ) => {
         impl RecoveryKind {
-            /// Returns whether both endpoints use selective acknowledgements (RFC 2018).
+            /// Returns whether the endpoints use selective acknowledgements (RFC 2018).
             #[inline]
             pub const fn has_sack(self) -> bool {
                 match self { $( Self::$kind => $module::HAS_SACK, )+ }
@@ -56,7 +56,7 @@ recoveries! {
     Rack => selective,
 }
 
-/// The current time and the state of the path.
+/// The current time, the round-trip estimate and the parameters of the retransmission timer.
 #[derive(Clone, Copy)]
 pub(crate) struct TimerContext<'a> {
     pub now: Instant,
@@ -83,50 +83,51 @@ impl TimerContext<'_> {
 pub(crate) struct ReceivedAck<'a> {
     /// Sequence number below which all data has arrived.
     pub ack: u64,
-    /// Ranges that have arrived beyond `ack`.
+    /// Ranges of data that have arrived beyond `ack`.
     pub sacks: &'a Sacks,
-    /// Whether the segment carries neither payload nor FIN. Only such a segment may be a duplicate acknowledgement (RFC
-    /// 5681, section 2).
+    /// Whether the segment carries neither a payload nor a FIN. Only a segment without payload and FIN may be a
+    /// duplicate acknowledgement (RFC 5681, section 2).
     pub bare: bool,
     /// Departure time of the segment that triggered the acknowledgement, or the start of the run if there is no
     /// timestamp.
     pub echo: Instant,
 }
 
-/// The result of an acknowledgement or of the expiry of the recovery's own timer.
+/// The result of processing an acknowledgement or the expiry of the recovery's own timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AckOutcome {
     /// Number of bytes that are acknowledged in order for the first time.
     pub acked: u64,
     /// Number of bytes that are newly known to have arrived.
     pub delivered: u64,
-    /// Departure time of the newest segment that is newly known to have arrived and that was sent only once. With
-    /// `RttSamples::FirstSegment`, departure time of the first such segment or, without such a segment, the time
-    /// derived from timestamps. `NEVER` if there is no such segment or if the recovery does not record departure times.
+    /// Departure time of the newest of the segments that are newly known to have arrived and were sent only once. With
+    /// `RttSamples::FirstSegment`, departure time of the first of these segments or, if there are none, the time
+    /// derived from timestamps. `NEVER` if there is no such departure time, or if the recovery does not record
+    /// departure times.
     pub sent: Instant,
-    /// As `sent`, but always of the newest segment, whatever `rto.samples` is. `NEVER` also if the segment was
-    /// acknowledged only in order and the acknowledgement covers a retransmission.
+    /// Like `sent`, but always the departure time of the newest segment, regardless of `rto.samples`. The value is also
+    /// `NEVER` if the segment was acknowledged only cumulatively and the acknowledgement covers a retransmission.
     pub newest: Instant,
-    /// Whether the acknowledgement shows that the last reduction was unnecessary.
+    /// Whether the acknowledgement shows that the last window reduction was unnecessary.
     pub undone: bool,
     /// Whether the retransmission timer restarts although no new data is acknowledged (`RestartedBy::OldestSegment`).
     pub restarts: bool,
-    /// Departure time of the oldest segment if the retransmission timer counts from this time; `NEVER` if the timer
-    /// counts from now.
+    /// Departure time of the oldest segment if the retransmission timer runs from this time; `NEVER` if the timer runs
+    /// from the current time.
     pub since: Instant,
     pub kind: AckKind,
 }
 
-/// What an acknowledgement, or the expiry of the recovery's own timer, means for the sender.
+/// The meaning, for the sender, of an acknowledgement or of the expiry of the recovery's own timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AckKind {
-    /// Nothing new.
+    /// No new information.
     Stale,
     /// New data is acknowledged, and no data is known to be missing.
     Advance,
-    /// As `Advance`, but after duplicate acknowledgements that opened the window without a fast retransmit.
+    /// Like `Advance`, but after duplicate acknowledgements that inflated the window without a fast retransmit.
     Opened,
-    /// A hole was filled and another hole detected, so fast recovery continues.
+    /// A hole was filled and another hole was detected, so fast recovery continues.
     Partial,
     /// Fast recovery ends.
     Exit,
@@ -134,14 +135,14 @@ pub(crate) enum AckKind {
     Duplicate,
     /// A loss was detected, so fast recovery begins.
     Loss,
-    /// As `Loss`, but in a window that a mark has already reduced, so that the window stays constant (ns-2's FullTcp).
+    /// Like `Loss`, but an ECN mark has already reduced this window, so the window stays constant (ns-2's FullTcp).
     LossAfterMark,
     /// A probe repaired a loss. The window must be reduced, and no other loss remains (Linux).
     Repaired,
 }
 
 impl AckOutcome {
-    /// Result without news.
+    /// Result of an acknowledgement that carries no new information.
     pub const NONE: Self = Self {
         acked: 0,
         delivered: 0,
@@ -154,7 +155,7 @@ impl AckOutcome {
     };
 }
 
-/// Limits of the amount of data in the network, in whole segments.
+/// Limits on the amount of data in the network, in whole segments.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Windows {
     pub congestion: u64,
@@ -162,7 +163,7 @@ pub(crate) struct Windows {
     pub mss: u64,
 }
 
-/// Data to send.
+/// The data that the sender has to send.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stream {
     /// End of the data that the application has written so far.
@@ -174,12 +175,12 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// Returns the sequence number after the data and the FIN.
+    /// Returns the sequence number that follows the data and the FIN.
     pub fn limit(&self) -> u64 {
         self.end + u64::from(self.fin)
     }
 
-    /// Returns how many sequence numbers the segment that begins at `seq` occupies.
+    /// Returns the number of sequence numbers that the segment beginning at `seq` occupies.
     #[inline]
     pub fn segment(&self, seq: u64) -> u64 {
         let data = self.mss.min(self.end.saturating_sub(seq));
@@ -193,17 +194,19 @@ pub(crate) struct Transmission {
     pub seq: u64,
     /// Number of sequence numbers that the segment occupies, including a FIN.
     pub len: u64,
-    /// Whether the segment, or a part of the segment, was sent before.
+    /// Whether the segment, or a part of the segment, has been sent before.
     pub is_retransmission: bool,
 }
 
-/// A sender's record of its data. The record gets the windows only through `set_windows`.
+/// Records a sender's data, and determines what is sent next. An implementation receives the windows only through
+/// `set_windows`.
 pub(crate) trait LossRecovery: Send {
     /// Processes an acknowledgement.
     fn on_ack(&mut self, received: &ReceivedAck, at: TimerContext<'_>, config: &Config) -> AckOutcome;
-    /// Processes the expiry of the retransmission timer. All data in flight is then considered lost.
+    /// Processes the expiry of the retransmission timer, after which all data in flight is considered lost.
     fn on_timeout(&mut self, at: TimerContext<'_>, config: &Config);
-    /// Processes the expiry of the recovery's own timer. A segment may then be considered lost, or a probe may be due.
+    /// Processes the expiry of the recovery's own timer, after which a segment may be considered lost, or a probe may
+    /// be due.
     fn on_timer(&mut self, _at: TimerContext<'_>, _config: &Config) -> AckOutcome {
         AckOutcome::NONE
     }
@@ -213,26 +216,27 @@ pub(crate) trait LossRecovery: Send {
     }
     /// Reports that the congestion window fell from `from` to `to` segments because of a loss.
     fn on_reduction(&mut self, _from: f64, _to: f64) {}
-    /// Reports a mark that reduces the window. The mark was echoed on an acknowledgement of `delivered` new bytes. If
-    /// the reduction is `gradual`, a call of `on_reduction` follows.
+    /// Reports that an ECN mark reduces the window. The mark was echoed on an acknowledgement of `delivered` new bytes.
+    /// If the reduction is `gradual`, `on_reduction` is called next.
     fn on_mark(&mut self, _delivered: u64, _gradual: bool) {}
     /// Sets the windows.
     fn set_windows(&mut self, windows: Windows, config: &Config);
-    /// Returns whether the windows permit a segment now.
+    /// Returns whether the windows permit the transmission of a segment now.
     fn has_next(&self, stream: Stream) -> bool;
-    /// Returns whether the next segment is sent without a random delay, because it is a fast retransmission or is sent
-    /// by limited transmit.
+    /// Returns whether the next segment is sent without a random delay, because the segment is a fast retransmission or
+    /// is sent by limited transmit.
     fn is_urgent(&self, config: &Config) -> bool;
     /// Returns the next segment to send.
     fn next(&mut self, stream: Stream, at: TimerContext<'_>) -> Option<Transmission>;
     /// Returns the oldest unacknowledged byte (`SND.UNA`).
     fn una(&self) -> u64;
-    /// Returns the sequence number after all sent data.
+    /// Returns the sequence number that follows all sent data.
     fn sent(&self) -> u64;
-    /// Returns the number of bytes in the network according to the recovery. With SACK, this is `pipe`; without SACK,
-    /// it is the number of unacknowledged bytes sent since the start or since the last timeout.
+    /// Returns the recovery's estimate of the number of bytes in the network. With SACK, this number is `pipe`; without
+    /// SACK, this number counts the unacknowledged bytes that have been sent since the connection was opened or since
+    /// the last timeout.
     fn outstanding(&self) -> u64;
-    /// Returns whether a congestion window of `window` bytes permits no more data.
+    /// Returns whether a congestion window of `window` bytes is full.
     fn is_full(&self, window: u64) -> bool {
         self.outstanding() >= window
     }
@@ -240,18 +244,18 @@ pub(crate) trait LossRecovery: Send {
     fn flight(&self) -> u64;
     /// Returns the number of duplicate acknowledgements since the last acknowledgement of new data.
     fn dupacks(&self) -> u32;
-    /// Returns the number of segments by which partial acknowledgements have lowered the window below the congestion
+    /// Returns the number of segments by which partial acknowledgements have reduced the window below the congestion
     /// control's window.
     fn deflation(&self) -> u32 {
         0
     }
-    /// Returns the number of segments by which duplicate acknowledgements have opened the window. After an
-    /// acknowledgement of new data, the number is that before the acknowledgement.
+    /// Returns the number of segments by which duplicate acknowledgements have inflated the window. After an
+    /// acknowledgement of new data, this function returns the number before this acknowledgement.
     fn inflation(&self) -> f64 {
         0.0
     }
-    /// Returns whether the recovery records the departure time of each segment. An acknowledgement of any segment is
-    /// then a round-trip sample.
+    /// Returns whether the recovery records the departure time of each segment. If departure times are recorded, an
+    /// acknowledgement of any segment yields a round-trip sample.
     fn records_times(&self) -> bool {
         false
     }
@@ -259,28 +263,28 @@ pub(crate) trait LossRecovery: Send {
     fn phase(&self) -> RecoveryPhase {
         RecoveryPhase::Open
     }
-    /// Whether data is considered lost that was not retransmitted yet.
+    /// Whether there is data that is considered lost and has not been retransmitted yet.
     fn has_lost(&self) -> bool {
         false
     }
-    /// Sets whether the delivery rate is measured; no data has been sent yet. Only the recoveries `sack` and `rack` can
-    /// measure the rate.
+    /// Sets whether the delivery rate is measured. This function must be called before any data is sent. Only the
+    /// recoveries `sack` and `rack` can measure the delivery rate.
     fn measure_rate(&mut self, _is_on: bool) {}
-    /// Returns the delivery rate, if it is measured.
+    /// Returns the state for measuring the delivery rate; `None` if the delivery rate is not measured.
     fn rate(&mut self) -> Option<&mut DeliveryRate> {
         None
     }
 }
 
 /// The recovery of a running sender. The recovery without SACK is stored without a box, because most simulations use
-/// it.
+/// this recovery.
 pub(crate) enum AnyRecovery {
     Counting(counting::Counting),
     Boxed(BoxedRecovery),
 }
 
-/// A recovery stored in a box. The type of the recovery with SACK is known, so that calls for every packet can be
-/// inlined; all other recoveries are trait objects.
+/// A recovery stored in a box. The recovery with SACK has a concrete type, so that the calls for every packet can be
+/// inlined. All other recoveries are trait objects.
 pub(crate) enum BoxedRecovery {
     Selective(Box<selective::Selective>),
     Other(Box<dyn LossRecovery>),
@@ -293,7 +297,8 @@ impl AnyRecovery {
     }
 }
 
-/// Delegates every function to the sender's recovery. Queries are listed first, and updates follow.
+/// Delegates every function to the sender's recovery. Functions that only query the recovery are listed first, followed
+/// by functions that change the recovery.
 macro_rules! delegate {
     (
         queries: $( fn $query:ident(&$this:ident $(, $argument:ident: $type:ty)*) -> $answer:ty; )+

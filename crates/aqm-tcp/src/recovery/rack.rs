@@ -1,18 +1,19 @@
-//! Loss detection by time, and probes that detect losses at the end of a transfer.
+//! Detects losses by time, and sends probes to detect losses at the end of a transfer.
 //!
 //! Y. Cheng, N. Cardwell, N. Dukkipati, P. Jha, "The RACK-TLP Loss Detection Algorithm for TCP", RFC 8985, 2021:
 //! sections 6 (RACK) and 7 (tail loss probe). Names in backticks are from the RFC. Where Linux 6.1 differs from the RFC
 //! (`tcp_recovery.c`, `tcp_dsack_seen`, `tcp_schedule_loss_probe`), `RestartedBy::OldestSegment` selects the behaviour
 //! of Linux.
 //!
-//! aqmlab's choices where the source is silent: the minimum round trip is the minimum since the start of the
-//! connection, and SRTT before the first measurement. Segments that are sent at the same instant are ordered by
-//! transmission, whereas the RFC orders them by sequence number (section 6.2, step 2). A timeout marks all data as
-//! lost, so that a timeout has the same effect with and without RACK; the RFC excludes data sent within the last round
-//! trip. RACK uses no timestamps here. A retransmission counts as delivered if the minimum round trip has passed since
-//! the retransmission was sent. A probe may not be sent if no round trip was measured since the last probe (section
-//! 7.3). Such a probe has no timer and therefore does not delay the timeout. If a probe repaired a loss, the basis of
-//! the reduction is the data that was in flight when the probe was sent.
+//! aqmlab's choices where the source is silent: the minimum round-trip time is the minimum since the connection was
+//! opened, or SRTT before the first measurement. Segments that are sent at the same instant are ordered by
+//! transmission, whereas the RFC orders these segments by sequence number (section 6.2, step 2). A timeout marks all
+//! data as lost, so that a timeout has the same effect with and without RACK; the RFC excludes data sent within the
+//! last round-trip time. aqmlab's RACK does not use timestamps. A retransmission counts as delivered if at least the
+//! minimum round-trip time has passed since the retransmission was sent. A probe may not be sent if no round-trip time
+//! has been measured since the last probe (section 7.3). In this case, no probe timer is set, so the retransmission
+//! timeout is not delayed. If a probe repaired a loss, the window reduction is based on the amount of data that was in
+//! flight when the probe was sent.
 
 use std::cell::LazyCell;
 use std::collections::VecDeque;
@@ -23,17 +24,18 @@ use super::sent::{Arrival, Number, Sent, Stamp};
 use super::{ReceivedAck, TimerContext};
 use crate::rtt::MIN_WAIT;
 
-/// Divisor of the minimum round trip. Segments may be reordered by the quotient (section 6.2, step 4).
+/// Divisor of the minimum round-trip time. The initial reordering window is the minimum round-trip time divided by this
+/// number (section 6.2, step 4).
 const REORDERING_SHARE: u64 = 4;
-/// Number of recoveries without D-SACK after which the adaptation of the reordering window to D-SACK is reset (section
-/// 6.2, step 4).
+/// Number of recoveries without D-SACK after which the reordering window, which D-SACKs have enlarged, is reset
+/// (section 6.2, step 4).
 const PERSISTENCE: u32 = 16;
-/// Maximum delay of the acknowledgement of a single segment (`TLP.max_ack_delay`, section 7.2).
+/// Maximum time by which a receiver delays the acknowledgement of a single segment (`TLP.max_ack_delay`, section 7.2).
 const ACK_DELAY: Span = Span::from_millis(200);
 /// Delay of a probe if there is no round-trip estimate (Linux: `TCP_TIMEOUT_INIT`).
 const PROBE_DELAY_WITHOUT_RTT: Span = Span::from_millis(1000);
 
-/// The part of the recovery's state that RACK uses to detect losses.
+/// The part of the recovery's state that RACK needs to detect losses.
 #[derive(Clone, Copy)]
 pub(crate) struct RecoveryStatus {
     /// Whether losses are being repaired, including losses after a timeout.
@@ -41,10 +43,11 @@ pub(crate) struct RecoveryStatus {
     pub dupthresh: u32,
 }
 
-/// State of loss detection by time.
+/// State of the loss detection by time.
 #[derive(Clone, Debug)]
 pub(crate) struct Rack {
-    /// Most recently sent segment of all segments that have arrived (`RACK.xmit_ts`, `RACK.end_seq`).
+    /// Departure time and end of the segment that was sent last among all segments that have arrived (`RACK.xmit_ts`,
+    /// `RACK.end_seq`).
     latest: Stamp,
     /// Round-trip time of the last segment that arrived (`RACK.rtt`).
     rtt: Span,
@@ -59,7 +62,7 @@ pub(crate) struct Rack {
     persistence: u32,
     /// `RACK.dsack_round`
     dsack_round: Option<u64>,
-    /// Retransmissions in flight, in order of transmission. Some entries are outdated.
+    /// Retransmissions in flight, in order of transmission. Some entries may be outdated.
     resent: VecDeque<(Number, Stamp)>,
     /// Time at which the next segment may be considered lost.
     pub reordering_timer: Instant,
@@ -85,23 +88,24 @@ impl Default for Rack {
 }
 
 impl Rack {
-    /// Returns the latest departure time at which a retransmission can have been sent and acknowledged by now. Before a
-    /// round trip has been measured, no retransmission is credible.
+    /// Returns the latest departure time of a retransmission whose acknowledgement can have arrived by now. Returns
+    /// `None` before a round-trip time has been measured, because no acknowledgement is then attributed to a
+    /// retransmission.
     pub fn credible(&self, at: TimerContext<'_>) -> Option<Instant> {
         let rtt = self.least(at).or_else(|| at.srtt())?;
         at.now.nanos().checked_sub(rtt.nanos()).map(Instant::from_nanos)
     }
 
-    /// Returns whether an acknowledgement of segments that were sent once, from `oldest` on, requires no decision. This
-    /// is the case if these segments were sent after all segments that have arrived, and no retransmission, probe or
-    /// D-SACK is pending.
+    /// Returns whether no decision is required when an acknowledgement arrives for segments that were sent only once,
+    /// the first of which is `oldest`. No decision is required if these segments were sent after all segments that have
+    /// already arrived, and no retransmission, probe or D-SACK is pending.
     #[inline]
     pub fn is_settled(&self, oldest: Stamp) -> bool {
         self.resent.is_empty() && !self.probe.is_out() && self.dsack_round.is_none() && oldest >= self.latest
     }
 
-    /// Processes the in-order arrival of the segments from `oldest` to `newest` while `is_settled` is true. The result
-    /// is the same as that of `on_arrival`, `find_losses` and the other functions.
+    /// Processes the in-order arrival of the segments from `oldest` to `newest` if `is_settled` is true. The result is
+    /// the same as if `on_arrival`, `find_losses` and the other functions had been called.
     #[inline(always)]
     pub fn on_expected(&mut self, oldest: Stamp, newest: Stamp, at: TimerContext<'_>) {
         self.rtt = at.now.since(newest.sent);
@@ -132,8 +136,8 @@ impl Rack {
         self.highest = self.highest.max(arrival.highest);
     }
 
-    /// Adapts the reordering window to D-SACK (section 6.2, step 4). With `linux_timers`, D-SACK is considered only
-    /// after reordering was observed, and the D-SACK of a probe is ignored (Linux: `tcp_dsack_seen`).
+    /// Adapts the reordering window to D-SACKs (section 6.2, step 4). If `linux_timers` is true, a D-SACK is considered
+    /// only after reordering has been observed, and a D-SACK that a probe caused is ignored (Linux: `tcp_dsack_seen`).
     pub fn adapt(&mut self, received: &ReceivedAck, sent: &Sent, ended: bool, linux_timers: bool) {
         if self.dsack_round.is_some_and(|round| sent.una() >= round) {
             self.dsack_round = None;
@@ -156,7 +160,7 @@ impl Rack {
     /// time at which another segment may be considered lost. The reordering timer is set to this time.
     pub fn find_losses(&mut self, sent: &mut Sent, at: TimerContext<'_>, status: RecoveryStatus) -> Instant {
         let has_many_sacked = sent.sacked().segments >= u64::from(status.dupthresh);
-        // The delay is computed lazily, because it is needed only if a segment was overtaken.
+        // The delay is computed lazily, because the delay is needed only if a segment was overtaken.
         let loss_delay = LazyCell::new(|| self.loss_delay(at, has_many_sacked || status.recovering));
         let latest = self.latest;
         let overtaken = |stamp| stamp < latest;
@@ -198,8 +202,8 @@ impl Rack {
         due
     }
 
-    /// Restarts the probe timer. This is necessary after new data was acknowledged, and when data is sent while nothing
-    /// is in flight.
+    /// Restarts the probe timer. The probe timer must be restarted when new data is acknowledged, and when data is sent
+    /// while no data is in flight.
     #[inline(always)]
     pub fn start(&mut self, at: TimerContext<'_>) {
         let measured = (!self.rtt.is_zero()).then_some(self.rtt);
@@ -214,14 +218,14 @@ impl Rack {
         self.resent.push_back((number, stamp));
     }
 
-    /// Rebuilds the list of retransmissions after a reduction was undone.
+    /// Rebuilds the list of retransmissions after a window reduction has been undone.
     pub fn on_undo(&mut self, sent: &Sent) {
         self.resent = sent.resent().collect();
         self.resent.make_contiguous().sort_unstable_by_key(|&(_, stamp)| stamp);
     }
 
-    /// Returns the departure time after which sent segments may still be in flight, according to the last round-trip
-    /// time.
+    /// Returns the earliest departure time of the segments that may still be in flight, according to the last
+    /// round-trip time.
     pub fn since(&self, now: Instant) -> Option<Instant> {
         now.nanos().checked_sub(self.rtt.nanos()).map(Instant::from_nanos).filter(|_| !self.rtt.is_zero())
     }
@@ -232,13 +236,13 @@ impl Rack {
         self.probe.cancel();
     }
 
-    /// Returns the minimum round-trip time, including that of the handshake.
+    /// Returns the minimum round-trip time, including the round-trip time of the handshake.
     fn least(&self, at: TimerContext<'_>) -> Option<Span> {
         self.min_rtt.into_iter().chain(at.estimator.least()).min()
     }
 
-    /// Returns the time after which an overtaken segment is considered lost. `immediate` is true in a recovery and when
-    /// SACK covers many segments.
+    /// Returns the time between the departure of an overtaken segment and the moment at which the segment is considered
+    /// lost. `immediate` is true during a recovery, and if SACK blocks cover many segments.
     fn loss_delay(&self, at: TimerContext<'_>, immediate: bool) -> Span {
         self.rtt + self.reordering_window(at, immediate)
     }
@@ -257,7 +261,7 @@ impl Rack {
 /// The tail loss probe.
 #[derive(Clone, Debug)]
 pub(crate) struct Probe {
-    /// Time at which new data was last sent or acknowledged; `NEVER` if no probe may follow.
+    /// Time at which new data was last sent or acknowledged; `NEVER` if no probe may be sent.
     pub since: Instant,
     /// Twice the round-trip time; `None` before the first measurement.
     wait: Option<Span>,
@@ -265,16 +269,16 @@ pub(crate) struct Probe {
     timer: (Instant, Span),
     /// Whether a probe must be sent.
     pub due: bool,
-    /// Expiry time, if it was set when the last acknowledgement arrived or when new data was sent
-    /// (`RestartedBy::OldestSegment`).
+    /// Expiry time of the probe timer, if the timer was set when the last acknowledgement arrived or when new data was
+    /// sent (`RestartedBy::OldestSegment`).
     pub at: Instant,
     /// End of the data that had been sent when the pending probe was sent (`TLP.end_seq`).
     end: Option<u64>,
     /// Whether the probe was a retransmission (`TLP.is_retrans`).
     is_retransmission: bool,
-    /// Data in flight when the probe was sent.
+    /// Amount of data that was in flight when the probe was sent.
     pub flight: u64,
-    /// Whether a round trip has been measured since the last probe.
+    /// Whether a round-trip time has been measured since the last probe.
     is_measured: bool,
 }
 
@@ -308,7 +312,8 @@ impl Probe {
     }
 
     /// Returns the departure time of the next probe, if a probe is permitted. `single` states whether only one segment
-    /// is in flight. A probe requires that a round trip was measured since the last probe (section 7.3).
+    /// is in flight. A probe is permitted only if a round-trip time has been measured since the last probe (section
+    /// 7.3).
     #[inline]
     pub fn timer_at(&self, single: bool) -> Instant {
         if self.end.is_some() || self.due || self.since == Instant::NEVER || !self.is_measured {
@@ -319,8 +324,8 @@ impl Probe {
         (self.since + wait + delay).min(self.timer.0 + self.timer.1)
     }
 
-    /// Sets the probe timer immediately. The retransmission timer would expire after `timeout` (Linux:
-    /// `tcp_schedule_loss_probe`).
+    /// Sets the probe timer immediately. `timeout` is the remaining time until the retransmission timer would expire
+    /// (Linux: `tcp_schedule_loss_probe`).
     pub fn schedule(&mut self, single: bool, timeout: Span, at: TimerContext<'_>) {
         let wait = match at.srtt() {
             None => PROBE_DELAY_WITHOUT_RTT,
@@ -348,7 +353,7 @@ impl Probe {
     pub fn on_ack(&mut self, received: &ReceivedAck, advances: bool) -> bool {
         self.due &= !advances;
         let Some(end) = self.end.filter(|&end| received.ack >= end) else { return false };
-        // A FIN is not data, and may be missing in the other endpoint's report.
+        // A FIN is not data and may be missing from the other endpoint's report.
         let twice = duplicate(received).is_some_and(|to| to == end || to + 1 == end);
         let repaired = self.is_retransmission && !twice && received.ack > end;
         let repeated = !advances && received.bare && received.sacks.is_empty();
@@ -358,14 +363,14 @@ impl Probe {
         repaired
     }
 
-    /// Cancels the probe because there is no longer a tail to probe.
+    /// Cancels the probe, because there is no longer a tail of unacknowledged data to probe.
     pub fn cancel(&mut self) {
         (self.due, self.end, self.at) = (false, None, Instant::NEVER);
     }
 }
 
-/// Returns the end of the data that arrived twice; `None` if the acknowledgement reports no such data (RFC 2883,
-/// section 4).
+/// Returns the end of the data that arrived twice; `None` if the acknowledgement does not report duplicate data (RFC
+/// 2883, section 4).
 pub fn duplicate(received: &ReceivedAck) -> Option<u64> {
     let mut ranges = received.sacks.ranges(received.ack);
     let (from, to) = ranges.next()?;

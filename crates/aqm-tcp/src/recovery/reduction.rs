@@ -1,41 +1,44 @@
-//! Gradual reduction of the congestion window in fast recovery.
+//! Reduces the congestion window gradually during fast recovery.
 //!
 //! M. Mathis, N. Dukkipati, Y. Cheng, "Proportional Rate Reduction for TCP", RFC 6937, 2013, section 3 (`prr`); M.
 //! Mathis, N. Cardwell, Y. Cheng, N. Dukkipati, "Proportional Rate Reduction (PRR)", RFC 9937, 2025, section 6
-//! (`rfc-9937`; the bound `safe-ack` and the first retransmission of `prr`); rate halving of Linux 2.4
-//! (`tcp_cwnd_down`), based on M. Mathis, J. Semke, J. Mahdavi, "The Rate-Halving Algorithm for TCP Congestion Control",
-//! 1999.
+//! (`rfc-9937`; the bound `safe-ack` and the first retransmission of `prr`); the rate halving of Linux 2.4
+//! (`tcp_cwnd_down`), based on M. Mathis, J. Semke, J. Mahdavi, "The Rate-Halving Algorithm for TCP Congestion
+//! Control", 1999.
 //!
 //! RFC 9937 differs from RFC 6937 as follows:
 //!
-//! - `RecoverFS` excludes data that was SACKed before recovery, because this data is not delivered in recovery.
-//! - If little data is in flight, each acknowledgement permits the transmission of one segment more than was delivered
-//!   only if the acknowledgement advances `SND.UNA` and indicates no further loss (`SafeACK`).
-//! - A segment is sent at the beginning of recovery only if the algorithm permits no data at all.
+//! - `RecoverFS` excludes data that was SACKed before recovery, because this data is not delivered during recovery.
+//! - If little data is in flight, an acknowledgement permits the transmission of one segment in addition to the amount
+//!   of data that the acknowledgement reports as delivered. This additional segment is permitted only if the
+//!   acknowledgement advances `SND.UNA` and indicates no further loss (`SafeACK`).
+//! - At the beginning of recovery, a segment is sent regardless of the algorithm only if the algorithm would permit no
+//!   data at all.
 //! - An acknowledgement that delivers no data leaves the window unchanged.
-//! - The window is `ssthresh` at the end of recovery. This file does so in all cases, because the reduction ends with
-//!   the recovery, and then the window of the congestion control applies.
+//! - The window is `ssthresh` at the end of recovery. In this file, the window is `ssthresh` in all cases, because the
+//!   reduction ends when the recovery ends, and from then on the congestion control's window applies.
 //!
-//! aqmlab's choices where the sources are silent: with `prr`, `RecoverFS` is all unacknowledged data after the
-//! acknowledgement that indicates the loss has been processed (`FlightSize` including limited transmit, not `pipe`);
-//! the data delivered by this acknowledgement is counted as delivered. Losses that a timer detects do not permit the
-//! transmission of other data. Rate halving counts only acknowledgements that report new data.
+//! aqmlab's choices where the sources are silent: with `prr`, `RecoverFS` is the amount of unacknowledged data after
+//! the acknowledgement that indicates the loss has been processed (`FlightSize` including data sent by limited
+//! transmit, rather than `pipe`). The data delivered by this acknowledgement is counted as delivered. Losses that a
+//! timer detects do not permit the transmission of other data. Rate halving counts only acknowledgements that report
+//! new data.
 
 use crate::config::recovery::{PrrBound, Reduction};
 
-/// Start, target and parameters of a reduction after a loss.
+/// Initial window, target window and parameters of a reduction after a loss.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReductionGoal {
     /// Window before the reduction, in bytes.
     pub from: u64,
     /// Window after the reduction (`ssthresh`), in bytes.
     pub to: u64,
-    /// Unacknowledged bytes (`RecoverFS`).
+    /// Number of unacknowledged bytes (`RecoverFS`).
     pub flight: u64,
     pub mss: u64,
 }
 
-/// Progress that an acknowledgement in fast recovery reports.
+/// Progress that an acknowledgement reports during fast recovery.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Progress {
     /// Number of bytes that are newly known to have arrived (`DeliveredData`).
@@ -55,7 +58,7 @@ pub(crate) enum WindowReduction {
 }
 
 impl WindowReduction {
-    /// Begins a reduction. `entry` is the progress that was reported by the acknowledgement that indicated the loss.
+    /// Begins a reduction. `entry` is the progress reported by the acknowledgement that indicated the loss.
     pub fn new(reduction: Reduction, bound: PrrBound, goal: ReductionGoal, entry: Progress) -> Self {
         let mut reduction = match reduction {
             Reduction::AtOnce => Self::AtOnce,
@@ -76,7 +79,7 @@ impl WindowReduction {
         }
     }
 
-    /// Processes losses that were detected without an acknowledgement. With PRR, these losses do not permit the
+    /// Processes losses that were detected without an acknowledgement. In PRR, these losses do not permit the
     /// transmission of other segments.
     pub fn on_timer(&mut self, pipe: u64) {
         if let Self::Prr(prr) = self {
@@ -84,14 +87,14 @@ impl WindowReduction {
         }
     }
 
-    /// Records `bytes` bytes sent, including retransmissions.
+    /// Records the transmission of `bytes` bytes. Retransmissions must also be recorded.
     pub fn on_sent(&mut self, bytes: u64) {
         if let Self::Prr(prr) = self {
             prr.out += bytes;
         }
     }
 
-    /// Returns the window in bytes; `None` if the window of the congestion control applies.
+    /// Returns the window in bytes; `None` if the congestion control's window applies.
     #[inline]
     pub fn window(&self) -> Option<u64> {
         match self {
@@ -125,13 +128,14 @@ impl Prr {
     }
 
     fn on_ack(&mut self, progress: Progress) {
-        // RFC 9937, section 6.2: no change without delivered data. The first call computes the first window.
+        // RFC 9937, section 6.2: an acknowledgement that delivers no data leaves the window unchanged. The first call
+        // computes the initial window of the reduction.
         if !self.is_rfc_9937 || progress.delivered > 0 || self.window == 0 {
             self.update(progress);
         }
     }
 
-    /// Computes the window after a change of the data in flight.
+    /// Computes the window after the amount of data in flight has changed.
     fn update(&mut self, progress: Progress) {
         let Progress { delivered, pipe, safe } = progress;
         self.delivered += delivered;
@@ -261,7 +265,7 @@ mod tests {
 
     #[test]
     fn rfc_9937_uses_the_conservative_bound_unless_an_acknowledgement_is_safe() {
-        // After heavy losses, 3000 bytes remain in the network.
+        // After heavy losses, only 3000 bytes remain in the network.
         let goal = ReductionGoal { from: 20_000, to: 10_000, flight: 20_000, mss: 1000 };
         let entry = Progress { delivered: 1000, pipe: 3000, safe: false };
         for (safe, window) in [(false, 4000), (true, 5000)] {

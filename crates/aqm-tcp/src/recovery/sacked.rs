@@ -1,8 +1,9 @@
-//! Data that SACK has reported, as ranges. This is the scoreboard of ns-2's senders (`rq.cc`: `ReassemblyQueue`).
+//! Stores the ranges of data that SACK blocks have reported, as the scoreboard of ns-2's senders does (`rq.cc`:
+//! `ReassemblyQueue`).
 
 use std::collections::VecDeque;
 
-/// Sorted ranges of data that has arrived beyond `SND.UNA`. The ranges do not touch each other.
+/// Sorted ranges of data that has arrived beyond `SND.UNA`. The ranges neither overlap nor adjoin each other.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SackedRanges(VecDeque<(u64, u64)>);
 
@@ -22,7 +23,8 @@ impl SackedRanges {
         self.0.clear();
     }
 
-    /// Adds a range and merges the range with all ranges that it touches. Returns whether any part of the range is new.
+    /// Adds a range and merges the new range with all overlapping and adjacent ranges. Returns whether any part of the
+    /// new range was not contained in the existing ranges.
     pub fn add(&mut self, from: u64, to: u64) -> bool {
         if from >= to {
             return false;
@@ -45,7 +47,7 @@ impl SackedRanges {
         true
     }
 
-    /// Removes the acknowledged data below `una`.
+    /// Removes acknowledged data, which is all data below `una`.
     pub fn trim(&mut self, una: u64) {
         while self.0.front().is_some_and(|range| range.1 <= una) {
             self.0.pop_front();
@@ -55,7 +57,7 @@ impl SackedRanges {
         }
     }
 
-    /// Returns the first hole at or after `from` and below the last range, as its beginning and its end (`nexthole`).
+    /// Returns the beginning and the end of the first hole at or after `from` and below the last range (`nexthole`).
     pub fn hole(&self, from: u64) -> Option<(u64, u64)> {
         let at = self.0.partition_point(|range| range.1 < from);
         let (start, end) = *self.0.get(at)?;

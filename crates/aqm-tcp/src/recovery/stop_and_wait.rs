@@ -1,10 +1,10 @@
-//! Stop and wait: one segment is sent at a time, and is retransmitted when the retransmission timer expires. This is
-//! the smallest loss recovery.
+//! Recovers losses with the stop-and-wait protocol: only one segment is in flight at a time, and the segment is
+//! retransmitted when the retransmission timer expires.
 //!
-//! A. Tanenbaum, D. Wetherall, "Computer Networks", 5th edition, 2011, section 3.3.3 (a positive acknowledgement with
+//! A. Tanenbaum, D. Wetherall, "Computer Networks", 5th edition, 2011, section 3.3.3 (positive acknowledgement with
 //! retransmission).
 //!
-//! aqmlab uses it as an example of a minimal loss recovery.
+//! aqmlab contains this recovery as an example of a minimal implementation.
 
 use super::{
     AckKind, AckOutcome, AnyRecovery, LossRecovery, ReceivedAck, Stream, TimerContext, Transmission, Windows,
@@ -13,7 +13,7 @@ use crate::config::Config;
 
 pub(super) const HAS_SACK: bool = false;
 
-/// Creates a sender that waits for the acknowledgement of each segment.
+/// Creates a recovery that waits for the acknowledgement of each segment before the next segment is sent.
 pub(super) fn new(_config: &Config) -> AnyRecovery {
     AnyRecovery::other(StopAndWait::default())
 }
@@ -22,9 +22,9 @@ pub(super) fn new(_config: &Config) -> AnyRecovery {
 struct StopAndWait {
     /// Oldest unacknowledged byte.
     una: u64,
-    /// Next byte to send. A timeout resets it to `una`.
+    /// Next byte to send. A timeout resets this number to `una`.
     next: u64,
-    /// Sequence number after all sent data.
+    /// Sequence number that follows all sent data.
     sent: u64,
 }
 

@@ -1,20 +1,20 @@
-//! The round-trip estimate and the retransmission timeout.
+//! Computes the round-trip estimate and the retransmission timeout.
 //!
-//! V. Paxson, M. Allman, J. Chu, M. Sargent, "Computing TCP's Retransmission Timer", RFC 6298, 2011; `ticks` is the
-//! integer arithmetic of V. Jacobson, "Congestion Avoidance and Control", 1988, appendix A, as implemented in ns-2.35
-//! (`tcp.cc`: `rtt_update`, `rtt_timeout`, `rtt_backoff`); `linux` is P. Sarolahti, A. Kuznetsov, "Congestion Control
-//! in Linux TCP", 2002, section 4.1, and `tcp_rtt_estimator`; `wheel` is the timer wheel of Linux since 4.8
-//! (`kernel/time/timer.c`).
+//! V. Paxson, M. Allman, J. Chu, M. Sargent, "Computing TCP's Retransmission Timer", RFC 6298, 2011. The arithmetic
+//! `ticks` is the integer arithmetic of V. Jacobson, "Congestion Avoidance and Control", 1988, appendix A, as
+//! implemented in ns-2.35 (`tcp.cc`: `rtt_update`, `rtt_timeout`, `rtt_backoff`). The arithmetic `linux` follows P.
+//! Sarolahti, A. Kuznetsov, "Congestion Control in Linux TCP", 2002, section 4.1, and `tcp_rtt_estimator`. The clock
+//! `wheel` is the timer wheel of Linux since version 4.8 (`kernel/time/timer.c`).
 //!
-//! aqmlab's choice where the sources are silent: `exact` computes in nanoseconds with floating-point numbers and rounds
-//! only the timeout.
+//! aqmlab's choice where the sources are silent: the arithmetic `exact` uses floating-point numbers in nanoseconds and
+//! rounds only the timeout.
 
 use aqm_net::{Instant, Span};
 
 use crate::config::rto::{MinRto, Rto, RtoArithmetic, TimerClock};
 
 impl Rto {
-    /// Returns the expiry time of a timer that is set at `now` and waits for `wait`.
+    /// Returns the expiry time of a timer that is set at `now` with the duration `wait`.
     #[inline]
     pub fn expiry(&self, now: Instant, wait: Span) -> Instant {
         match self.clock {
@@ -23,8 +23,8 @@ impl Rto {
         }
     }
 
-    /// Same as `expiry`, but for a wait that must not be zero. With the timer wheel, the wait is 2 ms longer (Linux:
-    /// `TCP_TIMEOUT_MIN_US`).
+    /// Like `expiry`, but for a duration that must not be zero. With the timer wheel, the duration is extended by 2 ms
+    /// (Linux: `TCP_TIMEOUT_MIN_US`).
     pub fn late_expiry(&self, now: Instant, wait: Span) -> Instant {
         match self.clock {
             TimerClock::Exact => now + wait,
@@ -32,12 +32,12 @@ impl Rto {
         }
     }
 
-    /// Returns the number of clock ticks until `now`.
+    /// Returns the number of clock ticks up to `now`.
     pub fn ticked(&self, now: Instant) -> u64 {
         (now.nanos() + self.tick_phase.nanos()) / self.tick.nanos()
     }
 
-    /// Returns the end of the timer wheel's slot for a wait of `ticks` ticks (`timer.c`, `calc_index`).
+    /// Returns the end of the timer wheel's slot for a duration of `ticks` ticks (`timer.c`, `calc_index`).
     fn slot(&self, now: Instant, ticks: u64) -> Instant {
         let expires = self.ticked(now) + ticks;
         let level = (0..8).find(|level| ticks < 63 << (3 * level)).unwrap_or(8);
@@ -46,7 +46,7 @@ impl Rto {
     }
 }
 
-/// SRTT, RTTVAR and the retransmission timeout that results from them.
+/// SRTT, RTTVAR and the retransmission timeout that results from SRTT and RTTVAR.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimator {
     smoothed: Smoothed,
@@ -57,7 +57,7 @@ pub struct Estimator {
 
 #[derive(Clone, Debug, PartialEq)]
 enum Smoothed {
-    /// No sample has been taken. All data below `sent` has been sent.
+    /// No sample has been taken yet. All data below `sent` has been sent.
     Nothing {
         sent: u64,
     },
@@ -74,26 +74,27 @@ enum Smoothed {
     Linux(Box<Linux>),
 }
 
-/// State of the estimator `linux`. All fields that describe the deviation are four times the deviation.
+/// State of the estimator `linux`. All fields that describe the deviation contain four times the deviation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Linux {
     srtt: f64,
     deviation: f64,
-    /// Largest deviation in the current round trip.
+    /// Largest deviation during the current round trip.
     largest: f64,
     rttvar: f64,
-    /// End of the current round trip: the round trip ends when more data than this is acknowledged.
+    /// Sequence number at which the current round trip ends. The round trip ends when data beyond this number is
+    /// acknowledged.
     until: u64,
-    /// Sequence numbers after the acknowledged data and after the sent data.
+    /// Sequence numbers that follow the acknowledged data and the sent data.
     reach: (u64, u64),
-    /// Minimum round trip.
+    /// Minimum round-trip time.
     least: Span,
 }
 
-/// Minimum wait of a probe, and of a delayed decision about a loss (Linux: `TCP_TIMEOUT_MIN_US`).
+/// Minimum delay of a probe, and of a loss decision that is delayed (Linux: `TCP_TIMEOUT_MIN_US`).
 pub(crate) const MIN_WAIT: Span = Span::from_millis(2);
 
-/// Limit of the back-off. The maximum timeout is reached long before this limit.
+/// Maximum back-off factor. The maximum timeout is reached long before this factor.
 const MAX_BACKOFF: u32 = 1 << 30;
 
 impl Estimator {
@@ -102,8 +103,8 @@ impl Estimator {
         Self { smoothed: Smoothed::Nothing { sent: 0 }, base: config.initial, backoff: 1 }
     }
 
-    /// Sets the sequence numbers after the acknowledged data and after the sent data. With `linux`, these numbers
-    /// delimit round trips.
+    /// Sets the sequence numbers that follow the acknowledged data and the sent data. The estimator `linux` uses these
+    /// numbers to delimit round trips.
     pub fn reach(&mut self, acknowledged: u64, sent: u64) {
         match &mut self.smoothed {
             Smoothed::Nothing { sent: newest } => *newest = sent,
@@ -112,8 +113,8 @@ impl Estimator {
         }
     }
 
-    /// Processes the acknowledgement at `now` of a segment that was sent only once, at the time `sent`. The sample ends
-    /// the back-off (RFC 6298, section 5, note after 5.7; Karn's algorithm).
+    /// Processes an acknowledgement that arrives at `now` for a segment that was sent only once, at the time `sent`.
+    /// The resulting sample ends the back-off (RFC 6298, section 5, note after 5.7; Karn's algorithm).
     pub fn sample(&mut self, sent: Instant, now: Instant, config: &Rto) {
         self.backoff = 1;
         match config.arithmetic {
@@ -136,19 +137,19 @@ impl Estimator {
         }
     }
 
-    /// Ends the back-off although there is no sample.
+    /// Ends the back-off without a round-trip sample.
     pub fn end_back_off(&mut self) {
         self.backoff = 1;
     }
 
-    /// Restarts the estimator with the timeout `base` and without back-off (RFC 6298, 5.7).
+    /// Restarts the estimator with a timeout of at least `base` and without back-off (RFC 6298, 5.7).
     pub fn restart_from(&mut self, base: Span) {
         self.base = self.base.max(base);
         self.backoff = 1;
     }
 
-    /// Returns whether more time than the timeout has passed since `then`. The timeout is computed without its minimum
-    /// and back-off.
+    /// Returns whether more time than the timeout has passed since `then`. For this comparison, the minimum timeout and
+    /// the back-off are not applied.
     pub fn has_passed(&self, then: Instant, now: Instant, config: &Rto) -> bool {
         match config.arithmetic {
             RtoArithmetic::Exact | RtoArithmetic::Linux => now.since(then) > self.base,
@@ -172,7 +173,8 @@ impl Estimator {
         }
     }
 
-    /// Returns the minimum round-trip time of all samples, including the handshake's sample; only with `linux`.
+    /// Returns the minimum round-trip time of all samples, including the handshake's sample. The minimum is known only
+    /// with the arithmetic `linux`.
     pub fn least(&self) -> Option<Span> {
         match &self.smoothed {
             Smoothed::Linux(linux) => Some(linux.least),
@@ -180,12 +182,13 @@ impl Estimator {
         }
     }
 
-    /// Returns the factor by which the back-off multiplies the timeout.
+    /// Returns the factor by which the exponential back-off multiplies the timeout.
     pub fn backoff(&self) -> u32 {
         self.backoff
     }
 
-    /// Returns the smoothed round-trip time; `None` if there is no estimate. With `ticks`, the time is in whole ticks.
+    /// Returns the smoothed round-trip time; `None` if there is no estimate. With the arithmetic `ticks`, this time is
+    /// a whole number of ticks.
     #[inline(always)]
     pub fn srtt(&self, config: &Rto) -> Option<Span> {
         match &self.smoothed {
@@ -196,7 +199,7 @@ impl Estimator {
         }
     }
 
-    /// Returns the variation of the round-trip time; `None` if there was no sample.
+    /// Returns the round-trip time variation (RTTVAR); `None` if no sample has been taken.
     pub fn rttvar(&self, config: &Rto) -> Option<Span> {
         match &self.smoothed {
             Smoothed::Nothing { .. } => None,
@@ -212,11 +215,11 @@ impl Estimator {
         let (srtt, rttvar) = match self.smoothed {
             Smoothed::Exact { srtt, rttvar } => {
                 let distance = (srtt - rtt).abs();
-                // RFC 6298, 2.3: RTTVAR is updated first, with the previous SRTT.
+                // RFC 6298, 2.3: RTTVAR is updated first and uses the previous SRTT.
                 let rttvar = rttvar + config.rttvar_gain * (distance - rttvar);
                 (srtt + config.srtt_gain * (rtt - srtt), rttvar)
             }
-            _ => (rtt, rtt / 2.0), // 2.2
+            _ => (rtt, rtt / 2.0), // RFC 6298, 2.2
         };
         self.smoothed = Smoothed::Exact { srtt, rttvar };
         self.base = nanos(srtt + (4.0 * rttvar).max(config.tick.nanos() as f64));

@@ -1,4 +1,4 @@
-//! Tests of published estimates, of the limits of the timeout, of the back-off, and of ticks.
+//! Tests that compare estimates with published values, and tests of the timeout's limits, of the back-off and of ticks.
 
 use super::*;
 

@@ -1,8 +1,8 @@
-//! Processing of acknowledgements.
+//! Processes acknowledgements.
 //!
-//! Most acknowledgements acknowledge only the next data and report nothing else. For such acknowledgements, the
+//! Most acknowledgements acknowledge only the next data and report nothing else. For acknowledgements of this kind, the
 //! compiler generates a short path from the same rules (header prediction, V. Jacobson, 1990). There is one short path
-//! for each recovery whose type is known.
+//! for each recovery whose type is known at compile time.
 
 use aqm_net::Instant;
 
@@ -13,7 +13,7 @@ use crate::recovery::{AnyRecovery, BoxedRecovery, LossRecovery, ReceivedAck};
 use crate::segment::Segment;
 
 impl Sender {
-    /// Processes an acknowledgement. `bare` states whether the segment carries neither payload nor FIN.
+    /// Processes an acknowledgement. `bare` states whether the segment carries neither a payload nor a FIN.
     #[inline]
     pub fn on_ack(&mut self, segment: &Segment, bare: bool, now: Instant, tcp: &CheckedConfig) {
         match self.recovery {
@@ -22,7 +22,7 @@ impl Sender {
         }
     }
 
-    /// Same as `on_ack`, for a recovery that is stored without a box.
+    /// Like `on_ack`, for a recovery that is stored without a box.
     #[inline(never)]
     fn on_ack_inline(&mut self, segment: &Segment, bare: bool, now: Instant, tcp: &CheckedConfig) {
         let in_flight = self.recovery.outstanding();
@@ -37,7 +37,7 @@ impl Sender {
         }
     }
 
-    /// Same as `on_ack`, for a recovery that is stored in a box.
+    /// Like `on_ack`, for a recovery that is stored in a box.
     #[inline(never)]
     fn on_ack_boxed(&mut self, segment: &Segment, bare: bool, now: Instant, tcp: &CheckedConfig) {
         if self.uses_rates {
@@ -57,7 +57,7 @@ impl Sender {
         }
     }
 
-    /// Same as `on_ack`, without a short path.
+    /// Like `on_ack`, but without a short path.
     #[inline(never)]
     fn on_any_ack(&mut self, segment: &Segment, bare: bool, now: Instant, tcp: &CheckedConfig) {
         let echo = self.has_echo(segment);
@@ -72,7 +72,8 @@ impl Sender {
             let is_classic = ecn.is_classic();
             keeps_window = is_classic && !ecn.reduces_gradually();
             if !is_classic && self.uses_samples {
-                // The share of marks includes this acknowledgement before the share reduces the window.
+                // The fraction of marked data must include this acknowledgement before the fraction is used to reduce
+                // the window.
                 self.report_sample(&outcome, &context, now, tcp);
                 context.is_sampled = true;
             }
@@ -83,13 +84,14 @@ impl Sender {
         self.wait_if_closed(echo, now, tcp);
     }
 
-    /// Whether an acknowledgement reports marks.
+    /// Whether an acknowledgement reports ECN marks.
     #[inline]
     fn has_echo(&self, segment: &Segment) -> bool {
         self.ecn.as_ref().is_some_and(|ecn| ecn.has_echo(segment))
     }
 
-    /// Starts the timer that reopens a window that marks have closed. An `echo` restarts the timer.
+    /// If ECN marks have closed the window, starts the timer that reopens the window. If `echo` is true, a running
+    /// timer is restarted.
     #[inline(always)]
     fn wait_if_closed(&mut self, echo: bool, now: Instant, tcp: &CheckedConfig) {
         if self.is_closed() && (echo || self.timer.at == Instant::NEVER) {

@@ -1,8 +1,9 @@
-//! The effects of acknowledgements, losses, marks and timeouts on the congestion window.
+//! Applies acknowledgements, losses, ECN marks and timeouts to the congestion window.
 //!
 //! M. Allman, V. Paxson, E. Blanton, RFC 5681, 2009; T. Henderson et al., RFC 6582, 2012, section 3.2 (the end of
-//! NewReno's fast recovery); RFC 3168, 2001, section 6.1.2. The congestion control determines how much the window opens
-//! and falls. This file determines when the window changes, and computes the basis of reductions.
+//! NewReno's fast recovery); RFC 3168, 2001, section 6.1.2. The congestion control determines by how much the window
+//! grows or shrinks. This file determines when the window changes, and computes the value on which a reduction is
+//! based.
 
 use aqm_net::Instant;
 
@@ -16,18 +17,18 @@ use crate::config::recovery::{ExitAck, ExitWindow, Frto, Inflation, RecoveryKind
 use crate::congestion_control::{AckInfo, AckSample, Congestion, CongestionSignal};
 use crate::recovery::{AckKind, AckOutcome, LossRecovery};
 
-/// Information about an acknowledgement that the recovery's result does not contain.
+/// Information about an acknowledgement in addition to the recovery's result.
 #[derive(Clone, Copy, Default)]
 pub(super) struct AckContext {
-    /// Number of bytes in the network before the acknowledgement.
+    /// Number of bytes in the network before the acknowledgement arrived.
     pub in_flight: u64,
     /// Whether the window may grow.
     pub may_grow: bool,
-    /// Bytes newly reported as marked.
+    /// Number of bytes newly reported as marked.
     pub marked: u64,
     /// Whether the congestion control has received the round-trip sample.
     pub is_sampled: bool,
-    /// Departure time from the other endpoint; the start of the run if there is no timestamp.
+    /// Time at which the other endpoint sent the acknowledgement; the start of the run if there is no timestamp.
     pub ack_sent_at: Instant,
 }
 
@@ -39,8 +40,8 @@ impl AckContext {
 }
 
 impl Sender {
-    /// Applies the recovery's result. The result belongs to an acknowledgement with its `context`, or to the recovery's
-    /// timer.
+    /// Applies the recovery's result, which was caused either by an acknowledgement, described by `context`, or by the
+    /// expiry of the recovery's timer.
     #[inline(always)]
     pub(super) fn apply(
         &mut self,
@@ -50,7 +51,7 @@ impl Sender {
         tcp: &CheckedConfig,
     ) {
         if self.uses_samples && outcome.kind != AckKind::Stale && !context.is_sampled {
-            // Copies, so that the fields that most senders do not use are never stored.
+            // The values are copied, so that the compiler never stores the fields that most senders do not use.
             self.report_sample(&{ outcome }, &{ context }, now, tcp);
         }
         self.update_timer(&outcome, now, tcp);
@@ -65,7 +66,7 @@ impl Sender {
             AckKind::Duplicate => {}
             AckKind::Advance => self.grow(&outcome, context, now, tcp),
             AckKind::Opened => {
-                // The window that duplicate acknowledgements opened after a timeout remains open.
+                // The amount by which duplicate acknowledgements inflated the window after a timeout is retained.
                 self.open_by(self.recovery.inflation(), now, tcp);
                 self.grow(&outcome, context, now, tcp);
             }
@@ -103,7 +104,8 @@ impl Sender {
         }
     }
 
-    /// Processes the expiry of the retransmission timer. The caller has checked the maximum number of retries.
+    /// Processes the expiry of the retransmission timer. The caller must have checked that the maximum number of
+    /// retries has not been reached.
     pub fn on_timeout(&mut self, now: Instant, tcp: &CheckedConfig) {
         let config = &tcp.config;
         if self.uses_rates {
@@ -152,7 +154,7 @@ impl Sender {
             self.refresh(tcp);
             self.timer.back_off(now, &tcp.config.rto);
         } else {
-            // No data is lost. The sender waited because its window was below one segment.
+            // No data was lost. The sender was waiting because its window was below one segment.
             self.end_pause(now, tcp);
             self.refresh(tcp);
             self.timer.forget();
@@ -177,7 +179,7 @@ impl Sender {
         }
     }
 
-    /// Responds to a mark that was echoed on an acknowledgement; `outcome` is the recovery's result for this
+    /// Responds to an ECN mark that was echoed on an acknowledgement. `outcome` is the recovery's result for this
     /// acknowledgement.
     pub(super) fn on_echo(&mut self, outcome: &AckOutcome, tcp: &CheckedConfig) {
         let Some(ecn) = &mut self.ecn else { return };
@@ -188,8 +190,8 @@ impl Sender {
         }
         ecn.on_mark(self.recovery.sent());
         if self.uses_rates {
-            // `report_rates` counts the marked bytes that other feedback reports. Classic feedback reports none, so one
-            // segment per window counts as marked.
+            // `report_rates` counts the marked bytes that non-classic feedback reports. Classic feedback does not
+            // report the number of marked bytes, so one segment per window counts as marked.
             if ecn.is_classic()
                 && let Some(rate) = self.recovery.rate()
             {
@@ -203,7 +205,7 @@ impl Sender {
         let before = self.congestion.cwnd();
         let congestion = self.reduction(CongestionSignal::Mark, tcp);
         self.congestion.on_congestion(&congestion);
-        // The minimum of `ssthresh` must not enlarge a smaller window.
+        // If the window was smaller than the minimum of `ssthresh`, the reduction must not enlarge the window.
         self.congestion.cap(before);
         if reduces_gradually {
             self.recovery.on_reduction(from, self.congestion.cwnd());
@@ -211,19 +213,20 @@ impl Sender {
         self.refresh(tcp);
     }
 
-    /// Returns whether a mark is gradually reducing the window. During the reduction, the window does not grow.
+    /// Returns whether the window is being reduced gradually after an ECN mark. During this reduction, the window does
+    /// not grow.
     pub(super) fn is_reducing(&self) -> bool {
         self.ecn.as_ref().is_some_and(|ecn| ecn.is_reducing(self.recovery.una()))
     }
 
-    /// Records the cause of a reduction.
+    /// Records the cause of a window reduction.
     fn note_cause(&mut self, cause: ReducedBy) {
         if let Some(ecn) = &mut self.ecn {
             ecn.reduced_by = cause;
         }
     }
 
-    /// Records a reduction of the window.
+    /// Records a window reduction.
     fn note_reduction(&mut self) {
         if let Some(ecn) = &mut self.ecn {
             ecn.on_reduction(self.recovery.sent());
@@ -255,7 +258,8 @@ impl Sender {
             }
         }
         if tcp.config.recovery.inflation == Inflation::InWindow && !tcp.config.recovery.kind.has_sack() {
-            // The window becomes `ssthresh` plus the duplicate acknowledgements, so a fraction of a segment is lost.
+            // The window becomes `ssthresh` plus the number of duplicate acknowledgements, so a fraction of a segment
+            // in the window is discarded.
             self.congestion.cap(self.congestion.ssthresh());
         }
         if !self.uses_rates {
@@ -264,7 +268,7 @@ impl Sender {
         self.restart_for_recovery(now, tcp);
     }
 
-    /// Responds to a loss in a window that a mark has already reduced. The window stays constant (ns-2's
+    /// Responds to a loss in a window that an ECN mark has already reduced. The window stays constant (ns-2's
     /// `SackFullTcpAgent::dupack_action`).
     fn on_loss_after_mark(&mut self, now: Instant, tcp: &CheckedConfig) {
         self.counts.fast_retransmits += 1;
@@ -290,7 +294,7 @@ impl Sender {
         }
     }
 
-    /// Opens the window for the data that an acknowledgement delivered.
+    /// Increases the window in response to the data that an acknowledgement reports as delivered.
     #[inline(always)]
     fn grow(&mut self, outcome: &AckOutcome, context: AckContext, now: Instant, tcp: &CheckedConfig) {
         let mut limit = None;
@@ -310,7 +314,8 @@ impl Sender {
                     self.congestion.cwnd() < most
                 }
             };
-        let acked = outcome.delivered as i64 as f64 / tcp.mss as i64 as f64; // signed integers convert with one instruction each
+        // Signed integers are used because the conversion of each takes only one instruction.
+        let acked = outcome.delivered as i64 as f64 / tcp.mss as i64 as f64;
         let counted = tcp.config.cwnd.abc_limit.filter(|&limit| limit < acked).unwrap_or(acked);
         let srtt = self.timer.estimator.srtt(&tcp.config.rto);
         self.congestion.on_ack(&AckInfo { now, acked, counted, may_grow, srtt });
@@ -319,8 +324,8 @@ impl Sender {
         }
     }
 
-    /// Returns the limit of the window, in segments, with `in_flight` bytes in the network before an acknowledgement
-    /// (`GrowthWhenLimited::RateLimitedIncrease`).
+    /// Returns the maximum window, in segments, if `in_flight` bytes were in the network before an acknowledgement
+    /// arrived (`GrowthWhenLimited::RateLimitedIncrease`).
     #[cold]
     fn growth_limit(&mut self, in_flight: u64, tcp: &CheckedConfig) -> f64 {
         let (cwnd, in_slow_start) = (self.congestion.cwnd(), self.congestion.in_slow_start());
@@ -329,7 +334,7 @@ impl Sender {
         cold.max_flight.get_or_insert_with(|| MaxFlight::new(cwnd)).limit(flight, cwnd, in_slow_start)
     }
 
-    /// Limits a window that has grown to at most `limit` segments.
+    /// Limits the window to `limit` segments after the window has grown.
     #[cold]
     fn limit_growth(&mut self, limit: f64) {
         self.congestion.limit_growth(limit);
@@ -339,7 +344,7 @@ impl Sender {
         }
     }
 
-    /// Passes the round-trip time that an acknowledgement measured to the congestion control.
+    /// Passes to the congestion control the round-trip time that was measured with an acknowledgement.
     #[inline(never)]
     pub(super) fn report_sample(
         &mut self,
@@ -367,7 +372,7 @@ impl Sender {
         });
     }
 
-    /// Opens the window by at most `segments` segments, but not above `ssthresh`.
+    /// Increases the window by at most `segments` segments, but not above `ssthresh`.
     #[cold]
     fn open_by(&mut self, segments: f64, now: Instant, tcp: &CheckedConfig) {
         let room = (self.congestion.ssthresh() - self.congestion.cwnd()).max(0.0);
@@ -376,20 +381,21 @@ impl Sender {
         self.congestion.on_ack(&AckInfo { now, acked, counted: acked, may_grow: true, srtt });
     }
 
-    /// Returns the window and the `ssthresh` that an undo restores (Linux: `tcp_current_ssthresh`).
+    /// Returns the window and the `ssthresh` that must be restored if a reduction is undone (Linux:
+    /// `tcp_current_ssthresh`).
     fn prior_window(&self) -> PriorWindow {
         let cwnd = self.congestion.cwnd();
         PriorWindow { cwnd, ssthresh: self.congestion.ssthresh().max(libm::floor(cwnd * 0.75)) }
     }
 
-    /// Records the window and the `ssthresh` that an undo of a reduction restores.
+    /// Records the window and the `ssthresh` that must be restored if a reduction is undone.
     fn note_prior(&mut self, prior: PriorWindow, tcp: &CheckedConfig) {
         if tcp.config.recovery.undo != Undo::Off || tcp.config.recovery.frto == Frto::On {
             self.cold.get_or_insert_default().prior = prior;
         }
     }
 
-    /// Returns the congestion event for `signal`, including the basis of the reduction.
+    /// Returns the congestion event for `signal`, including the value on which the reduction is based.
     fn reduction(&self, signal: CongestionSignal, tcp: &CheckedConfig) -> Congestion {
         let config = &tcp.config;
         let basis = match config.cwnd.reduction_basis {

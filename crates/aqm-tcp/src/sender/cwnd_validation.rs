@@ -1,24 +1,25 @@
-//! Records how much of the congestion window is used, because a window that is not used does not grow.
+//! Records how much of the congestion window is used, because an unused window does not grow.
 //!
 //! G. Fairhurst, A. Sathiaseelan, R. Secchi, "Updating TCP to Support Rate-Limited Traffic", RFC 7661, 2015, section 4
-//! (reasons); Linux: `tcp_cwnd_validate` and `tcp_is_cwnd_limited` (implementation).
+//! (rationale); Linux: `tcp_cwnd_validate` and `tcp_is_cwnd_limited` (implementation).
 
-/// Use of the congestion window in the last round trip.
+/// Use of the congestion window during the last round trip.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CwndUsage {
     /// Whether the whole window was used (`is_cwnd_limited`).
     is_limited: bool,
     /// Maximum number of bytes in flight in this round trip (`max_packets_out`).
     max_in_flight: u64,
-    /// Byte up to which the two fields above are valid: they expire when this byte is acknowledged (`cwnd_usage_seq`).
+    /// Sequence number until which `is_limited` and `max_in_flight` are valid. Both fields expire when all data below
+    /// this number is acknowledged (`cwnd_usage_seq`).
     until: u64,
-    /// Sequence number after all sent data at the last call of `note`.
+    /// Sequence number that followed all sent data when `note` was last called.
     sent: u64,
 }
 
 impl CwndUsage {
     /// Records the use of the window after all permitted data has been sent. All data below `sent` has been sent, and
-    /// all data below `una` is acknowledged. `is_full` states whether the window permits no more data.
+    /// all data below `una` has been acknowledged. `is_full` states whether the window is full.
     pub fn note(&mut self, una: u64, sent: u64, is_full: bool) {
         if !is_full && sent == self.sent {
             return;
@@ -30,8 +31,8 @@ impl CwndUsage {
         }
     }
 
-    /// Returns whether a window of `cwnd` bytes may grow. It may grow if the whole window was used, and in slow start
-    /// also if more than half of it was used.
+    /// Returns whether a window of `cwnd` bytes may grow. The window may grow if the whole window was used. In slow
+    /// start, the window may also grow if more than half of the window was used.
     pub fn may_grow(&self, in_slow_start: bool, cwnd: u64) -> bool {
         self.is_limited || (in_slow_start && cwnd < 2 * self.max_in_flight)
     }

@@ -1,11 +1,12 @@
-//! The sender's response to echoed marks.
+//! Determines the sender's response to echoed ECN marks.
 //!
 //! K. Ramakrishnan, S. Floyd, D. Black, RFC 3168, 2001, section 6.1.2; ns-2.35's `tcp-full.cc`, whose differences are
-//! described at each function with [`MarkResponse::Ns2Full`]; Linux 6.1's `tcp_input.c` (`tcp_enter_cwr`,
-//! `tcp_try_to_open`, `tcp_may_raise_cwnd`).
+//! described in the comment of each function that uses [`MarkResponse::Ns2Full`]; Linux 6.1's `tcp_input.c`
+//! (`tcp_enter_cwr`, `tcp_try_to_open`, `tcp_may_raise_cwnd`).
 //!
-//! aqmlab's choices where the sources are silent: a mark echoed during a loss recovery, or for data of a window that
-//! was already reduced, causes no further reduction; neither does a loss in a window that a mark reduced.
+//! aqmlab's choices where the sources are silent: a mark causes no further reduction if the mark is echoed during a
+//! loss recovery, or for data of a window that has already been reduced. A loss also causes no further reduction if a
+//! mark has already reduced the window.
 
 use aqm_net::Ecn;
 
@@ -22,7 +23,7 @@ pub(super) enum ReducedBy {
     Timeout,
 }
 
-/// Feedback of marks that both endpoints agreed to use.
+/// Feedback of ECN marks that both endpoints agreed to use.
 #[derive(Clone, Copy, Debug)]
 enum SenderFeedback {
     Classic,
@@ -30,7 +31,7 @@ enum SenderFeedback {
     Accurate(SenderCounters),
 }
 
-/// Marks and reductions of a sender, if both endpoints agreed to use ECN.
+/// State of a sender's response to ECN marks. This state exists only if both endpoints agreed to use ECN.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EcnResponse {
     response: MarkResponse,
@@ -40,13 +41,13 @@ pub(crate) struct EcnResponse {
     pub(super) syn_ecn: Ecn,
     /// Whether pure acknowledgements and retransmissions are ECN-capable.
     marks_all: bool,
-    /// Whether the next new data carries CWR.
+    /// Whether the next segment with new data carries CWR.
     cwr_is_due: bool,
     pub(super) reduced_by: ReducedBy,
-    /// Sequence number after all data that had been sent when a mark last reduced the window; 0 before the first mark.
+    /// Sequence number that followed all sent data when a mark last reduced the window; 0 before the first mark.
     marked_up_to: u64,
-    /// Sequence number after all data that had been sent at the last reduction, whatever its cause; 0 before the first
-    /// reduction.
+    /// Sequence number that followed all sent data when the window was last reduced, regardless of the cause; 0 before
+    /// the first reduction.
     reduced_up_to: u64,
 }
 
@@ -69,7 +70,7 @@ impl EcnResponse {
         }
     }
 
-    /// Whether an acknowledgement reports marks.
+    /// Whether an acknowledgement reports ECN marks.
     #[inline]
     pub fn has_echo(&self, segment: &Segment) -> bool {
         match &self.feedback {
@@ -78,8 +79,9 @@ impl EcnResponse {
         }
     }
 
-    /// Returns the bytes that an acknowledgement with an echo newly reports as marked, among `delivered` bytes in segments
-    /// of up to `mss` bytes; 0 with classic feedback, which does not report the number.
+    /// Returns how many of the `delivered` bytes, in segments of up to `mss` bytes, an acknowledgement with an echo
+    /// newly reports as marked. The result is 0 with classic feedback, because classic feedback does not report the
+    /// number of marked bytes.
     pub fn marked(&mut self, segment: &Segment, delivered: u64, mss: u64) -> u64 {
         match &mut self.feedback {
             SenderFeedback::Classic => 0,
@@ -88,8 +90,8 @@ impl EcnResponse {
         }
     }
 
-    /// Whether the feedback repeats a mark until the sender answers with CWR, so that an acknowledgement with an echo says
-    /// nothing about the data that it acknowledges.
+    /// Whether the feedback is classic. Classic feedback repeats the echo of a mark until the sender answers with CWR,
+    /// so an echo does not show whether the data acknowledged by the same segment was marked.
     pub fn is_classic(&self) -> bool {
         matches!(self.feedback, SenderFeedback::Classic)
     }
@@ -103,22 +105,22 @@ impl EcnResponse {
         }
     }
 
-    /// Returns the ECN bits of a pure acknowledgement.
+    /// Returns the ECN bits with which a pure acknowledgement is sent.
     pub fn of_ack(&self) -> Ecn {
         if self.marks_all { self.codepoint } else { Ecn::NotEct }
     }
 
-    /// Whether an echo counts on an acknowledgement of `acked` new bytes. FullTcp ignores echoes on acknowledgements
-    /// without new data.
+    /// Whether an echo is processed if it arrives on an acknowledgement of `acked` new bytes. FullTcp ignores echoes on
+    /// acknowledgements that acknowledge no new data.
     #[inline]
     pub fn counts_echo(&self, acked: u64) -> bool {
         acked > 0 || self.response != MarkResponse::Ns2Full
     }
 
-    /// Returns whether a mark is ignored if it is echoed while `una` is the oldest unacknowledged byte.
+    /// Returns whether a mark is ignored if the mark is echoed while `una` is the oldest unacknowledged byte.
     pub fn ignores_mark(&self, una: u64, in_recovery: bool) -> bool {
-        // The receiver continues to echo the mark until the first segment after the reduction, which carries CWR, is
-        // acknowledged.
+        // The receiver echoes the mark until it receives the first segment that was sent after the reduction, because
+        // this segment carries CWR. Until this segment is acknowledged, echoes must be ignored.
         let is_reduced = self.reduced_up_to > 0 && una <= self.reduced_up_to;
         match self.response {
             MarkResponse::Rfc3168 | MarkResponse::Linux => is_reduced || in_recovery,
@@ -126,41 +128,41 @@ impl EcnResponse {
         }
     }
 
-    /// Returns whether the window decreases gradually, as in Linux. In this case, the window also grows, outside a
-    /// reduction, with acknowledgements that echo a mark. According to RFC 3168 (6.1.2), an acknowledgement that echoes
-    /// a mark does not open the window.
+    /// Returns whether the window decreases gradually, as in Linux. If the window decreases gradually, acknowledgements
+    /// that echo a mark may also increase the window, except during a reduction. According to RFC 3168 (6.1.2), an
+    /// acknowledgement that echoes a mark does not increase the window.
     pub fn reduces_gradually(&self) -> bool {
         self.response == MarkResponse::Linux
     }
 
-    /// Returns whether the window is decreasing. A decrease lasts from a mark until more than the data sent before the
-    /// mark is acknowledged (Linux: `TCP_CA_CWR`).
+    /// Returns whether the window is decreasing. A decrease begins with a mark and ends when data beyond the data sent
+    /// before the mark is acknowledged (Linux: `TCP_CA_CWR`).
     pub fn is_reducing(&self, una: u64) -> bool {
         self.reduces_gradually() && self.reduced_by == ReducedBy::Mark && self.is_marked(una)
     }
 
-    /// Records that a mark reduced the window when all data below `sent` had been sent.
+    /// Records that a mark reduced the window at a time when all data below `sent` had been sent.
     pub fn on_mark(&mut self, sent: u64) {
         self.reduced_by = ReducedBy::Mark;
         self.marked_up_to = sent;
         self.on_reduction(sent);
     }
 
-    /// Records that the window was reduced when all data below `sent` had been sent. CWR then reports the reduction to
-    /// the other endpoint (RFC 3168, 6.1.2).
+    /// Records that the window was reduced at a time when all data below `sent` had been sent. The next data segment
+    /// reports the reduction to the other endpoint with CWR (RFC 3168, 6.1.2).
     pub fn on_reduction(&mut self, sent: u64) {
         self.reduced_up_to = sent;
         self.cwr_is_due = true;
     }
 
-    /// Records a loss in a window that a mark had reduced. When the loss was detected, all data below `sent` had been
-    /// sent, and marks of this data no longer reduce the window.
+    /// Records a loss in a window that a mark had already reduced. All data below `sent` had been sent when the loss
+    /// was detected, and marks of this data no longer reduce the window.
     pub fn on_loss_after_mark(&mut self, sent: u64) {
         self.reduced_by = ReducedBy::Loss;
         self.reduced_up_to = sent;
     }
 
-    /// Returns whether the data that is being acknowledged belongs to a window that a mark reduced.
+    /// Returns whether the data that is being acknowledged belongs to a window that a mark has reduced.
     pub fn is_marked(&self, una: u64) -> bool {
         una < self.marked_up_to || (self.reduces_gradually() && una == self.marked_up_to && una > 0)
     }
@@ -170,14 +172,14 @@ impl EcnResponse {
         self.response == MarkResponse::Ns2Full
     }
 
-    /// Returns whether a timeout leaves `ssthresh` unchanged. This is the case in FullTcp if a mark caused the last
-    /// reduction.
+    /// Returns whether a timeout leaves `ssthresh` unchanged. In FullTcp, a timeout leaves `ssthresh` unchanged if a
+    /// mark caused the last reduction.
     pub fn timeout_spares_ssthresh(&self) -> bool {
         self.reduced_by == ReducedBy::Mark && self.response == MarkResponse::Ns2Full
     }
 
     /// Returns whether a window that marks have reduced below one segment counts as zero until the retransmission timer
-    /// expires. This is the case in FullTcp.
+    /// expires, as in FullTcp.
     pub fn closes_below_a_segment(&self) -> bool {
         self.timeout_spares_ssthresh()
     }

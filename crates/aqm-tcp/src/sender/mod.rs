@@ -1,11 +1,11 @@
 //! The sending half of an endpoint, which sends and retransmits data and processes acknowledgements.
 //!
 //! W. Eddy, "Transmission Control Protocol", RFC 9293, 2022; J. Nagle, RFC 896, 1984. A [`LossRecovery`] detects
-//! losses, and a [`Controller`] sets the congestion window. This file connects them. The other files process
-//! acknowledgements (`ack.rs`), apply acknowledgements, losses, marks and timeouts to the window (`congestion.rs`),
-//! respond to marks (`ecn.rs`), pace segments (`pacer.rs`), measure delivery rates for models of the path (`rates.rs`),
-//! record whether the window is used (`cwnd_validation.rs`, `rate_limited_increase.rs`), restart the retransmission
-//! timer (`rto_restart.rs`) and delay segments randomly (`overhead.rs`).
+//! losses, and a [`Controller`] sets the congestion window. This file connects the two components. The other files
+//! process acknowledgements (`ack.rs`), apply acknowledgements, losses, marks and timeouts to the window
+//! (`congestion.rs`), respond to marks (`ecn.rs`), pace segments (`pacer.rs`), measure delivery rates for models of the
+//! path (`rates.rs`), record how much of the window is used (`cwnd_validation.rs`, `rate_limited_increase.rs`), restart
+//! the retransmission timer (`rto_restart.rs`), and delay segments randomly (`overhead.rs`).
 
 mod ack;
 mod congestion;
@@ -38,14 +38,15 @@ pub(crate) use overhead::Overhead;
 use pacer::Pacer;
 use rate_limited_increase::MaxFlight;
 
-/// The sending half of an endpoint. The order of the fields ensures that the data used by each packet is on few cache
-/// lines. The state that acknowledgements change is first, the timer is next, and rarely changed state is last.
+/// The sending half of an endpoint. The fields are ordered so that the data needed for each packet occupies few cache
+/// lines: first the state that acknowledgements change, then the timer, and last the state that rarely changes.
 #[repr(C)]
 pub(crate) struct Sender {
     recovery: AnyRecovery,
-    /// Sequence number after the data that the application has written so far.
+    /// Sequence number that follows the data that the application has written so far.
     pub end: u64,
-    /// Congestion window in segments, reduced by the deflation that partial acknowledgements cause.
+    /// Congestion window in segments, minus the number of segments by which partial acknowledgements have reduced the
+    /// window.
     cwnd: f64,
     congestion: Controller,
     pub timer: Timer,
@@ -65,7 +66,7 @@ pub(crate) struct Sender {
     /// Time of the last transmission of data.
     last_sent: Instant,
     pub counts: SenderCounts,
-    /// Completion time of the handshake; `NEVER` before the handshake is complete.
+    /// Time at which the handshake was completed; `NEVER` before the handshake is complete.
     pub established_at: Instant,
 }
 
@@ -74,7 +75,7 @@ pub(crate) struct Sender {
 struct ColdState {
     /// Random delay of segments before they are sent.
     overhead: Option<Overhead>,
-    /// Departure times, if the sender is paced.
+    /// State of pacing; `None` if the sender is not paced.
     pacer: Option<Pacer>,
     usage: CwndUsage,
     max_flight: Option<MaxFlight>,
@@ -82,7 +83,7 @@ struct ColdState {
 }
 
 impl ColdState {
-    /// Returns the end of the current delay; `NEVER` if no segment waits.
+    /// Returns the time at which the current delay ends; `NEVER` if no segment is waiting.
     #[cold]
     #[inline(never)]
     fn timer(&self) -> Instant {
@@ -91,7 +92,7 @@ impl ColdState {
     }
 }
 
-/// Window and `ssthresh` before the last reduction, in segments, for an undo.
+/// Window and `ssthresh` before the last reduction, in segments, which are restored if the reduction is undone.
 #[derive(Clone, Copy, Default)]
 struct PriorWindow {
     cwnd: f64,
@@ -131,22 +132,22 @@ impl Sender {
         }
     }
 
-    /// Delays segments randomly.
+    /// Makes the sender delay segments randomly.
     pub fn set_overhead(&mut self, overhead: Overhead) {
         self.cold.get_or_insert_default().overhead = Some(overhead);
     }
 
-    /// Sets the random numbers of the congestion control.
+    /// Sets the random number generator of the congestion control.
     pub fn set_control_random(&mut self, random: Rng) {
         self.congestion.set_random(random);
     }
 
-    /// Makes packets ECN-capable, after both endpoints have agreed on `feedback`.
+    /// Makes the sender's packets ECN-capable. Both endpoints have agreed on `feedback`.
     pub fn set_ecn(&mut self, feedback: Feedback, tcp: &CheckedConfig) {
         self.ecn = Some(Box::new(EcnResponse::new(tcp.config.ecn.response, feedback, &tcp.ecn)));
     }
 
-    /// Records the ECN bits of the received SYN, which the SYN/ACK reports with accurate feedback.
+    /// Records the ECN bits of the received SYN. With accurate feedback, the SYN/ACK reports these bits.
     pub fn set_syn_ecn(&mut self, ecn: Ecn) {
         if let Some(response) = &mut self.ecn {
             response.syn_ecn = ecn;
@@ -158,17 +159,18 @@ impl Sender {
         self.ecn.as_ref().map_or(Ecn::NotEct, |response| response.syn_ecn)
     }
 
-    /// Returns the feedback on which both endpoints agreed; `None` without ECN.
+    /// Returns the feedback on which both endpoints agreed; `None` if ECN is not used.
     pub fn feedback(&self) -> Option<Feedback> {
         self.ecn.as_ref().map(|ecn| ecn.feedback())
     }
 
-    /// Returns the ECN bits of a pure acknowledgement.
+    /// Returns the ECN bits with which a pure acknowledgement is sent.
     pub fn ecn_of_ack(&self) -> Ecn {
         self.ecn.as_ref().map_or(Ecn::NotEct, |ecn| ecn.of_ack())
     }
 
-    /// Replaces a congestion control that requires more ECN feedback than the endpoints agreed on by Reno.
+    /// Replaces the congestion control with Reno, if the endpoints did not agree on the ECN feedback that the
+    /// congestion control requires.
     pub fn fall_back(&mut self, tcp: &CheckedConfig) {
         let (cwnd, ssthresh) = (self.congestion.cwnd(), self.congestion.ssthresh());
         self.congestion = Controller::new(&RenoConfig::default(), cwnd, ssthresh);
@@ -179,8 +181,8 @@ impl Sender {
         }
     }
 
-    /// Sets the initial window after the handshake. `after_syn_loss` states whether the handshake needed a
-    /// retransmission.
+    /// Sets the initial window after the handshake. `after_syn_loss` states whether a retransmission was necessary
+    /// during the handshake.
     pub fn begin(&mut self, after_syn_loss: bool, tcp: &CheckedConfig) {
         let config = &tcp.config.cwnd;
         let cwnd = if after_syn_loss { config.initial_after_syn_loss } else { config.initial };
@@ -192,7 +194,7 @@ impl Sender {
         self.update_pacing(tcp);
     }
 
-    /// Adds data that the application has written. After an idle period, the window is reset (RFC 5681, 4.1).
+    /// Adds `bytes` bytes that the application has written. After an idle period, the window is reset (RFC 5681, 4.1).
     pub fn write(&mut self, bytes: u64, now: Instant, tcp: &CheckedConfig) {
         if self.uses_rates {
             self.check_app_limited(tcp);
@@ -204,8 +206,8 @@ impl Sender {
         self.end = self.end.saturating_add(bytes).min(ENDLESS);
     }
 
-    /// Processes the expiry of the random delay, and of the recovery's timer. The caller processes the retransmission
-    /// timer.
+    /// Processes the expiry of the random delay and of the recovery's timer. The caller processes the expiry of the
+    /// retransmission timer.
     pub fn on_timer(&mut self, now: Instant, tcp: &CheckedConfig) {
         if let Some(overhead) = self.cold.as_mut().and_then(|cold| cold.overhead.as_mut()) {
             overhead.on_timer(now);
@@ -223,7 +225,7 @@ impl Sender {
         }
     }
 
-    /// Returns the next segment with data or a FIN; `None` if no segment can be sent. The caller sets the
+    /// Returns the next segment that carries data or a FIN; `None` if no segment can be sent. The caller sets the
     /// acknowledgement fields of the segment.
     #[inline(always)]
     pub fn poll_transmit(&mut self, now: Instant, tcp: &CheckedConfig) -> Option<Segment> {
@@ -275,8 +277,9 @@ impl Sender {
         Some(Segment { seq: sending.seq, len: len as u32, wire, flags, ecn, ..Segment::default() })
     }
 
-    /// Returns whether `poll_transmit` may return another segment or has state to update. The result may be `true`
-    /// although neither is the case, but is never wrongly `false`.
+    /// Returns whether `poll_transmit` may return another segment or may have to update its state. If the result is
+    /// `false`, calling `poll_transmit` is unnecessary; if the result is `true`, calling `poll_transmit` may still have
+    /// no effect.
     #[inline(always)]
     pub fn may_transmit(&self, tcp: &CheckedConfig) -> bool {
         self.cold.is_some()
@@ -295,15 +298,15 @@ impl Sender {
         self.recovery.next(self.stream(tcp), at)
     }
 
-    /// Same as `next`, for a recovery that is stored in a box. The function is separate so that the arguments of a
-    /// recovery that is stored without a box need not be in memory.
+    /// Like `next`, for a recovery that is stored in a box. This function is separate so that, for a recovery that is
+    /// stored without a box, the compiler can keep the arguments in registers.
     #[inline(never)]
     fn next_boxed(&mut self, now: Instant, tcp: &CheckedConfig) -> Option<Transmission> {
         self.next(now, tcp)
     }
 
-    /// Returns the time at which `on_timer` must be called next or the retransmission timer expires; `NEVER` if no
-    /// timer is running.
+    /// Returns the time at which `on_timer` must be called next or the retransmission timer expires, whichever is
+    /// earlier; `NEVER` if no timer is running.
     #[inline]
     pub fn next_timer(&self) -> Instant {
         let next = self.timer.at.min(self.recovery.timer());
@@ -313,7 +316,7 @@ impl Sender {
         }
     }
 
-    /// Returns whether all written data is acknowledged, including a FIN.
+    /// Returns whether all written data has been acknowledged, including a FIN.
     #[inline]
     pub fn is_acknowledged(&self) -> bool {
         self.recovery.una() == self.end + u64::from(self.fin)
@@ -324,7 +327,7 @@ impl Sender {
         self.recovery.una()
     }
 
-    /// Returns the sequence number after all sent data.
+    /// Returns the sequence number that follows all sent data.
     pub fn sent(&self) -> u64 {
         self.recovery.sent()
     }
@@ -334,7 +337,7 @@ impl Sender {
         self.recovery.dupacks()
     }
 
-    /// Returns the congestion window in segments, excluding inflation.
+    /// Returns the congestion window in segments, excluding window inflation.
     pub fn cwnd(&self) -> f64 {
         self.cwnd
     }
@@ -344,8 +347,8 @@ impl Sender {
         self.congestion.ssthresh()
     }
 
-    /// Returns the window that packets report to routers, in whole segments. The window is at least 1, and inflation is
-    /// excluded.
+    /// Returns the congestion window that packets report to routers, in whole segments. The reported window is at least
+    /// 1 and does not include window inflation.
     #[inline]
     pub fn window_hint(&self, tcp: &CheckedConfig) -> u16 {
         let cwnd = self.whole_window();
@@ -367,20 +370,21 @@ impl Sender {
         usage.note(self.recovery.una(), self.recovery.sent(), is_full);
     }
 
-    /// Returns whether a segment ends the data written so far, or ends half a window of this data (Linux:
+    /// Returns whether a segment must carry the PSH flag, because the segment contains the end of the data written so
+    /// far, or because half a window of data has been sent since the last segment with this flag (Linux:
     /// `forced_push`).
     fn pushes(&self, seq: u64, end: u64, tcp: &CheckedConfig) -> bool {
         let pushed = tcp.config.receiver.window_at_first() / 2 + 1;
         end >= self.end || seq / tcp.mss % pushed == pushed - 1
     }
 
-    /// Returns the window in whole segments. A window that exceeds 32 bits is in practice unlimited.
+    /// Returns the window in whole segments. A window that does not fit into 32 bits is in practice unlimited.
     #[inline]
     fn whole_window(&self) -> u64 {
         u64::from(self.cwnd as u32)
     }
 
-    /// Gets the window from the congestion control, and passes the limits to the recovery.
+    /// Reads the window from the congestion control, and passes the limits to the recovery.
     #[inline(always)]
     fn refresh(&mut self, tcp: &CheckedConfig) {
         self.cwnd = self.congestion.cwnd();
@@ -403,7 +407,7 @@ impl Sender {
         self.cwnd < 1.0 && self.ecn.as_ref().is_some_and(|ecn| ecn.closes_below_a_segment())
     }
 
-    /// Returns the data that may be sent according to Nagle's algorithm.
+    /// Returns the data that may be sent under Nagle's algorithm.
     #[inline]
     fn stream(&self, tcp: &CheckedConfig) -> Stream {
         if tcp.config.connection.nagle == Nagle::On && self.delays_rest(tcp) {
@@ -412,7 +416,7 @@ impl Sender {
         Stream { end: self.end, fin: self.fin, mss: tcp.mss }
     }
 
-    /// Returns whether less than one segment of data is unsent and earlier data is unacknowledged.
+    /// Returns whether less than one full segment of data is unsent while earlier data is unacknowledged.
     #[cold]
     fn delays_rest(&self, tcp: &CheckedConfig) -> bool {
         let sent = self.recovery.sent();
@@ -444,7 +448,7 @@ impl Sender {
     }
 }
 
-/// End of unlimited data, which is so small that sums do not overflow.
+/// End of unlimited data. The value is small enough to prevent sums from overflowing.
 pub(crate) const ENDLESS: u64 = u64::MAX - (1 << 33);
 
 fn first_ssthresh(tcp: &CheckedConfig) -> f64 {

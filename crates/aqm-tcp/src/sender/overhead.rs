@@ -1,18 +1,18 @@
-//! Random delay of a host before it sends.
+//! Delays the transmissions of a host randomly.
 //!
-//! As with ns-2's `overhead_`, the first segment that the window permits waits for a time that is uniform on [0,
-//! overhead]. Segments that the window permits in the meantime wait until the same time, and all segments are then sent
-//! together.
+//! As with ns-2's `overhead_`, the first segment that the window permits is delayed by a time that is uniformly
+//! distributed on [0, overhead]. Segments that the window permits in the meantime are delayed until the same time, and
+//! then all segments are sent together.
 
 use aqm_net::{Instant, Rng, Span};
 
-/// The delayed transmissions of a host.
+/// State of the delayed transmissions of a host.
 pub(crate) struct Overhead {
     max_delay: Span,
     rng: Rng,
-    /// End of the current delay; `NEVER` if no segment is waiting.
+    /// Time at which the current delay ends; `NEVER` if no segment is waiting.
     until: Instant,
-    /// Whether segments are being sent at this time.
+    /// Whether segments are currently being sent.
     open: bool,
 }
 
@@ -21,7 +21,7 @@ impl Overhead {
         Self { max_delay, rng, until: Instant::NEVER, open: false }
     }
 
-    /// Ends the delay if the delay has passed at `now`.
+    /// Ends the current delay if its end is not later than `now`.
     pub(crate) fn on_timer(&mut self, now: Instant) {
         if self.until <= now {
             self.until = Instant::NEVER;
@@ -29,7 +29,8 @@ impl Overhead {
         }
     }
 
-    /// Returns whether the next segment must wait at `now`. `has_segment` states whether the window permits a segment.
+    /// Returns whether the next segment must be delayed at `now`. `has_segment` states whether the window permits a
+    /// segment.
     pub(crate) fn delays(&mut self, has_segment: bool, now: Instant) -> bool {
         if !has_segment {
             self.close();
@@ -41,12 +42,12 @@ impl Overhead {
         has_segment && !self.open
     }
 
-    /// Ends the current transmission, so that the next segment must wait again.
+    /// Ends the current transmission, so that the next segment is delayed again.
     pub(crate) fn close(&mut self) {
         self.open = false;
     }
 
-    /// Returns the end of the current delay; `NEVER` if no segment is waiting.
+    /// Returns the time at which the current delay ends; `NEVER` if no segment is waiting.
     pub(crate) fn until(&self) -> Instant {
         self.until
     }

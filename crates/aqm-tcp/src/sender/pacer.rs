@@ -1,4 +1,4 @@
-//! Departure times of a paced sender.
+//! Computes the departure times of a paced sender.
 //!
 //! Linux 6.1: `tcp_update_skb_after_send`, `tcp_update_pacing_rate`, `tcp_tso_autosize`.
 
@@ -8,36 +8,38 @@ use crate::config::pacing::{Burst, Pacing};
 
 /// Maximum payload of a burst, in bytes (Linux: `gso_max_size`).
 const MAX_BURST: u64 = 65_536;
-/// Share of a second whose data fits into one burst (Linux: `sk_pacing_shift`, 10).
+/// Divisor that yields the basic payload of a burst from the pacing rate in bytes per second (Linux: `sk_pacing_shift`,
+/// 10).
 const BURSTS_PER_SECOND: f64 = 1024.0;
-/// Logarithm of the round trip, in microseconds, that halves the additional size of a burst (Linux: `tcp_tso_rtt_log`).
+/// Binary logarithm of a time in microseconds. The additional payload of a burst is halved once for each multiple of
+/// this time in the minimum round-trip time (Linux: `tcp_tso_rtt_log`).
 const RTT_LOG: u64 = 9;
-/// Minimum number of segments of a burst (Linux: `tcp_min_tso_segs`).
+/// Minimum number of segments in a burst (Linux: `tcp_min_tso_segs`).
 const MIN_BURST_SEGMENTS: u64 = 2;
 
-/// Departure times of one sender.
+/// State of one sender's pacing.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pacer {
     /// Pacing rate in bytes per second; infinite before the first round-trip sample.
     rate: f64,
-    /// Time until which no burst departs.
+    /// Time before which no further burst may depart.
     next: Instant,
-    /// Departure time of the current burst, and bytes that may still be sent with it.
+    /// Departure time of the current burst, and number of bytes that may still be sent in this burst.
     burst: (Instant, u64),
-    /// Whether a segment waits for `next`.
+    /// Whether a segment is waiting for the time `next`.
     is_waiting: bool,
 }
 
-/// Departure of a segment.
+/// The departure of a segment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Departure {
     /// Payload, in bytes.
     pub payload: u64,
-    /// Number of the segment in the order of departure, from 1.
+    /// Number of the segment in the order of departure, starting from 1.
     pub number: u64,
     /// Payload of a full segment, in bytes.
     pub mss: u64,
-    /// Smallest round trip; `None` before the first sample.
+    /// Minimum round-trip time; `None` before the first sample.
     pub min_rtt: Option<Span>,
     pub now: Instant,
 }
@@ -57,15 +59,15 @@ impl Pacer {
         self.rate = config.max_rate.map_or(rate, |max| rate.min(max.bytes_per_second()));
     }
 
-    /// Whether a segment must wait at `now`; `has_segment` indicates whether the windows permit one and is evaluated only
-    /// then.
+    /// Whether a segment must wait at `now`. `has_segment` states whether the windows permit a segment, and is called
+    /// only if a segment would have to wait.
     pub fn delays(&mut self, now: Instant, has_segment: impl FnOnce() -> bool) -> bool {
         let is_early = now < self.next && !self.is_in_burst(now);
         self.is_waiting = is_early && has_segment();
         is_early
     }
 
-    /// Whether the burst that departs at `now` has room.
+    /// Whether the current burst departs at `now` and has room for further bytes.
     fn is_in_burst(&self, now: Instant) -> bool {
         self.burst.0 == now && self.burst.1 > 0
     }
@@ -75,17 +77,19 @@ impl Pacer {
         if self.next > now { self.next.since(now) } else { Span::ZERO }
     }
 
-    /// Lets the next segment depart at once: the retransmission timer has expired (Linux: `tcp_retransmit_timer`).
+    /// Permits the next segment to depart immediately, because the retransmission timer has expired (Linux:
+    /// `tcp_retransmit_timer`).
     pub fn release(&mut self, now: Instant) {
         self.next = self.next.min(now);
     }
 
-    /// Ends the wait of a segment whose data is acknowledged, for example because the original of a retransmission arrived.
+    /// Stops the waiting of a segment because its data has been acknowledged, for example because the original
+    /// transmission of a retransmitted segment has arrived.
     pub fn stop_waiting(&mut self) {
         self.is_waiting = false;
     }
 
-    /// Returns the departure time of the waiting segment; `NEVER` if no segment waits.
+    /// Returns the departure time of the waiting segment; `NEVER` if no segment is waiting.
     pub fn until(&self) -> Instant {
         if self.is_waiting { self.next } else { Instant::NEVER }
     }
@@ -103,12 +107,12 @@ impl Pacer {
             return;
         }
         let duration = (payload as f64 / self.rate * 1e9) as u64;
-        // The sender makes up for a late departure with up to twice the rate.
+        // After a late departure, the sender catches up by sending at up to twice the pacing rate.
         let credit = if now > self.next { now.since(self.next).nanos() } else { 0 };
         self.next = self.next.max(now) + Span::from_nanos(duration - credit.min(duration / 2));
     }
 
-    /// Returns the payload of a burst.
+    /// Returns the maximum payload of a burst, in bytes.
     fn burst_size(&self, mss: u64, min_rtt: Option<Span>) -> u64 {
         let of_rate = (self.rate / BURSTS_PER_SECOND).min(MAX_BURST as f64) as u64;
         let halvings = min_rtt.map_or(u64::MAX, |rtt| (rtt.nanos() / 1000) >> RTT_LOG);

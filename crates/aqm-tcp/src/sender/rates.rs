@@ -1,7 +1,7 @@
-//! Delivery rates for congestion controls with a model of the path, and the pacing rate.
+//! Passes delivery rates to congestion controls that model the path, and determines the pacing rate.
 //!
-//! N. Cardwell, I. Swett, J. Beshay, draft-ietf-ccwg-bbr, editor's copy of 3 August 2026, section "Delivery Rate Samples";
-//! Linux 6.1: `tcp_rate_check_app_limited`, `tcp_update_pacing_rate`.
+//! N. Cardwell, I. Swett, J. Beshay, draft-ietf-ccwg-bbr, editor's copy of 3 August 2026, section "Delivery Rate
+//! Samples"; Linux 6.1: `tcp_rate_check_app_limited`, `tcp_update_pacing_rate`.
 
 use aqm_net::{Instant, Span};
 
@@ -16,7 +16,8 @@ use crate::congestion_control::{
 use crate::recovery::{AckOutcome, LossRecovery};
 
 impl Sender {
-    /// Records that the application limits the rate if the windows would permit more data than it has written.
+    /// Records that the sender is application-limited, if the windows would permit more data than the application has
+    /// written.
     #[inline(never)]
     pub(super) fn check_app_limited(&mut self, tcp: &CheckedConfig) {
         let in_flight = self.recovery.outstanding();
@@ -30,7 +31,7 @@ impl Sender {
         }
     }
 
-    /// Passes an acknowledgement to a congestion control with a model of the path, and updates the pacing rate.
+    /// Passes an acknowledgement to a congestion control that models the path, and updates the pacing rate.
     #[inline(never)]
     pub(super) fn report_to_model(
         &mut self,
@@ -45,7 +46,8 @@ impl Sender {
         self.update_pacing(tcp);
     }
 
-    /// Passes the lost segments and the delivery-rate sample of an acknowledgement to the congestion control.
+    /// Passes the segments that an acknowledgement shows to be lost, and the acknowledgement's delivery-rate sample, to
+    /// the congestion control.
     fn report_rates(
         &mut self,
         outcome: &AckOutcome,
@@ -106,14 +108,14 @@ impl Sender {
         }
     }
 
-    /// Reports a timeout and the segments that the timeout considers lost to the congestion control.
+    /// Reports to the congestion control a timeout and the segments that are considered lost because of the timeout.
     pub(super) fn report_timeout(&mut self, now: Instant, tcp: &CheckedConfig) {
         let lost_segments = self.recovery.rate().map(|rate| rate.take_lost(now)).unwrap_or_default();
         self.report_lost(&lost_segments);
         self.congestion.on_model_timeout(self.recovery.outstanding(), tcp.mss);
     }
 
-    /// Records a transmission of `len` sequence numbers for pacing and for the congestion control.
+    /// Records a transmission of `len` sequence numbers for pacing and congestion control.
     #[cold]
     pub(super) fn on_cold_sent(&mut self, len: u64, now: Instant, tcp: &CheckedConfig) {
         if self.uses_rates {
@@ -127,8 +129,9 @@ impl Sender {
         }
     }
 
-    /// Reports a transmission of `len` sequence numbers to the congestion control, if nothing else is in the network, and
-    /// to the delivery rate, if the transmission fills the window.
+    /// Processes a transmission of `len` sequence numbers. If no other data is in the network, the transmission is
+    /// reported to the congestion control. If the transmission fills the window, the measurement of the delivery rate
+    /// records that the window is full.
     fn report_transmission(&mut self, len: u64, now: Instant, tcp: &CheckedConfig) {
         let outstanding = self.recovery.outstanding();
         let is_full = outstanding + tcp.mss > self.whole_window().saturating_mul(tcp.mss);
@@ -150,7 +153,8 @@ impl Sender {
         self.update_pacing(tcp);
     }
 
-    /// Returns the smallest round trip, which determines the size of a burst; `None` if bursts have one segment.
+    /// Returns the minimum round-trip time, which determines the size of a burst; `None` if each burst consists of one
+    /// segment.
     fn burst_rtt(&mut self, tcp: &CheckedConfig) -> Option<Span> {
         if tcp.config.pacing.burst == Burst::Segment {
             return None;
@@ -185,7 +189,8 @@ impl Sender {
         pacer.map_or(Span::ZERO, |pacer| pacer.delay(now))
     }
 
-    /// Returns the pacing rate in bytes per second; `None` without pacing or before the first round-trip sample.
+    /// Returns the pacing rate in bytes per second; `None` if the sender does not pace, or before the first round-trip
+    /// sample.
     pub fn pacing_rate(&self) -> Option<f64> {
         let pacer = self.cold.as_ref().and_then(|cold| cold.pacer.as_ref())?;
         Some(pacer.rate()).filter(|rate| rate.is_finite())

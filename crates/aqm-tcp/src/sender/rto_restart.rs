@@ -1,4 +1,4 @@
-//! Restarts of the retransmission timer, and the timer's round-trip samples.
+//! Restarts the retransmission timer, and takes round-trip samples.
 //!
 //! V. Paxson et al., RFC 6298, 2011, section 5; RFC 6582, section 3.2, step 5 (partial acknowledgements); Linux:
 //! `tcp_rearm_rto`.
@@ -40,8 +40,8 @@ impl Sender {
         }
     }
 
-    /// Sets a running retransmission timer so that it counts from `since`, the departure time of the oldest segment.
-    /// `NEVER` leaves the timer unchanged.
+    /// If the retransmission timer is running, sets the timer so that the timeout is counted from `since`, the
+    /// departure time of the oldest segment. If `since` is `NEVER`, the timer is unchanged.
     pub(super) fn count_from(&mut self, since: Instant, now: Instant, tcp: &CheckedConfig) {
         if since != Instant::NEVER && self.timer.at != Instant::NEVER {
             let end = since + self.timer.rto(&tcp.config.rto);
@@ -50,7 +50,7 @@ impl Sender {
         }
     }
 
-    /// Takes a round-trip sample if the acknowledgement provides one.
+    /// Takes a round-trip sample, if the acknowledgement provides a sample.
     #[inline]
     fn sample(&mut self, outcome: &AckOutcome, now: Instant, tcp: &CheckedConfig) {
         let config = &tcp.config.rto;
@@ -63,8 +63,8 @@ impl Sender {
         }
     }
 
-    /// Restarts the timer when the first retransmission of a recovery is sent, unless only acknowledgements of new data
-    /// restart the timer (RFC 6675, section 6, permits both).
+    /// Restarts the timer when the first retransmission of a recovery is sent, unless the configuration permits only
+    /// acknowledgements of new data to restart the timer (RFC 6675, section 6, permits both variants).
     pub(super) fn restart_for_recovery(&mut self, now: Instant, tcp: &CheckedConfig) {
         if tcp.config.rto.restarted_by != RestartedBy::NewData {
             self.timer.restart(now, &tcp.config.rto);

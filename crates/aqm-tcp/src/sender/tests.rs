@@ -1,5 +1,5 @@
-//! Tests of the memory per sender, which matters because a simulation may have very many senders, and of the marks
-//! that a sender counts.
+//! Tests of the memory that each sender requires, which matters because a simulation may contain very many senders, and
+//! of the number of ECN marks that a sender counts.
 
 use super::*;
 use crate::accurate_ecn::flags_of;
@@ -9,8 +9,8 @@ use crate::congestion_control::Control;
 use crate::endpoint::Endpoint;
 use crate::receiver::Receiver;
 
-/// Returns the number of marked segments that a sender has counted after each of three acknowledgements of one segment. The
-/// acknowledgements have the given flags.
+/// Returns the number of marked segments that a sender has counted after each of three acknowledgements. Each
+/// acknowledgement acknowledges one segment and carries the given flags.
 fn marked_segments(kind: &str, feedback: Feedback, flags: [Flags; 3]) -> [u64; 3] {
     let congestion_control = Control::every().into_iter().find(|control| control.kind() == kind).unwrap();
     let mut config = Config { congestion_control, ..Config::default() };

@@ -1,4 +1,4 @@
-//! Parameters of distributions: sizes, times or numbers, and the unit into which parameters are converted.
+//! The parameters of distributions (sizes, times or numbers), and the unit into which these parameters are converted.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 pub enum Amount {
     /// A size in bytes, for example `10kB`.
     Size(Size),
-    /// A size in full packets, for example `4p`.
+    /// A size in full-sized packets, for example `4p`.
     Packets(u64),
     /// A time, for example `50ms`.
     Time(Span),
@@ -89,30 +89,31 @@ impl Parameter for Amount {
 /// The unit of a distribution's values and parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Bytes or full packets. The first parameter determines the unit; all other parameters must have the same unit.
+    /// Bytes or full-sized packets. The unit of the first parameter determines the unit; all other parameters must have
+    /// the same unit.
     BytesOrPackets,
     /// Bytes.
     Bytes,
-    /// Full packets.
+    /// Full-sized packets.
     Packets,
     /// Nanoseconds.
     Nanoseconds,
     /// Seconds.
     Seconds,
-    /// Counts, for example the number of objects of a page.
+    /// Counts, for example the number of objects per page.
     Count,
-    /// Relative values. Only the shape of the distribution is used. The default mean is 1.
+    /// Relative values, of which only the shape of the distribution is used. The default mean is 1.
     Form,
 }
 
-/// Maximum mean size in bytes. A larger size is assumed to be a typing error.
+/// Maximum mean size in bytes. A larger value is assumed to be a typing error.
 const MAX_MEAN: f64 = 1e12;
 
 impl Unit {
     /// Converts the parameter `path` into this unit.
     ///
     /// # Errors
-    /// Returns an error if the parameter has another unit or is out of range.
+    /// Returns an error if the parameter has a different unit or is out of range.
     pub fn read(&mut self, path: &'static str, amount: Amount) -> Result<f64, ConfigError> {
         let value = match (*self, amount) {
             (Self::BytesOrPackets | Self::Bytes, Amount::Size(size)) => {
@@ -162,8 +163,8 @@ impl Unit {
         Ok(mean)
     }
 
-    /// Formats a value in this unit as in a scenario. If the unit requires integers, `round` converts the value into an
-    /// integer.
+    /// Formats a value in this unit in the notation that scenarios use. If the unit requires integers, `round` converts
+    /// the value to an integer.
     pub(super) fn show(self, value: f64, round: fn(f64) -> f64) -> String {
         match self {
             Self::BytesOrPackets | Self::Bytes => format!("{}B", round(value)),

@@ -1,9 +1,10 @@
 //! Bounded Pareto: a heavy-tailed distribution between two bounds.
 //!
 //! Sources: M. Harchol-Balter, M. Crovella & C. Murta, "On Choosing a Task Assignment Policy for a Distributed Server
-//! System", 1999. In this paper, the bounds and the shape determine the distribution and its mean. L. Guo & I. Matta,
-//! "The War Between Mice and Elephants", 2001, use this distribution for Web files from 4 to 200,000 packets with a
-//! shape of 1.2; these numbers are from their talk (`sessions`). Sizes are rounded up to whole bytes or whole packets.
+//! System", 1999. In the paper by Harchol-Balter et al., the bounds and the shape determine the distribution and its
+//! mean. L. Guo & I. Matta, "The War Between Mice and Elephants", 2001, use this distribution for Web files of 4 to
+//! 200,000 packets with a shape of 1.2; these numbers are taken from the authors' talk (`sessions`). Sizes are rounded
+//! up to whole bytes or whole packets.
 
 use aqm_net::{ConfigError, Rng, parameters};
 
@@ -14,11 +15,11 @@ parameters! {
     ///
     /// Sizes are rounded up to whole bytes or whole packets.
     pub struct Config {
-        /// Shape of the tail; a smaller value gives a heavier tail.
+        /// Shape of the tail; a smaller value results in a heavier tail.
         pub shape: f64 = 1.2, "Guo & Matta talk, Web model";
-        /// Minimum.
+        /// Minimum value.
         pub minimum: Option<Amount> = None, "no default: required";
-        /// Maximum, in the same unit as the minimum.
+        /// Maximum value, in the same unit as the minimum.
         pub maximum: Option<Amount> = None, "no default: required";
     }
 }
@@ -114,7 +115,7 @@ mod tests {
 
     #[test]
     fn the_mean_of_the_web_model_is_21_packets() {
-        // The closed form of the mean, as published.
+        // This is the published closed form of the mean.
         let (a, low, high) = (1.2, 4.0, 200_000.0);
         let power = |base: f64, exponent: f64| libm::pow(base, exponent);
         let mean = power(low, a) / (1.0 - power(low / high, a)) * a / (a - 1.0)
@@ -122,7 +123,7 @@ mod tests {
         let web = bounded_pareto(1.2, WEB[0], WEB[1]);
         assert!((web.survival_between(0.0, high) / mean - 1.0).abs() < 1e-12, "{mean}");
         assert!((mean - 21.243_172_752).abs() < 1e-8, "{mean}");
-        // Sizes are rounded up to whole packets. The sum was computed independently.
+        // Sizes are rounded up to whole packets. The expected sum was computed independently.
         let packets = sizes(1.2, WEB[0], WEB[1]).mean() / 934.0;
         assert!((packets - 21.767_995_06).abs() < 1e-7, "{packets}");
     }
@@ -132,11 +133,11 @@ mod tests {
         let web = bounded_pareto(1.2, WEB[0], WEB[1]);
         let area = |from: f64| web.survival_between(from, 200_000.0);
         let bytes_above = |x: f64| (area(x) + x * web.survival(x)) / area(0.0);
-        // Files of at most 10 packets are 67 % of the files and contain 19 % of the bytes.
+        // Files of at most 10 packets account for 67 % of the files and 19 % of the bytes.
         assert!((1.0 - web.survival(10.0) - 0.66698).abs() < 1e-5);
         assert!((1.0 - bytes_above(10.0) - 0.18918).abs() < 1e-5);
-        // Files of more than 100 packets are 2.1 % of the files and contain 46 % of the bytes; for files of more than
-        // 1000 packets, the shares are 0.13 % and 24 %.
+        // Files of more than 100 packets account for 2.1 % of the files and 46 % of the bytes; files of more than 1000
+        // packets account for 0.13 % of the files and 24 % of the bytes.
         assert!((web.survival(100.0) - 0.02101).abs() < 1e-5 && (bytes_above(100.0) - 0.46370).abs() < 1e-5);
         assert!((web.survival(1000.0) - 0.001_323).abs() < 1e-6);
         assert!((bytes_above(1000.0) - 0.24468).abs() < 1e-5);

@@ -1,4 +1,4 @@
-//! A constant value: the distribution with a variance of zero.
+//! A constant value, which is a distribution with zero variance.
 
 use aqm_net::{ConfigError, Rng, parameters};
 
@@ -25,7 +25,7 @@ impl Build for Config {
     }
 }
 
-/// A constant value. Drawing a value uses no random number.
+/// A constant value. Drawing a value does not use a random number.
 #[derive(Clone, Copy, Debug)]
 pub struct Constant {
     /// The value.

@@ -10,15 +10,15 @@ use super::{Amount, AnyDistribution, Build, Distribution, Unit, read_bounds};
 parameters! {
     /// Discrete uniform: all integers from a minimum to a maximum, including both bounds, with equal probability.
     pub struct Config {
-        /// Minimum.
+        /// Minimum value.
         pub minimum: Option<Amount> = None, "no default: required";
-        /// Maximum.
+        /// Maximum value.
         pub maximum: Option<Amount> = None, "no default: required";
     }
 }
 
 impl Config {
-    /// Returns the parameters of the integers from `minimum` to `maximum`.
+    /// Returns the parameters of a uniform distribution of the integers from `minimum` to `maximum`.
     pub const fn of(minimum: u32, maximum: u32) -> Self {
         let [minimum, maximum] = [Amount::Number(minimum as f64), Amount::Number(maximum as f64)];
         Self { minimum: Some(minimum), maximum: Some(maximum) }
@@ -70,7 +70,7 @@ impl Distribution for DiscreteUniform {
     }
 
     fn integral(&self, from: f64, to: f64) -> f64 {
-        // The integral from the minimum to `x` consists of all complete steps before `x` and a part of the last step.
+        // The integral from the minimum to `x` is the sum of all complete steps before `x` and part of the last step.
         let up_to = |x: f64| {
             let x = x.min(self.maximum as f64) - self.minimum as f64;
             let (steps, n) = (libm::floor(x), self.numbers() as f64);
@@ -99,7 +99,7 @@ mod tests {
         assert_eq!(counts[..2], [0, 0]);
         let squared: f64 =
             counts[2..].iter().map(|&n| (f64::from(n) - 1e4) * (f64::from(n) - 1e4) / 1e4).sum();
-        // The 99 % point of the chi-squared distribution with five degrees of freedom.
+        // The limit is the 99 % quantile of the chi-squared distribution with five degrees of freedom.
         assert!(squared < 15.09, "{counts:?}");
     }
 }

@@ -1,5 +1,5 @@
 //! Empirical: measured values, given as points of their distribution function. The points are connected by straight
-//! lines, as in the `EmpiricalRandomVariable` of ns-2 and ns-3 with interpolation.
+//! lines, as in ns-2's and ns-3's `EmpiricalRandomVariable` with interpolation.
 
 use aqm_net::{ConfigError, Rng, parameters};
 
@@ -8,9 +8,9 @@ use super::{Amount, AnyDistribution, Build, Distribution, Unit};
 parameters! {
     /// Empirical: measured values, given as points of their distribution function.
     pub struct Config {
-        /// Two or more points in ascending order of their values. The probability of the last point must be 1. If the
-        /// probability of the first point is greater than 0, values equal the first point's value with exactly this
-        /// probability.
+        /// Two or more points, in ascending order of their values. The probability of the last point must be 1. If the
+        /// probability of the first point is greater than 0, a value equals the value of the first point with exactly
+        /// this probability.
         pub points: Vec<Point> = Vec::new(), "no default: required";
     }
 }
@@ -53,7 +53,7 @@ pub struct Empirical {
     mean: f64,
 }
 
-/// Returns the value at `x` of the straight line through two points.
+/// Returns the value, at `x`, of the straight line through two points.
 fn line([x0, y0]: [f64; 2], [x1, y1]: [f64; 2], x: f64) -> f64 {
     y0 + (x - x0) * (y1 - y0) / (x1 - x0)
 }
@@ -118,7 +118,8 @@ mod tests {
         let samples: Vec<f64> = (0..20_000).map(|_| empirical.sample(&mut rng)).collect();
         let firsts = samples.iter().filter(|&&value| value == 10.0).count() as f64;
         assert!((firsts - 5000.0).abs() < 3.3 * f64::sqrt(3750.0), "{firsts}");
-        // A quarter of the values equal 10, a quarter have a mean of 15, and half have a mean of 30.
+        // One quarter of the values are equal to 10, another quarter have a mean of 15, and the remaining half have a
+        // mean of 30.
         assert!((empirical.mean() - 21.25).abs() < 1e-12, "{}", empirical.mean());
         let survival = [9.0, 10.0, 15.0, 30.0, 40.0].map(|x| empirical.survival(x));
         assert_eq!(survival, [1.0, 0.75, 0.625, 0.25, 0.0]);

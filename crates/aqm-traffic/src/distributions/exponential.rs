@@ -1,6 +1,6 @@
-//! Exponential: P(X > x) = exp(-x/`mean`), for example for the gaps of a Poisson process. With exponential sizes, the
-//! number of flows in progress has the same distribution under processor sharing and under first-in-first-out service
-//! (L. Kleinrock, "Queueing Systems" II, 1976, section 4.4).
+//! Exponential: P(X > x) = exp(-x/`mean`). For example, the gaps of a Poisson process are exponential. If sizes are
+//! exponential, the number of flows in progress has the same distribution under processor sharing as under
+//! first-in-first-out service (L. Kleinrock, "Queueing Systems" II, 1976, section 4.4).
 
 use aqm_net::{ConfigError, Rng, parameters};
 

@@ -1,8 +1,8 @@
-//! Gamma: the density is proportional to x^(`shape`-1) exp(-`shape` x/`mean`). If the shape is an integer, this is an
-//! Erlang distribution.
+//! Gamma: the density is proportional to x^(`shape`-1) exp(-`shape` x/`mean`). If the shape is an integer, the gamma
+//! distribution is an Erlang distribution.
 //!
-//! Source: G. Marsaglia & T. W. Tsang, "A Simple Method for Generating Gamma Variables", 2000; section 6 of the paper
-//! is used for shapes below 1. The number of uniform random numbers that each value needs varies.
+//! Source: G. Marsaglia & T. W. Tsang, "A Simple Method for Generating Gamma Variables", 2000; for shapes below 1, the
+//! method of section 6 of the paper is used. The number of uniform random numbers used varies from value to value.
 
 use aqm_net::{ConfigError, Rng, parameters};
 
@@ -10,12 +10,12 @@ use super::incomplete_gamma::{lower, upper};
 use super::{Amount, AnyDistribution, Build, Distribution, Normal, Unit, check_range};
 
 parameters! {
-    /// Gamma: between a constant and an exponential distribution for shapes above 1; an Erlang distribution if the
-    /// shape is an integer.
+    /// Gamma: for shapes above 1, a distribution between constant and exponential; if the shape is an integer, an
+    /// Erlang distribution.
     pub struct Config {
         /// Mean.
         pub mean: Option<Amount> = None, "no default: required, except for gaps, whose mean is computed";
-        /// Inverse of the squared coefficient of variation. With a value of 1, the distribution is exponential.
+        /// Inverse of the squared coefficient of variation. If the value is 1, the distribution is exponential.
         pub shape: f64 = 2.0, "aqmlab's choice";
     }
 }

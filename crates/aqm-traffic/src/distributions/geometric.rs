@@ -1,7 +1,7 @@
 //! Geometric: the number of trials until the first success, with P(X > k) = (1 - 1/`mean`)^k.
 //!
-//! Values are drawn by inversion (Devroye 1986, X.2). With a mean of 1, all values are 1, and drawing a value uses no
-//! random number.
+//! Values are drawn by inversion (Devroye 1986, X.2). If the mean is 1, all values are 1, and drawing a value does not
+//! use a random number.
 
 use aqm_net::{ConfigError, Rng, parameters};
 
@@ -16,8 +16,8 @@ parameters! {
     }
 }
 
-/// Maximum mean. Maximum mean. A larger mean is assumed to be a typing error, and its values would exceed the range of
-/// exact integers.
+/// Maximum mean. A larger mean is assumed to be a typing error, and would result in values beyond the range in which an
+/// `f64` represents all integers exactly.
 const MAX_MEAN: f64 = 1e15;
 
 impl Build for Config {
@@ -66,7 +66,7 @@ impl Distribution for Geometric {
     }
 
     fn integral(&self, from: f64, to: f64) -> f64 {
-        // The integral from `x` on consists of the rest of `x`'s step and all later steps.
+        // The integral from `x` to infinity is the sum of the rest of the step that contains `x` and all later steps.
         let beyond = |x: f64| {
             let step = libm::floor(x);
             libm::exp(self.fails * step) * (step + 1.0 - x + (self.mean - 1.0))

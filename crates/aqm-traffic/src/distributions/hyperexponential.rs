@@ -1,21 +1,21 @@
-//! Hyperexponential: each value is drawn from one of two exponential distributions with different means. The
-//! distribution is chosen independently for each value.
+//! Hyperexponential: each value is drawn from one of two exponential distributions with different means. One of these
+//! two distributions is chosen independently for each value.
 //!
 //! Sources: P. Morse, "Queues, Inventories and Maintenance", 1958; H. C. Tijms, "Stochastic Models", 1994, appendix B,
-//! for balanced means: the many small values contribute half of the sum, and the few large values contribute the other
-//! half.
+//! for balanced means, which are chosen so that the many small values contribute one half of the sum and the few large
+//! values contribute the other half.
 
 use aqm_net::{ConfigError, Rng, parameters};
 
 use super::{Amount, AnyDistribution, Build, Distribution, Exponential, Unit, check_range};
 
 parameters! {
-    /// Hyperexponential: each value is exponential with one of two means; small values and large values each contribute
-    /// half of the sum.
+    /// Hyperexponential: each value is drawn from one of two exponential distributions with different means, each of
+    /// which contributes half of the sum of all values.
     pub struct Config {
         /// Mean of all values.
         pub mean: Option<Amount> = None, "no default: required, except for gaps, whose mean is computed";
-        /// Squared coefficient of variation, which is the variance divided by the square of the mean. With a value of
+        /// Squared coefficient of variation, which is the variance divided by the square of the mean. If the value is
         /// 1, the distribution is exponential.
         pub scv: f64 = 10.0, "aqmlab's choice";
     }
@@ -41,7 +41,7 @@ pub struct Hyperexponential {
 }
 
 impl Hyperexponential {
-    /// Returns the weighted mean of a function over the two exponential distributions.
+    /// Returns the weighted mean of the values that a function has for the two exponential distributions.
     fn mix(&self, of: impl Fn(&Exponential) -> f64) -> f64 {
         self.small * of(&self.parts[0]) + (1.0 - self.small) * of(&self.parts[1])
     }

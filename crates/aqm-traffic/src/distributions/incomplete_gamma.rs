@@ -1,19 +1,19 @@
 //! The regularised incomplete gamma function, which occurs in integrals of Weibull and gamma distributions. The
-//! function is computed by a series or by a continued fraction (M. Abramowitz & I. A. Stegun, "Handbook of Mathematical
-//! Functions", 1964, 6.5.29 and 6.5.31), whichever converges faster.
+//! function is computed from a series or from a continued fraction (M. Abramowitz & I. A. Stegun, "Handbook of
+//! Mathematical Functions", 1964, 6.5.29 and 6.5.31), whichever converges faster.
 
-/// Returns P(`a`, `x`), the share of the gamma function's integral that lies below `x`.
+/// Returns P(`a`, `x`), the fraction of the gamma function's integral that lies below `x`.
 pub(super) fn lower(a: f64, x: f64) -> f64 {
     if x < a + 1.0 { series(a, x) } else { 1.0 - fraction(a, x) }
 }
 
-/// Returns Q(`a`, `x`), the share of the gamma function's integral that lies above `x`.
+/// Returns Q(`a`, `x`), the fraction of the gamma function's integral that lies above `x`.
 pub(super) fn upper(a: f64, x: f64) -> f64 {
     if x < a + 1.0 { 1.0 - series(a, x) } else { fraction(a, x) }
 }
 
-/// Maximum number of terms. For every allowed shape parameter, the series and the continued fraction converge with fewer
-/// terms.
+/// Maximum number of terms. For every allowed shape parameter, the series and the continued fraction converge after
+/// fewer terms.
 const MAX_TERMS: u32 = 10_000;
 
 fn series(a: f64, x: f64) -> f64 {
@@ -36,7 +36,7 @@ fn fraction(a: f64, x: f64) -> f64 {
         return 0.0;
     }
     let factor = factor(a, x);
-    // The continued fraction is evaluated from the front (W. J. Lentz, 1976).
+    // The continued fraction is evaluated from its first term onwards (W. J. Lentz, 1976).
     let mut b = x + 1.0 - a;
     let (mut c, mut d) = (f64::MAX, 1.0 / b);
     let mut value = d;

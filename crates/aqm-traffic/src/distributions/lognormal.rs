@@ -1,6 +1,6 @@
 //! Lognormal: the logarithm of a value is normally distributed with standard deviation `sigma`. P. Barford & M.
 //! Crovella, "Generating Representative Web Workloads for Network and Server Performance Evaluation", 1998, use this
-//! distribution for the body of Web file sizes. The number of uniform random numbers that each value needs varies
+//! distribution for the body of Web file sizes. The number of uniform random numbers used varies from value to value
 //! (`normal.rs`).
 
 use aqm_net::{ConfigError, Rng, parameters};
@@ -36,7 +36,7 @@ pub struct Lognormal {
 }
 
 impl Lognormal {
-    /// Returns the difference between the logarithm of `x` and the mean logarithm, in standard deviations.
+    /// Returns the difference between the logarithm of `x` and the mean of the logarithms, in standard deviations.
     fn score(&self, x: f64) -> f64 {
         (libm::log(x) - self.mu) / self.sigma
     }
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn the_values_are_those_of_rand_distr() {
-        // The parameters 9.357 and 1.318 are those of the body of Web file sizes.
+        // The parameters 9.357 and 1.318 describe the body of the distribution of Web file sizes.
         let mean = libm::exp(9.357 + 1.318 * 1.318 / 2.0);
         let ours = Lognormal { mu: 9.357, sigma: 1.318, mean };
         assert_like(&ours, &rand_distr::LogNormal::new(9.357, 1.318).unwrap());

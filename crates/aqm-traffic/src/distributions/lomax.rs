@@ -6,11 +6,11 @@
 //! distribution for Web objects with a shape of 1.2, a mean of 10 kB, a minimum of 12 B and a maximum of 2 MB
 //! (`web.rs`).
 //!
-//! aqmlab's choices, where the source is silent: the treatment of values above the maximum (both interpretations are
-//! available), and whether the mean applies before or after truncation. The difference is large. With the numbers of
-//! Claypool et al., the mean of the truncated values is 7489 B or 6989 B unless the scale compensates for the
-//! truncation. In both interpretations, values below the minimum are raised to the minimum. Rounding to whole bytes
-//! changes these means by less than a thousandth of a byte.
+//! aqmlab's choices, where the source is silent: how values above the maximum are treated, and whether the mean applies
+//! before or after truncation. Parameters select the interpretation in both cases. The choice makes a large difference.
+//! With the numbers from Claypool et al., the mean of the truncated values is 7489 B or 6989 B unless the scale
+//! compensates for the truncation. Values below the minimum are always raised to the minimum. Rounding to whole bytes
+//! changes these means by less than one thousandth of a byte.
 
 use aqm_net::{ConfigError, Rng, choices, parameters};
 
@@ -29,9 +29,9 @@ choices! {
 choices! {
     /// Interpretation of the mean.
     pub enum Calibration {
-        /// The mean after truncation.
+        /// The mean applies after truncation.
         Exact = "exact",
-        /// The mean before truncation, as in ns-2. The mean of the truncated values is smaller.
+        /// The mean applies before truncation, as in ns-2. The mean of the truncated values is smaller.
         Nominal = "nominal",
     }
 }
@@ -42,11 +42,11 @@ parameters! {
     pub struct Config {
         /// Mean.
         pub mean: Option<Amount> = None, "no default: required, except for gaps, whose mean is computed";
-        /// Shape of the tail; a smaller value gives a heavier tail.
+        /// Shape of the tail; a smaller value results in a heavier tail.
         pub shape: f64 = 1.2, "SHRED talk, Web model";
-        /// Minimum, to which smaller values are raised; by default, there is no minimum.
+        /// Minimum value, to which smaller values are raised; by default, there is no minimum.
         pub minimum: Option<Amount> = None, "aqmlab's choice";
-        /// Maximum; by default, there is no maximum.
+        /// Maximum value; by default, there is no maximum.
         pub maximum: Option<Amount> = None, "aqmlab's choice";
         /// Treatment of values above the maximum.
         pub truncation: Truncation = Truncation::Clip, "aqmlab's choice: the talk does not specify the truncation";
@@ -90,7 +90,7 @@ impl Config {
         if minimum == maximum && mean == minimum {
             return Ok(with_scale(mean));
         }
-        // The mean increases with the scale, because a larger scale gives larger values a higher probability.
+        // The mean increases with the scale, because a larger scale makes large values more probable.
         let largest = if unbounded { mean } else { maximum };
         let (mut low, mut high) = (libm::log(1e-9), libm::log(1e6 * largest));
         let (least, most) = (with_scale(libm::exp(low)).mean(), with_scale(libm::exp(high)).mean());
@@ -115,14 +115,14 @@ pub struct Lomax {
     minimum: f64,
     maximum: f64,
     truncation: Truncation,
-    /// Probability that a value exceeds the maximum before truncation.
+    /// Probability that a value exceeds the maximum before it is truncated.
     beyond: f64,
 }
 
 impl Lomax {
-    /// Returns the value that is exceeded with probability `p`, without regard to the minimum. This function is the
-    /// inverse of the survival function. With `redraw`, the function is the inverse for the truncated distribution, so
-    /// that no value is drawn twice.
+    /// Returns the value that is exceeded with probability `p`, ignoring the minimum. This function is the inverse of
+    /// the survival function. With `redraw`, it is the inverse of the truncated distribution's survival function, so
+    /// that no value has to be drawn again.
     fn exceeded_with(&self, p: f64) -> f64 {
         let p = match self.truncation {
             Truncation::Clip => p,
@@ -131,7 +131,7 @@ impl Lomax {
         self.scale * libm::expm1(-libm::log(p) / self.shape)
     }
 
-    /// Returns the probability that a value does not exceed the maximum before truncation.
+    /// Returns the probability that a value does not exceed the maximum before it is truncated.
     fn within(&self) -> f64 {
         -libm::expm1(-self.shape * libm::log1p(self.maximum / self.scale))
     }
@@ -219,7 +219,8 @@ mod tests {
     fn the_four_readings_of_the_web_model_are_those_computed_elsewhere() {
         use Calibration::{Exact, Nominal};
         use Truncation::{Clip, Redraw};
-        // For each interpretation: the scale, the mean, and the share of objects below 2000 B, computed independently.
+        // For each interpretation, the array contains the scale, the mean, and the fraction of objects below 2000 B,
+        // which were computed independently.
         let readings = [
             (Clip, Nominal, 2000.0, 7489.0, 0.565),
             (Redraw, Nominal, 2000.0, 6989.0, 0.565),
@@ -240,7 +241,7 @@ mod tests {
 
     #[test]
     fn without_a_minimum_the_scale_is_that_of_the_reference_runs() {
-        // In the ns-2 runs, the minimum of 12 B did not affect the mean of 2729.3763 B.
+        // In the ns-2 runs, the minimum of 12 B had no effect on the mean of 2729.3763 B.
         let config = Config { minimum: size(1), ..web_model() };
         assert!((lomax(&config).scale - 2729.3763).abs() < 3e-4);
         let difference = web(Truncation::Clip, Calibration::Exact).scale - 2729.3763;
@@ -282,7 +283,7 @@ mod tests {
 
     #[test]
     fn the_mean_of_a_sample_is_the_mean_given() {
-        // With a shape of 1.2 and a high maximum, the mean of no sample would converge.
+        // With a shape of 1.2 and a high maximum, the mean of a sample would not converge.
         let sizes = sizes(&Config { maximum: size(100_000), mean: size(5000), ..web_model() });
         let mut rng = Streams::new(5).named("sizes", 0);
         let samples: Vec<f64> = (0..200_000).map(|_| sizes.sample(&mut rng) as f64).collect();
@@ -299,7 +300,7 @@ mod tests {
             calibration: Calibration::Nominal,
             ..Config::default()
         });
-        // A Pareto distribution of the first kind, shifted so that it begins at zero.
+        // The reference is a Pareto distribution of the first kind, shifted so that it begins at zero.
         let pareto = rand_distr::Pareto::new(lomax.scale, 1.2).unwrap();
         let theirs = reference(&pareto).into_iter().map(|value| value - lomax.scale).collect();
         let mut rng = Streams::new(6).named("sizes", 0);

@@ -1,20 +1,20 @@
 //! Distributions of sizes, times and counts, and the registry of the kinds of distributions.
 //!
-//! Each kind consists of an entry in the registry below and a file that contains a `Config` and a struct that
+//! Each kind consists of an entry in the registry below, and a file that contains a `Config` and a struct that
 //! implements [`Distribution`]. All workloads, the flow level and generated traces use only these distributions.
 //!
 //! The same `Config` is used for sizes, for times and for counts. The parameters of a `Config` are [`Amount`]s, and the
 //! caller of `build` selects the [`Unit`] into which the parameters are converted. Each kind is therefore implemented
 //! and documented only once, and a parameter in the wrong unit is rejected when the scenario is read. Values are drawn
 //! from [`Sizes`], [`Times`] or [`Counts`], which round the values:
-//! - sizes in bytes are rounded to the nearest byte, but to at least 1 B, unless the kind rounds up; sizes in packets
-//!   are rounded up to full packets, as in ns-2's Web traffic;
+//! - sizes in bytes are rounded to the nearest byte, and to at least 1 B, unless the kind rounds up; sizes in packets
+//!   are rounded up to full-sized packets, as in ns-2's Web traffic;
 //! - times are rounded to the nearest nanosecond;
-//! - counts are rounded to the nearest integer, but to at least 1.
+//! - counts are rounded to the nearest integer, and to at least 1.
 //!
-//! Values are drawn by inversion (L. Devroye, "Non-Uniform Random Variate Generation", 1986, section II.2) and each
-//! value uses a fixed number of uniform random numbers, unless the documentation of a kind states otherwise. The
-//! functions of libm compute logarithms and powers, so that values are identical on every platform.
+//! Unless the documentation of a kind states otherwise, values are drawn by inversion (L. Devroye, "Non-Uniform Random
+//! Variate Generation", 1986, section II.2), and each value uses a fixed number of uniform random numbers. Logarithms
+//! and powers are computed by the functions of libm, so that values are identical on every platform.
 
 mod amount;
 pub mod bounded_pareto;
@@ -68,7 +68,7 @@ pub trait Distribution {
     /// Returns the minimum and the maximum; the maximum may be infinite.
     fn support(&self) -> (f64, f64);
 
-    /// Returns the integral of the survival function from `from` to `to`; `from` must not be below the minimum.
+    /// Returns the integral of the survival function from `from` to `to`, where `from` must not be below the minimum.
     fn integral(&self, from: f64, to: f64) -> f64;
 
     /// Returns the integral of the survival function from `from` to `to`, which may be any non-negative numbers.
@@ -79,7 +79,7 @@ pub trait Distribution {
         if from >= to { certain } else { certain + self.integral(from, to) }
     }
 
-    /// Returns whether all values are integers, so that rounding does not change them.
+    /// Returns whether all values are integers, which are not changed by rounding.
     fn is_whole(&self) -> bool {
         false
     }
@@ -89,12 +89,13 @@ pub trait Distribution {
         false
     }
 
-    /// Draws a value of the size-biased distribution. Its density at each value is this distribution's density
-    /// multiplied by the value. For example, the size of the flow that contains a randomly chosen byte is size-biased.
+    /// Draws a value from the size-biased distribution, whose density at each value is proportional to the value times
+    /// this distribution's density. For example, the size of the flow that contains a randomly chosen byte is
+    /// size-biased.
     fn sample_size_biased(&self, rng: &mut Rng) -> f64 {
         let (mean, (mut low, most)) = (self.mean(), self.support());
         let target = rng.uniform_positive() * mean;
-        // E[X; X > x], which decreases as x increases.
+        // The function `beyond` computes E[X; X > x], which decreases as x increases.
         let beyond = |x: f64| x * self.survival(x) + mean - self.survival_between(0.0, x);
         let mut high = most;
         if high.is_infinite() {
@@ -113,15 +114,15 @@ pub trait Distribution {
 
 /// Operations that the `Config` of every kind supports.
 pub trait Build {
-    /// Checks all parameters, converts the parameters into `unit`, and creates the distribution.
+    /// Checks all parameters, converts them into `unit`, and creates the distribution.
     ///
     /// # Errors
     /// Returns the path of the invalid field and the allowed values.
     fn build(&self, unit: &mut Unit) -> Result<AnyDistribution, ConfigError>;
 }
 
-/// Lists the kinds. The macro creates the registry of the kinds' parameters and an enum of all kinds, so that drawing a
-/// value needs no dynamic dispatch.
+/// Lists the kinds. The macro creates a registry of the parameters of all kinds, and an enum of all kinds, so that
+/// drawing a value does not require dynamic dispatch.
 macro_rules! kinds {
     ($( $kind:literal => $module:ident::$name:ident, )+) => {
         registry! {
@@ -192,8 +193,8 @@ kinds! {
 }
 
 impl Config {
-    /// Builds a distribution of sizes in bytes. Sizes in packets are allowed if `packetisation` is given, which defines
-    /// the size of a packet.
+    /// Builds a distribution of sizes in bytes. Sizes in packets are allowed only if `packetisation`, which defines the
+    /// size of a packet, is given.
     ///
     /// # Errors
     /// Returns the path of the invalid field and the allowed values.
@@ -217,8 +218,8 @@ impl Config {
         Ok(Times::new(self.build(&mut Unit::Seconds)?, 1.0))
     }
 
-    /// Builds a distribution of times with the mean `mean`, which may have any unit of time. Only the shape of the
-    /// distribution is used. The parameters of the distribution are plain numbers.
+    /// Builds a distribution of times with the mean `mean`, which may be in any unit of time. Only the shape of this
+    /// distribution is used, and its parameters are plain numbers.
     ///
     /// # Errors
     /// Returns the path of the invalid field and the allowed values.

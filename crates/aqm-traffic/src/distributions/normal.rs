@@ -1,8 +1,8 @@
 //! Normal distribution. The normal distribution is not in the registry, because sizes, times and counts cannot be
-//! negative. The lognormal and gamma distributions and PackMime use the normal distribution.
+//! negative. It is used by the lognormal and gamma distributions and by PackMime.
 //!
 //! Values are drawn in pairs (G. Marsaglia & T. A. Bray, "A Convenient Method for Generating Normal Variables", 1964).
-//! The number of uniform random numbers that each pair needs varies.
+//! The number of uniform random numbers used varies from pair to pair.
 
 use aqm_net::Rng;
 

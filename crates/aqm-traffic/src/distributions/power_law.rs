@@ -1,22 +1,23 @@
 //! Power law: a distribution between two bounds with a density proportional to x^(-1-`exponent`). The distribution is
 //! bounded Pareto if the exponent is positive, and log-uniform if the exponent is zero. The formulas are exact for all
-//! exponents, so that size-biased values, which also follow a power law, can be drawn.
+//! exponents. Therefore, size-biased values, which also follow a power law, can be drawn as well.
 //!
-//! Inversion starts at the lower bound here, whereas `bounded-pareto` starts at the upper bound. Generated traces use
-//! the power law.
+//! In this distribution, inversion starts at the lower bound, whereas in `bounded-pareto`, it starts at the upper
+//! bound. Generated traces use the power law.
 
 use aqm_net::{ConfigError, Rng, parameters};
 
 use super::{Amount, AnyDistribution, Build, Distribution, Unit, check_range, read_bounds};
 
 parameters! {
-    /// Power law between two bounds: bounded Pareto, log-uniform, or with an increasing density.
+    /// Power law between two bounds: bounded Pareto, log-uniform, or a distribution whose density increases.
     pub struct Config {
-        /// Exponent. The density is proportional to x^(-1-exponent); an exponent of 0 gives a log-uniform distribution.
+        /// Exponent. The density is proportional to x^(-1-exponent); if the exponent is 0, the distribution is
+        /// log-uniform.
         pub exponent: f64 = 1.2, "aqmlab's choice";
-        /// Minimum.
+        /// Minimum value.
         pub minimum: Option<Amount> = None, "no default: required";
-        /// Maximum, in the same unit as the minimum.
+        /// Maximum value, in the same unit as the minimum.
         pub maximum: Option<Amount> = None, "no default: required";
     }
 }
@@ -94,13 +95,13 @@ impl PowerLaw {
         self.moment(1.0) / self.moment(0.0) / self.least
     }
 
-    /// Returns the power law whose density is proportional to this density multiplied by x^`power`.
+    /// Returns the power law whose density is proportional to this distribution's density multiplied by x^`power`.
     #[must_use]
     pub fn weighted(self, power: f64) -> Self {
         Self { exponent: self.exponent - power, ..self }
     }
 
-    /// Returns the smallest and the largest mean of 1/X, over all allowed exponents.
+    /// Returns the smallest and the largest mean of 1/X that any allowed exponent yields.
     pub fn mean_inverses(self) -> [f64; 2] {
         let most = self.most_exponent();
         [-most, most].map(|exponent| Self { exponent, ..self }.mean_inverse())
@@ -122,7 +123,8 @@ impl PowerLaw {
         Self { exponent: (low + high) / 2.0, ..self }
     }
 
-    /// Maximum exponent. With a larger exponent, nearly all values are at one bound, and powers overflow.
+    /// Returns the maximum exponent. With a larger exponent, nearly all values would be at one of the bounds, and
+    /// powers would overflow.
     fn most_exponent(self) -> f64 {
         (500.0 / self.log_ratio()).min(100.0)
     }
@@ -165,7 +167,7 @@ mod tests {
     #[test]
     fn weighted_by_its_value_it_has_the_second_moment_over_the_first_as_its_mean() {
         let power_law = PowerLaw { exponent: 0.5, least: 1.0, most: 100.0 };
-        // The integrals of x^1.5-1.5 and x^0.5-1.5 from 1 to 100, computed by hand.
+        // These are the integrals of x^1.5-1.5 and x^0.5-1.5 from 1 to 100, computed by hand.
         let (second, first) = ((1000.0 - 1.0) / 1.5, (10.0 - 1.0) / 0.5);
         assert!((power_law.weighted(1.0).mean() / (second / first) - 1.0).abs() < 1e-12);
     }

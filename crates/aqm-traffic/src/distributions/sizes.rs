@@ -1,4 +1,4 @@
-//! Random sizes in whole bytes, of at least one byte, and the statistics that are needed to compute a load.
+//! Random sizes, which are integers of at least one byte, and the statistics that are needed to compute a load.
 
 use aqm_net::{ConfigError, Rng};
 
@@ -20,7 +20,7 @@ pub struct Sizes {
 /// Maximum size in bytes. A larger size is assumed to be a typing error.
 const MAX_BYTES: f64 = 1e15;
 
-/// Number of packets that are summed to compute the mean. For the remaining packets, an integral replaces the sum.
+/// Number of packets over which the mean is computed as a sum. For the remaining packets, an integral replaces the sum.
 const SUMMED_PACKETS: u64 = 10_000;
 
 impl Sizes {
@@ -46,18 +46,18 @@ impl Sizes {
     /// Draws a size in bytes.
     pub fn sample(&self, rng: &mut Rng) -> u64 {
         let value = self.distribution.sample(rng);
-        // `as` saturates. The maximum is so large that no sum of sizes reaches it.
+        // The conversion with `as` saturates. The maximum integer is so large that no sum of sizes reaches it.
         let units = if self.rounds_up { libm::ceil(value) } else { value + 0.5 } as u64;
         units.max(1).saturating_mul(self.unit)
     }
 
-    /// Draws a size from the size-biased distribution, in bytes.
+    /// Draws a size, in bytes, from the size-biased distribution.
     pub fn sample_size_biased(&self, rng: &mut Rng) -> u64 {
         (self.distribution.sample_size_biased(rng) * self.unit as f64 + 0.5) as u64
     }
 
-    /// Returns the mean size in bytes. For sizes that are rounded to the nearest byte, the method returns the mean
-    /// before rounding, which differs from the mean of the rounded sizes by a fraction of a byte.
+    /// Returns the mean size in bytes. If sizes are rounded to the nearest byte, this method returns the mean before
+    /// rounding, which differs from the mean of the rounded sizes by a fraction of a byte.
     pub fn mean(&self) -> f64 {
         self.mean
     }
@@ -69,7 +69,7 @@ impl Sizes {
         } else if self.rounds_up {
             self.distribution.survival((bytes.div_ceil(self.unit) - 1) as f64)
         } else {
-            // Sizes that are at most half a byte smaller than `bytes` are rounded up to `bytes`.
+            // Sizes that are smaller than `bytes` by at most half a byte are rounded up to `bytes`.
             self.distribution.survival(bytes as f64 - 0.5)
         }
     }
@@ -86,7 +86,7 @@ impl Sizes {
         (self.distribution.support().0 as u64).max(1).saturating_mul(self.unit)
     }
 
-    /// Returns the maximum size, in bytes; the maximum integer if the size has no maximum.
+    /// Returns the maximum size, in bytes, or the maximum integer if sizes have no maximum.
     pub fn maximum(&self) -> u64 {
         (self.distribution.support().1 as u64).max(1).saturating_mul(self.unit)
     }
@@ -101,7 +101,7 @@ fn mean_rounded_up(distribution: &AnyDistribution) -> f64 {
     let (first, last) = (least as u64, libm::ceil(most) as u64);
     let one_by_one = last.min(first.saturating_add(SUMMED_PACKETS));
     let summed: f64 = (first..one_by_one).map(|k| distribution.survival(k as f64)).sum();
-    // The midpoint rule for the remaining terms.
+    // The remaining terms are approximated with the midpoint rule.
     let rest = if one_by_one < last {
         distribution.survival_between(one_by_one as f64 - 0.5, last as f64 - 0.5)
     } else {

@@ -9,20 +9,20 @@ use crate::testing::{distance, distance_between};
 
 pub(super) const DRAWS: usize = 20_000;
 
-/// Draws a sample from a distribution of the library rand_distr.
+/// Draws a sample from a distribution that the library rand_distr implements.
 pub(super) fn reference(distribution: &impl rand_distr::Distribution<f64>) -> Vec<f64> {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(6);
     (0..DRAWS).map(|_| distribution.sample(&mut rng)).collect()
 }
 
-/// Asserts that a distribution equals a distribution of the library rand_distr.
+/// Asserts that a distribution is equal to a distribution from the library rand_distr.
 pub(super) fn assert_like(ours: &impl Distribution, theirs: &impl rand_distr::Distribution<f64>) {
     let mut rng = Streams::new(5).named("distributions", 0);
     let samples = (0..DRAWS).map(|_| ours.sample(&mut rng)).collect();
     assert!(distance_between(samples, reference(theirs)) < 1.63);
 }
 
-/// Tables of all kinds, whose parameters are plain numbers.
+/// Returns tables of all kinds, with plain numbers as parameters.
 fn examples() -> Vec<Value> {
     vec![
         json!({ "kind": "constant", "value": 3 }),
@@ -81,7 +81,8 @@ fn values_follow_the_survival_function_within_the_support() {
         let values = samples(&distribution, DRAWS);
         let (least, most) = distribution.support();
         assert!(values.iter().all(|&value| value >= least && value <= most * (1.0 + 1e-12)), "{table}");
-        // If several values are equal, the shares of values above `x` and of values not above `x` are compared.
+        // Because several values may be equal, the fraction of values above `x` and the fraction of values not above
+        // `x` are compared.
         for x in [1.5, 3.5, 6.0] {
             let above = values.iter().filter(|&&value| value > x).count() as f64;
             let (expected, n) = (distribution.survival(x) * DRAWS as f64, DRAWS as f64);
@@ -140,7 +141,7 @@ fn size_biased_values_have_the_second_moment_over_the_first_as_their_mean() {
 
 #[test]
 fn the_first_values_are_pinned() {
-    // If these values change, the results of users change; the results versions must then be increased.
+    // If these values change, users' results change, too; in this case, the results versions must be increased.
     let actual: Vec<String> = built()
         .iter()
         .map(|(table, distribution)| {

@@ -8,7 +8,7 @@ use super::{AnyDistribution, Distribution};
 #[derive(Clone, Debug)]
 pub struct Times {
     distribution: AnyDistribution,
-    /// Factor by which values are multiplied.
+    /// Factor by which the values of the distribution are multiplied.
     factor: f64,
 }
 

@@ -7,9 +7,9 @@ use super::{Amount, AnyDistribution, Build, Distribution, Unit, read_bounds};
 parameters! {
     /// Uniform: all values between two bounds have the same probability density.
     pub struct Config {
-        /// Minimum.
+        /// Minimum value.
         pub minimum: Option<Amount> = None, "no default: required";
-        /// Maximum.
+        /// Maximum value.
         pub maximum: Option<Amount> = None, "no default: required";
     }
 }

@@ -1,5 +1,5 @@
-//! Weibull: P(X > x) = exp(-(x/scale)^`shape`). For shapes below 1, the tail is heavier than an exponential tail and
-//! lighter than a Pareto tail.
+//! Weibull: P(X > x) = exp(-(x/scale)^`shape`). For shapes below 1, the tail is heavier than that of an exponential
+//! distribution and lighter than that of a Pareto distribution.
 
 use aqm_net::{ConfigError, Rng, parameters};
 
@@ -7,11 +7,13 @@ use super::incomplete_gamma::lower;
 use super::{Amount, AnyDistribution, Build, Distribution, Unit, check_range};
 
 parameters! {
-    /// Weibull: for shapes below 1, a tail that is heavier than an exponential tail and lighter than a Pareto tail.
+    /// Weibull: for shapes below 1, a distribution whose tail is heavier than an exponential tail and lighter than a
+    /// Pareto tail.
     pub struct Config {
         /// Mean.
         pub mean: Option<Amount> = None, "no default: required, except for gaps, whose mean is computed";
-        /// Shape of the tail. A smaller value gives a heavier tail, and a value of 1 gives an exponential distribution.
+        /// Shape of the tail. A smaller value results in a heavier tail; if the value is 1, the distribution is
+        /// exponential.
         pub shape: f64 = 0.5, "aqmlab's choice";
     }
 }
@@ -28,14 +30,14 @@ impl Build for Config {
 /// Weibull distribution.
 #[derive(Clone, Copy, Debug)]
 pub struct Weibull {
-    /// Shape of the tail. With a value below 1, the tail is heavier than that of the exponential distribution.
+    /// Shape of the tail. If the value is below 1, the tail is heavier than that of an exponential distribution.
     pub shape: f64,
     /// The value that is exceeded with probability 1/e.
     pub scale: f64,
 }
 
 impl Weibull {
-    /// Returns the value that is exceeded with probability `p`: the inverse of the survival function.
+    /// Returns the value that is exceeded with probability `p`. This function is the inverse of the survival function.
     pub(crate) fn exceeded_with(self, p: f64) -> f64 {
         self.scale * libm::exp(libm::log(-libm::log(p)) / self.shape)
     }

@@ -2,16 +2,16 @@
 //! delays.
 //!
 //! Sources: H. Schulzrinne, S. Casner, RFC 3551, 2003 (frames of 20 ms); ITU-T G.711, G.729, GSM 06.60. A G.711
-//! datagram has 160 B of payload and 40 B of headers (IPv4 20, UDP 8, RTP 12), which results in 80 kb/s in each
+//! datagram consists of 160 B of payload and 40 B of headers (IPv4 20, UDP 8, RTP 12), so the rate is 80 kb/s in each
 //! direction.
 //!
-//! The two directions of a call are two flows. The backward flow is sent by the receiver of the workload's forward
-//! data. The quality of a call is computed from the delay of each packet (`record.histories`).
+//! The two directions of a call are two flows. The backward flow is sent by the end that receives the workload's
+//! forward data. The quality of a call is computed from the delay of each packet (`record.histories`).
 //!
-//! aqmlab's choices, where the sources are silent: both endpoints send voice all the time (no silence suppression). The
-//! first datagram of each direction is sent at a random time within one gap after the start of the call, and the k-th
-//! datagram after it is sent k gaps later. Neither the two directions of a call nor two calls are therefore
-//! synchronised.
+//! aqmlab's choices, where the sources are silent: both endpoints send voice all the time (no silence suppression). In
+//! each direction, the first datagram is sent at a random time within one gap after the call starts, and the k-th
+//! datagram after the first is sent k gaps later. Therefore, the two directions of a call are not synchronised, and
+//! neither are different calls.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -33,13 +33,13 @@ choices! {
         G711Plc = "g711-plc",
         /// G.729A: 8 kb/s.
         G729a = "g729a",
-        /// GSM Enhanced Full Rate at 12.2 kb/s, in frames of 31 B.
+        /// GSM Enhanced Full Rate (EFR) at 12.2 kb/s, in frames of 31 B.
         GsmEfr = "gsm-efr",
     }
 }
 
 impl Codec {
-    /// Returns the payload in bytes that this duration of voice needs, rounded up.
+    /// Returns the number of payload bytes that this duration of voice needs, rounded up.
     fn payload(self, voice: Span) -> u64 {
         let of_20_ms = match self {
             Self::G711 | Self::G711Plc => 160,
@@ -55,18 +55,20 @@ parameters! {
     pub struct Config {
         /// Number of calls. Each call has its own hosts.
         pub calls: u32 = 1, "RFC 7928, section 9.1";
-        /// Voice codec. The codec determines the size of datagrams and the effect of losses on quality.
+        /// Voice codec. The codec determines how large datagrams are and how losses affect the quality.
         pub codec: Codec = Codec::G711, "RFC 3551: PCMU, PCMA";
-        /// Size of a datagram on the wire, including headers. The default is 40 B plus the codec's payload for the
-        /// duration `every`. For 20 ms, the payload is 160 B with `g711`, 20 B with `g729a`, and 31 B with `gsm-efr`.
+        /// Size of a datagram on the wire, including headers. The default is 40 B plus the payload that the codec
+        /// produces during `every`. For 20 ms, the payload is 160 B with `g711`, 20 B with `g729a`, and 31 B with
+        /// `gsm-efr`.
         pub packet: Option<Size> = None, "IPv4 20 B, UDP 8 B, RTP 12 B";
-        /// Interval between two datagrams of a direction, which equals the duration of the voice in a datagram.
+        /// Interval between two datagrams in the same direction, which is also the duration of the voice data in one
+        /// datagram.
         pub every: Span = Span::from_millis(20), "RFC 3551, section 4.2";
-        /// Start of the first call.
+        /// Earliest start of a call.
         pub start: Span = Span::ZERO, "aqmlab's choice";
         /// Length of the interval after `start` in which calls begin at random times.
         pub stagger: Span = Span::ZERO, "aqmlab's choice";
-        /// End of all calls; by default, the end of the run.
+        /// Time at which all calls end; by default, the end of the run.
         pub stop: Option<Span> = None, "aqmlab's choice";
         /// ECN bits of the datagrams.
         #[serde(flatten)]
@@ -139,8 +141,8 @@ impl Build for Config {
 /// The running workload.
 #[derive(Clone)]
 struct Calls {
-    /// Next datagram of each direction, as the time, the call, and whether the direction is backward. The earliest
-    /// datagram is on top. The workload requests a wake-up only for the earliest datagram.
+    /// The next datagram in each direction, given by its time, its call, and whether the direction is backward. The
+    /// earliest datagram is on top. The workload requests a wake-up only for the earliest datagram.
     due: BinaryHeap<Reverse<(Instant, u32, bool)>>,
     bytes: u16,
     every: Span,
@@ -169,7 +171,7 @@ impl Workload for Calls {
         self.sleep(cx);
     }
 
-    /// Passes the facts of the workload to `show`. The facts are complete only at the end of the run.
+    /// Passes facts about the workload to `show`. The facts are complete only at the end of the run.
     fn facts(&self, show: &mut dyn FnMut(&'static str, f64)) {
         show("calls", f64::from(self.calls));
         show("datagrams", self.sent as f64);
@@ -192,7 +194,7 @@ mod tests {
     use super::*;
     use crate::testing::{context, distance, fact, run};
 
-    /// Returns the times at which datagrams are sent, for each direction of each call.
+    /// Returns the times at which datagrams are sent in each direction of each call.
     fn talk(config: &Config) -> BTreeMap<(u32, bool), Vec<Instant>> {
         let mut workload = config.build(&context(1, 10)).unwrap();
         let recording = run(&mut *workload);

@@ -2,8 +2,8 @@
 //!
 //! Flows begin at random times within a short interval, so that their slow starts do not coincide.
 //!
-//! aqmlab's choices: the length of this interval, and that a flow's start and size do not depend on the number of
-//! flows.
+//! aqmlab's choices: the length of this interval, and the rule that the start and size of a flow do not depend on the
+//! number of flows.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ parameters! {
     pub struct Config {
         /// Number of flows.
         pub flows: u32 = 1, "aqmlab's choice";
-        /// Sizes of the files; by default, each flow sends for the whole run.
+        /// Sizes of the files; by default, each flow sends until the end of the run.
         pub sizes: Option<distributions::Config> = None, "SHRED talk: FTP flows last for the whole run";
         /// Earliest start of a flow.
         pub start: Span = Span::ZERO, "aqmlab's choice";
@@ -72,13 +72,13 @@ struct Ftp {
     hosts: Hosts,
 }
 
-/// The file that a flow sends, and the start of the flow. If several flows begin at the same time, the flow with the
-/// lowest number begins first.
+/// The file that a flow sends, and the time at which the flow begins. If several flows begin at the same time, the flow
+/// with the lowest number begins first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct File {
     begin: Instant,
     flow: u32,
-    /// Payload bytes; `None` if the flow sends without end.
+    /// Number of payload bytes; `None` if the flow sends endlessly.
     bytes: Option<u64>,
 }
 

@@ -1,6 +1,6 @@
-//! Polling: small transfers at random intervals, for example the readings of a meter. Polling is the smallest workload.
+//! Polling: small transfers at random intervals, for example meter readings. Polling is the smallest workload.
 //!
-//! aqmlab's choice: this workload is an example of the code that every workload needs.
+//! aqmlab's choice: this workload serves as an example of the code that every workload needs.
 
 use aqm_net::{ConfigError, Instant, Rng, Size, parameters};
 
@@ -77,7 +77,7 @@ mod tests {
         use crate::workloads::polling;
 
         aqm_net::registry! {
-            /// A registry with only the line that registers the workload.
+            /// A registry that contains only the entry of this workload.
             pub enum Config: Build, "traffic" = "traffic" {
                 "polling" => polling,
             }

@@ -1,9 +1,9 @@
 //! Probes: batches of equal transfers, which begin at the same time and are repeated at equal intervals. Probes show
-//! how a queue treats flows of one size over time.
+//! how a queue's treatment of flows of one size changes over time.
 //!
 //! Source: the foreground traffic of L. Guo & I. Matta, "The War Between Mice and Elephants", 2001: ten flows of 10
-//! packets every 25 s, and ten flows of 1000 packets every 125 s. Each batch is recorded as a page, so that the tables
-//! distinguish batches.
+//! packets every 25 s, and ten flows of 1000 packets every 125 s. Each batch is recorded as a page, so that the batches
+//! can be told apart in the tables.
 //!
 //! aqmlab's choices, where the source is silent: the first batch begins at `start`, and flow number i uses the same
 //! host in all batches.
@@ -29,9 +29,9 @@ parameters! {
     pub struct Config {
         /// Number of flows per batch.
         pub flows: u32 = 10, "Guo & Matta talk, foreground flows";
-        /// Size of each transfer. Sizes in packets are in full-sized packets.
+        /// Size of each transfer. If the size is in packets, it is a number of full-sized packets.
         pub size: Length = Length::Packets(10), "Guo & Matta talk, short foreground flows";
-        /// Interval between the starts of two batches.
+        /// Interval between the starts of two successive batches.
         pub every: Span = Span::from_millis(25_000), "Guo & Matta talk, short foreground flows";
         /// Size of the request that the client sends for each transfer. The response is sent over the same connection.
         /// Without a request, the server opens the connection and sends the data.
@@ -42,7 +42,7 @@ parameters! {
         pub start: Span = Span::ZERO, "aqmlab's choice";
         /// Time after which no batch begins; by default, the end of the run.
         pub stop: Option<Span> = None, "aqmlab's choice";
-        /// Hosts of the flows. With `own`, the flows of a batch share the network, but no hosts.
+        /// Hosts of the flows. With `own`, the flows of a batch share the network but not their hosts.
         pub hosts: Hosts = Hosts::Own, "aqmlab's choice";
     }
 }
@@ -102,7 +102,7 @@ struct Probes {
     config: Config,
     /// Payload of a transfer, in bytes.
     bytes: u64,
-    /// Bytes of a transfer on the wire.
+    /// Number of bytes on the wire that a transfer needs.
     wire_bytes: u64,
     rate: Rate,
     period: Period,
@@ -110,7 +110,7 @@ struct Probes {
     batches: u64,
     /// Number of transfers that have begun.
     transfers: u64,
-    /// Whether the last transfer of each flow is incomplete. Recorded only with `sits-out`.
+    /// For each flow, whether its last transfer is incomplete. The values are recorded only with `sits-out`.
     busy: Vec<bool>,
 }
 
@@ -145,7 +145,7 @@ impl Workload for Probes {
         }
     }
 
-    /// Passes the facts of the workload to `show`. The realised load covers the whole period and is therefore complete
+    /// Passes facts about the workload to `show`. The realised load covers the whole period and is therefore complete
     /// only at the end of the run.
     fn facts(&self, show: &mut dyn FnMut(&'static str, f64)) {
         let batch = u64::from(self.config.flows) * self.wire_bytes;
@@ -217,8 +217,8 @@ mod tests {
         let mut workload = config.build(&context(1, 100)).unwrap();
         let opened = run(&mut *workload).opened;
         assert!(opened.iter().all(|(_, it)| it.bytes == Some(5000) && it.request == Some(100)));
-        // Batches begin at 0 s and 25 s. In each batch, 5000 B are sent ten times, and 5000 B are six packets of 974 B
-        // and a SYN. The interval is 25 s.
+        // Batches begin at 0 s and 25 s. In each batch, 5000 B are sent ten times; 5000 B require six packets of 974 B
+        // and a SYN. The interval between batches is 25 s.
         assert_eq!((fact(&*workload, "batches"), fact(&*workload, "transfers")), (2.0, 20.0));
         let load = 10.0 * (40.0 + 6.0 * 974.0) / (25.0 * 1_250_000.0);
         assert!((fact(&*workload, "nominal_load") - load).abs() < 1e-15);

@@ -1,5 +1,5 @@
-//! User programs (`program`): a client and a server, which are started in a live run. A simulation rejects this
-//! workload, because the traffic of user programs is unknown.
+//! User programs (`program`): a client and a server, which are started in a live run. Simulations reject this workload,
+//! because the traffic of user programs cannot be predicted.
 
 use aqm_net::{ConfigError, Span, parameters};
 
@@ -8,13 +8,13 @@ use crate::{Build, BuildContext, Programs, TrafficContext, Workload};
 parameters! {
     /// User programs for live runs: a client, which receives the data, and a server, which sends the data.
     ///
-    /// The client reaches the server under the host name `server`.
+    /// The client can reach the server by the host name `server`.
     pub struct Config {
         /// Command and arguments of the client; by default, there is no client.
         pub client: Vec<String> = Vec::new(), "aqmlab's choice";
         /// Command and arguments of the server, which starts when the run starts; by default, there is no server.
         pub server: Vec<String> = Vec::new(), "aqmlab's choice";
-        /// Earliest start of the client. The client starts after this time, as soon as the server listens for TCP
+        /// Earliest start of the client. After this time, the client starts as soon as the server listens for TCP
         /// connections or has bound a UDP socket. The client waits for the server for at most 3 s.
         pub start: Span = Span::ZERO, "aqmlab's choice";
     }

@@ -1,14 +1,15 @@
-//! A recorded schedule of transfers. The sizes and times of the transfers are read from a file, so that runs of
-//! different programs have the same traffic.
+//! A recorded schedule of transfers. The sizes and times of the transfers are read from a file, so that different
+//! programs can be run with the same traffic.
 //!
-//! Each line of the file describes one transfer: the start in seconds and the size in bytes, separated by a comma or by
-//! blanks. A third column is ignored. In the schedules of the ns-2 runs, the third column is a number of packets. Lines
-//! with six columns describe a request and its response over a separate connection. The columns are the start, the size
-//! of the response, the size of the request, the server's delay before the response, the additional one-way delay of
-//! each packet at the client, and the additional one-way delay of each packet at the server. All delays are in seconds.
-//! Blank lines and text after a `#` are ignored. The first line may be a header with the names of the columns. Lines
-//! may be in any order. They are sorted by time, and lines with equal times keep their order. Transfers that start at
-//! or after the end of the run are skipped and counted. Times are rounded to a nanosecond.
+//! Each line of the file describes one transfer by its start in seconds and its size in bytes, separated by a comma or
+//! by blanks. A third column is ignored. In the schedules of the ns-2 runs, the third column contains a number of
+//! packets. Lines with six columns describe a request and its response over a separate connection. The six columns are
+//! the start, the size of the response, the size of the request, the server's delay before the response, the additional
+//! one-way delay of each packet at the client, and the additional one-way delay of each packet at the server. All
+//! delays are in seconds. Blank lines and text after a `#` are ignored. The first line may be a header with the names
+//! of the columns. Lines may be in any order. The lines are sorted by time, and lines with equal times remain in their
+//! original order. Transfers that start at or after the end of the run are skipped and counted. Times are rounded to a
+//! nanosecond.
 
 use aqm_net::{ConfigError, Instant, Rate, Span, parameters};
 
@@ -129,7 +130,7 @@ impl Entry {
     }
 }
 
-/// Parses a schedule, in the order of the file.
+/// Parses a schedule. The transfers remain in the order of the file.
 fn parse(content: &str) -> Result<Vec<Entry>, String> {
     let mut schedule = Vec::new();
     let mut first = true;
@@ -153,7 +154,7 @@ fn parse(content: &str) -> Result<Vec<Entry>, String> {
     Ok(schedule)
 }
 
-/// Returns whether the fields are the names of the columns, in the expected order.
+/// Returns whether the fields are the column names, in the expected order.
 fn is_header(fields: &[&str]) -> bool {
     matches!(fields, [start, size, ..] if start.starts_with("start") && size.starts_with("size"))
 }

@@ -1,13 +1,13 @@
 //! Streaming: flows of datagrams that arrive at random times. Each flow sends its data at a peak rate, regardless of
-//! losses and delays, like the flows with `service = "streaming"` at flow level.
+//! losses and delays, in the same way as flows with `service = "streaming"` at flow level.
 //!
 //! Source: the background traffic of J. Roberts' talk with J. Augé, "Fair queueing and congestion control", 2005:
-//! "Poisson flows" with a peak rate of 1 Mb/s. The flows together are the input of a fluid queue that is modulated by
+//! "Poisson flows" with a peak rate of 1 Mb/s. Together, the flows are the input of a fluid queue that is modulated by
 //! an M/G/∞ process.
 //!
-//! aqmlab's choices, where the source is silent: the sizes, which are in bytes on the wire; equal gaps between
-//! datagrams; the first datagram is sent when the flow arrives; the last datagram contains only the remaining data. If
-//! the datagrams of several flows are due at the same time, the oldest flow sends first.
+//! aqmlab's choices, where the source is silent: sizes are in bytes on the wire; the gaps between datagrams are equal;
+//! the first datagram is sent when the flow arrives; the last datagram contains only the remaining data. If the
+//! datagrams of several flows are due at the same time, the oldest flow sends first.
 
 use std::collections::BTreeMap;
 
@@ -20,10 +20,10 @@ use crate::parameters::{MAX_BYTES, Period, check_datagrams, check_link_header, c
 use crate::{Build, BuildContext, TrafficContext, Workload};
 
 parameters! {
-    /// Streaming: flows of datagrams that arrive at random times and send at a peak rate until all of their data is
-    /// sent.
+    /// Streaming: flows of datagrams that arrive at random times and send at a peak rate until all of their data have
+    /// been sent.
     pub struct Config {
-        /// Offered load of all flows together, as a share of the bottleneck's rate.
+        /// Total offered load of all flows, as a fraction of the bottleneck's rate.
         pub load: f64 = 0.5, "Roberts & Augé talk: half of the link";
         /// Peak rate at which each flow sends, including headers.
         pub rate: Rate = Rate::from_bps(1_000_000), "Roberts & Augé talk";
@@ -31,7 +31,7 @@ parameters! {
         pub sizes: distributions::Config =
             distributions::Config::exponential(exponential::Config::of(Amount::bytes(100_000))),
             "aqmlab's choice: the talk does not specify the sizes";
-        /// Gaps between the starts of flows. The mean gap follows from the load.
+        /// Gaps between the starts of successive flows. The mean gap is determined by the load.
         pub gaps: distributions::Config = distributions::Config::exponential(exponential::Config::default()),
             "Roberts & Augé talk: Poisson flows";
         /// Size of a datagram on the wire, including headers. The last datagram of a flow may be shorter.
@@ -60,7 +60,7 @@ impl Build for Config {
         let flows_per_second = bytes_per_second / sizes.mean();
         let expected = flows_per_second * period.seconds();
         check_transfers(expected, "load", "reduce `load`, or use larger flows")?;
-        // A flow has at least one datagram.
+        // Each flow has at least one datagram.
         let datagrams = expected + bytes_per_second * period.seconds() / self.packet.bytes() as f64;
         check_datagrams(datagrams, "load")?;
         let gaps = self.gaps.times_with_mean(1e9 / flows_per_second).map_err(|error| error.within("gaps"))?;
@@ -157,8 +157,8 @@ impl Workload for Streaming {
         self.sleep(cx);
     }
 
-    /// Passes the facts of the workload to `show`. The realised load counts the flows that have arrived and is
-    /// therefore complete only at the end of the run.
+    /// Passes facts about the workload to `show`. The realised load counts the flows that have arrived and is therefore
+    /// complete only at the end of the run.
     fn facts(&self, show: &mut dyn FnMut(&'static str, f64)) {
         show("nominal_load", self.load);
         show("flows", f64::from(self.begun));

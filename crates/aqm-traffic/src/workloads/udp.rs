@@ -1,14 +1,14 @@
-//! Datagrams ("UDP"): flows that send at a fixed rate and do not react to congestion, with equal or random gaps.
+//! Datagrams ("UDP"): flows that send at a fixed rate, with equal or random gaps, and do not react to congestion.
 //!
 //! With Poisson gaps and exponential sizes, a queue in front of a link is an M/M/1 system; with Poisson gaps and equal
 //! sizes, it is an M/D/1 system; with equal gaps and equal sizes, it is a ΣD/D/1 system (L. Kleinrock, "Queueing
 //! Systems", 1975).
 //!
-//! aqmlab's choices: in a flow with equal gaps, the k-th datagram after the first datagram is sent k gaps after it,
-//! rounded to a nanosecond, so that rounding errors do not accumulate. With random gaps, the first datagram is sent one
-//! gap after the start. Sizes are rounded to whole bytes from 1 to 65535. If the datagrams of several flows are due at
-//! the same time, the flow with the lowest number sends first. `stagger` delays the stop of a flow by the same time as
-//! its start, so that a burst keeps its length.
+//! aqmlab's choices: in a flow with equal gaps, the k-th datagram after the first datagram is sent k gaps after the
+//! first datagram, rounded to a nanosecond, so that rounding errors do not accumulate. With random gaps, the first
+//! datagram is sent one gap after the start. Sizes are rounded to whole bytes and limited to the range from 1 to 65535.
+//! If the datagrams of several flows are due at the same time, the flow with the lowest number sends first. `stagger`
+//! delays the end of a flow by the same time as its start, so that the length of a burst does not change.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -27,9 +27,9 @@ use crate::{Build, BuildContext, TrafficContext, Workload};
 choices! {
     /// Time at which a flow with constant gaps sends its first datagram.
     pub enum Phase {
-        /// At a random time within one gap after the start.
+        /// The first datagram is sent at a random time within one gap after the start.
         Random = "random",
-        /// At the start.
+        /// The first datagram is sent at the start.
         Zero = "zero",
     }
 }
@@ -39,28 +39,28 @@ parameters! {
     pub struct Config {
         /// Number of flows.
         pub flows: u32 = 1, "aqmlab's choice";
-        /// Rate of each flow, including headers. Set either this rate or `load`.
+        /// Rate of each flow, including headers. Set either `rate` or `load`.
         pub rate: Option<Rate> = None, "no default: either `rate` or `load` is required";
-        /// Offered load of all flows together, as a share of the bottleneck's rate. Set either this load or `rate`.
+        /// Total offered load of all flows, as a fraction of the bottleneck's rate. Set either `load` or `rate`.
         pub load: Option<f64> = None, "no default: either `rate` or `load` is required";
         /// Sizes of datagrams on the wire, including headers.
         pub sizes: distributions::Config =
             distributions::Config::constant(constant::Config::of(Amount::bytes(1000))),
             "aqmlab's choice: as in the ns-2 runs";
-        /// Gaps between consecutive datagrams of a flow. The mean gap follows from the rate. With `exponential` gaps,
-        /// each flow is a Poisson process.
+        /// Gaps between consecutive datagrams of a flow. The mean gap is determined by the rate. If the gaps are
+        /// `exponential`, each flow is a Poisson process.
         pub gaps: distributions::Config = distributions::Config::constant(constant::Config::default()), "aqmlab's choice";
         /// Time at which a flow with constant gaps sends its first datagram.
         pub phase: Phase = Phase::Random, "aqmlab's choice: flows must not be synchronised";
         /// Earliest start of a flow.
         pub start: Span = Span::ZERO, "aqmlab's choice";
-        /// Length of the interval after `start` in which flows begin at random times. The stop of each flow is delayed
+        /// Length of the interval after `start` in which flows begin at random times. The end of each flow is delayed
         /// by the same time as its start.
         pub stagger: Span = Span::ZERO, "aqmlab's choice";
         /// Time at which a flow that begins at `start` stops; by default, the flow sends for `lasts` or until the end
         /// of the run.
         pub stop: Option<Span> = None, "aqmlab's choice";
-        /// Time for which each flow sends. Set either this time or `stop`.
+        /// Time for which each flow sends. Set either `lasts` or `stop`.
         pub lasts: Option<Span> = None, "aqmlab's choice";
         /// ECN bits of the datagrams.
         #[serde(flatten)]
@@ -70,8 +70,8 @@ parameters! {
     }
 }
 
-/// Maximum share of the bytes that may exceed the largest datagram. This is the share for exponential sizes with a mean
-/// of 6500 B.
+/// Maximum fraction of the bytes that may lie beyond the size of the largest datagram. The value is the fraction for
+/// exponential sizes with a mean of 6500 B.
 const MAX_BEYOND: f64 = 4.182e-5;
 
 impl Build for Config {
@@ -127,7 +127,7 @@ impl Build for Config {
 }
 
 impl Config {
-    /// Returns the period of a flow that begins at the time `late` after `start`.
+    /// Returns the period of a flow that begins `late` after `start`.
     fn period(&self, late: Span, duration: Span) -> Result<Period, ConfigError> {
         let stop = match (self.stop, self.lasts) {
             (stop, None) => stop,
@@ -142,7 +142,7 @@ impl Config {
         Period::new(self.start + late, stop.map(|stop| stop + late), duration)
     }
 
-    /// Returns the equal gaps between the datagrams of a flow whose mean datagram size is `bytes`.
+    /// Returns the gaps between the datagrams of a flow with equal gaps and a mean datagram size of `bytes`.
     fn even_gaps(&self, bytes: f64, line: Rate) -> Result<EvenGaps, ConfigError> {
         match (self.rate, self.load) {
             (Some(rate), None) => Ok(EvenGaps::of_mean(bytes, rate.bps())),
@@ -164,7 +164,7 @@ struct Datagrams {
     sizes: Sizes,
     ecn: Ecn,
     flows: Vec<Flow>,
-    /// Next datagram of each flow, with the earliest datagram on top. The workload requests a wake-up only for the
+    /// The next datagram of each flow, with the earliest datagram on top. The workload requests a wake-up only for the
     /// earliest datagram.
     queue: BinaryHeap<Reverse<Due>>,
     /// Period of a flow that begins at `start`.
@@ -184,8 +184,8 @@ enum Gaps {
     Random(Times),
 }
 
-/// Time of the next datagram and number of the datagram's flow. They are packed into one number because the heap often
-/// compares these pairs.
+/// Time of a flow's next datagram, and number of the flow. The two values are packed into one number because the heap
+/// often compares them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Due(u128);
 
@@ -252,7 +252,7 @@ impl Workload for Datagrams {
         self.sleep(cx);
     }
 
-    /// Passes the facts of the workload to `show`. The realised load covers the whole period of a flow that begins at
+    /// Passes facts about the workload to `show`. The realised load covers the whole period of a flow that begins at
     /// `start` and is therefore complete only at the end of the run.
     fn facts(&self, show: &mut dyn FnMut(&'static str, f64)) {
         show("nominal_load", self.nominal_load);
@@ -367,7 +367,7 @@ mod tests {
         let all = gaps(&seconds(recording.sent.iter().map(|sent| sent.0)));
         assert!((all.len() as f64 - 312_500.0).abs() < 3.0 * 559.0, "{}", all.len());
         assert!(distance(all, exponential(3125.0)) < 1.63);
-        // There is one wake-up per datagram, except for datagrams in the same nanosecond.
+        // There is one wake-up per datagram, except that datagrams in the same nanosecond share a wake-up.
         assert!(recording.woken <= recording.sent.len() as u64);
     }
 

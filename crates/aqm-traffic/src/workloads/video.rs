@@ -1,27 +1,28 @@
-//! Adaptive video over HTTP, as in DASH and HLS clients. Each client fetches segments of a fixed play time over one
-//! persistent connection, one request after another. For each segment the client chooses a bit rate from a ladder.
+//! Adaptive video over HTTP, as in DASH and HLS clients. Each client fetches segments with a fixed play time over one
+//! persistent connection, one request after another. For each segment, the client chooses a bit rate from a ladder.
 //!
 //! A client requests the next segment when the last segment has arrived and the buffer has room for another segment.
-//! While the buffer fills, requests follow immediately. Afterwards, there is about one request per play time of a
-//! segment, so that bursts and pauses alternate. Playback begins when the buffer contains `start_up`, stalls when the
-//! buffer is empty, and resumes when the buffer contains `resume`. The adaptation chooses the bit rate:
+//! While the buffer is filling, each request is sent as soon as the previous segment has arrived. Once the buffer is
+//! full, there is about one request per segment play time, so that bursts and pauses alternate. Playback begins when
+//! the buffer contains `start_up`, stalls when the buffer is empty, and resumes when the buffer contains `resume`. The
+//! adaptation chooses the bit rate:
 //!
 //! - `throughput`: the highest rate of the ladder that is at most `safety` times the harmonic mean of the throughputs
 //!   of the last `samples` segments, measured from the request to the last byte (J. Jiang, V. Sekar, H. Zhang,
 //!   "Improving Fairness, Efficiency, and Stability in HTTP-based Adaptive Video Streaming with FESTIVE", CoNEXT 2012;
-//!   the `ThroughputRule` of dash.js). The first segment has the lowest rate of the ladder.
+//!   the `ThroughputRule` of dash.js). The first segment has the lowest rate on the ladder.
 //! - `buffer`: the rate of BBA-0, which depends only on the buffer level (T.-Y. Huang, R. Johari, N. McKeown, M.
-//!   Trunnell, M. Watson, "A Buffer-Based Approach to Rate Adaptation", SIGCOMM 2014, algorithm 1). Up to a buffer
-//!   level of `reservoir`, BBA-0 chooses the lowest rate. From a level of `reservoir` plus `cushion`, BBA-0 chooses the
-//!   highest rate. Between these levels, a straight line maps the buffer level to a rate. The chosen rate changes when
-//!   the line reaches the next rate of the ladder.
+//!   Trunnell, M. Watson, "A Buffer-Based Approach to Rate Adaptation", SIGCOMM 2014, algorithm 1). If the buffer level
+//!   is at most `reservoir`, BBA-0 chooses the lowest rate. If the buffer level is at least `reservoir` plus `cushion`,
+//!   BBA-0 chooses the highest rate. Between these levels, a straight line maps the buffer level to a rate. The chosen
+//!   rate changes when the line reaches the next rate on the ladder.
 //!
-//! The table `transfers` contains one row for each segment. The segments of a viewer are one flow, and the size of a
+//! The table `transfers` contains one row per segment. All segments of a viewer belong to one flow, and the size of a
 //! segment identifies its rate.
 //!
-//! aqmlab's choices, where the sources are silent: all segments of a rate have the same size; video and audio are one
-//! stream; a segment is played only after it has arrived completely; the client adds no delay to the network's; a
-//! viewer whose connection has failed stops watching.
+//! aqmlab's choices, where the sources are silent: all segments with the same rate have the same size; video and audio
+//! form a single stream; a segment is played only after it has arrived completely; the client does not add any delay to
+//! that of the network; a viewer whose connection has failed stops watching.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -34,9 +35,9 @@ use crate::{Build, BuildContext, Conversation, Exchange, TrafficContext, Workloa
 choices! {
     /// Rule by which a client chooses the bit rate of the next segment.
     pub enum Adaptation {
-        /// Choose the rate from the throughputs of the last segments.
+        /// The rate depends on the throughputs of the last segments.
         Throughput = "throughput",
-        /// Choose the rate from the buffer level (BBA-0).
+        /// The rate depends on the buffer level (BBA-0).
         Buffer = "buffer",
     }
 }
@@ -53,7 +54,7 @@ parameters! {
         pub segment: Span = Span::from_millis(4_000), "Huang et al. 2014";
         /// Play time of the whole video; by default, the video is longer than the run.
         pub length: Option<Span> = None, "aqmlab's choice";
-        /// Maximum play time that the buffer can contain.
+        /// Maximum play time that the buffer can hold.
         pub buffer: Span = Span::from_millis(30_000), "dash.js: `bufferTimeAtTopQuality`; Huang et al. 2014: 240 s";
         /// Buffer level at which playback begins.
         pub start_up: Span = Span::from_millis(2_500), "ExoPlayer 2: `DEFAULT_BUFFER_FOR_PLAYBACK_MS`";
@@ -62,18 +63,18 @@ parameters! {
             "ExoPlayer 2: `DEFAULT_BUFFER_FOR_PLAYBACK_AFTER_REBUFFER_MS`";
         /// Rule by which a client chooses the bit rate of the next segment.
         pub adaptation: Adaptation = Adaptation::Throughput, "dash.js; a buffer takes minutes to fill";
-        /// With `throughput`, the share of the measured throughput that the client uses.
+        /// With `throughput`, the maximum fraction of the measured throughput that the client uses.
         pub safety: f64 = 0.9, "dash.js: `bandwidthSafetyFactor`";
         /// With `throughput`, the number of recent segments that are used to measure the throughput.
         pub samples: u32 = 4, "dash.js: a sliding window of four";
         /// With `buffer`, the highest buffer level at which the lowest rate is chosen; by default, 3/8 of `buffer`.
         pub reservoir: Option<Span> = None, "Huang et al. 2014: 90 s of 240 s";
-        /// With `buffer`, the distance from `reservoir` to the buffer level from which the highest rate is chosen; by
-        /// default, this level is 9/10 of `buffer`.
+        /// With `buffer`, the difference between `reservoir` and the buffer level at which the highest rate is chosen;
+        /// by default, this level is 9/10 of `buffer`.
         pub cushion: Option<Span> = None, "Huang et al. 2014: 126 s, up to 216 s of 240 s";
         /// Size of the request that the client sends for a segment.
         pub request: Size = Size::from_bytes(300), "aqmlab's choice";
-        /// Arrival time of the first viewer.
+        /// Earliest arrival time of a viewer.
         pub start: Span = Span::ZERO, "aqmlab's choice";
         /// Length of the interval after `start` in which viewers arrive at random times.
         pub stagger: Span = Span::ZERO, "aqmlab's choice";
@@ -82,7 +83,7 @@ parameters! {
     }
 }
 
-/// Netflix's fixed ladder, from 320x240 to 1920x1080.
+/// Returns Netflix's fixed ladder, from 320x240 to 1920x1080.
 fn ladder() -> Vec<Rate> {
     const KBPS: [u64; 10] = [235, 375, 560, 750, 1050, 1750, 2350, 3000, 4300, 5800];
     KBPS.iter().map(|kbps| Rate::from_bps(kbps * 1000)).collect()
@@ -171,7 +172,7 @@ impl Config {
     }
 }
 
-/// Returns a share of a time span.
+/// Returns the fraction `share` of a time span.
 fn share(whole: Span, share: f64) -> Span {
     Span::from_nanos((whole.nanos() as f64 * share) as u64)
 }
@@ -180,7 +181,7 @@ fn share(whole: Span, share: f64) -> Span {
 #[derive(Clone, Copy)]
 struct Step {
     bps: f64,
-    /// Size in bytes of a segment with this bit rate.
+    /// Size of a segment with this bit rate, in bytes.
     bytes: u64,
 }
 
@@ -202,7 +203,8 @@ struct Video {
     thresholds: (Span, Span),
     period: Period,
     viewers: Vec<Viewer>,
-    /// Pending requests: the time at which a viewer's buffer has room for another segment, and the viewer.
+    /// Pending requests. Each request consists of the time at which a viewer's buffer has room for another segment, and
+    /// the viewer.
     pending: BTreeSet<(Instant, u32)>,
     totals: RequestTotals,
 }
@@ -219,11 +221,11 @@ struct RequestTotals {
 /// A viewer.
 #[derive(Clone)]
 struct Viewer {
-    /// Time of the newest request; before the first request, the viewer's arrival time.
+    /// Time of the latest request; before the first request, the viewer's arrival time.
     requested_at: Instant,
     /// Number of requested segments.
     segments: u64,
-    /// Ladder index of the newest requested segment.
+    /// Ladder index of the segment that was requested last.
     step: usize,
     /// Throughputs of the last segments, in bits per second.
     rates: VecDeque<f64>,
@@ -285,7 +287,7 @@ impl Workload for Video {
         self.pending.retain(|(_, viewer)| *viewer != number);
     }
 
-    /// Passes the facts of the workload to `show`: bit rates and stalls of the segments that have arrived. At the end
+    /// Passes facts about the workload to `show`: bit rates and stalls, for the segments that have arrived. At the end
     /// of the run, the facts are complete except for the segments that are still in the buffer.
     fn facts(&self, show: &mut dyn FnMut(&'static str, f64)) {
         let RequestTotals { segments, bps, switches } = self.totals;
@@ -300,7 +302,8 @@ impl Workload for Video {
 }
 
 impl Video {
-    /// Schedules a viewer's next request at `at`, the time at which the viewer's buffer has room for a segment.
+    /// Schedules a viewer's next request at `at`, which is the time at which the viewer's buffer has room for a
+    /// segment.
     fn schedule_request(&mut self, at: Instant, number: u32, cx: &mut dyn TrafficContext) {
         if at < self.period.end {
             self.pending.insert((at, number));
@@ -360,8 +363,8 @@ impl Video {
     }
 }
 
-/// Implements algorithm 1 of Huang et al. Returns the ladder index that follows the index `before` at a buffer level of
-/// `level`.
+/// Implements algorithm 1 of Huang et al. Returns the ladder index that is chosen if the previous index was `before`
+/// and the buffer level is `level`.
 fn by_buffer(ladder: &[Step], (reservoir, cushion): (Span, Span), before: usize, level: Span) -> usize {
     let highest = ladder.len() - 1;
     if level <= reservoir {
@@ -385,9 +388,9 @@ fn by_buffer(ladder: &[Step], (reservoir, cushion): (Span, Span), before: usize,
 /// The player of a viewer.
 #[derive(Clone, Debug)]
 struct Player {
-    /// Play time of the segments that have arrived.
+    /// Total play time of the segments that have arrived.
     received: Span,
-    /// Play time that had been played by the time `since`.
+    /// Total play time that had been played by the time `since`.
     played: Span,
     since: Instant,
     state: State,
@@ -468,7 +471,7 @@ mod tests {
     use super::*;
     use crate::testing::{RecordingContext, context, fact, run, run_conversing};
 
-    /// Runs viewers on a path whose rate in bits per second is a function of time.
+    /// Runs viewers on a path whose rate, in bits per second, is a function of time.
     fn watch(config: &Config, seconds: u64, bps: impl Fn(f64) -> f64) -> Watched {
         let mut workload = config.build(&context(1, seconds)).unwrap();
         let end = Instant::START + Span::from_millis(seconds * 1000);
@@ -489,14 +492,15 @@ mod tests {
     struct Watched {
         /// Times of requests, and sizes in bytes of the requested segments.
         requests: Vec<(f64, u64)>,
-        /// Number of segments, mean bit rate, number of switches, number of stalls, and seconds of stalls.
+        /// Number of segments, mean bit rate, number of switches, number of stalls, and total duration of stalls in
+        /// seconds.
         facts: [f64; 5],
         /// Time at which the workload finished the conversation.
         last: Option<f64>,
     }
 
     impl Watched {
-        /// Bit rates of the requested segments in kb/s, for segments of 4 s.
+        /// Returns the bit rates of the requested segments in kb/s, if segments have a play time of 4 s.
         fn kbps(&self) -> Vec<u64> {
             self.requests.iter().map(|(_, bytes)| bytes * 8 / 4000).collect()
         }
@@ -516,13 +520,13 @@ mod tests {
     fn the_buffer_fills_first_and_then_requests_follow_play() {
         let watched = watch(&Config::default(), 100, |_| 3e6);
         let gaps: Vec<f64> = watched.requests.windows(2).map(|two| two[1].0 - two[0].0).collect();
-        // The first gap is 235 * 4 / 3000 s, and the second is 2350 * 4 / 3000 s.
+        // The first gap is 235 * 4 / 3000 s long, and the second gap is 2350 * 4 / 3000 s long.
         assert!((gaps[0] - 0.3133).abs() < 1e-3 && (gaps[1] - 3.1333).abs() < 1e-3, "{gaps:?}");
         let full = gaps.iter().position(|gap| (gap - 4.0).abs() < 1e-6).unwrap();
         assert!(gaps[1..full - 1].iter().all(|gap| (gap - 3.1333).abs() < 1e-3));
         assert!(gaps[full..].iter().all(|gap| (gap - 4.0).abs() < 1e-6), "{gaps:?}");
-        // When the viewer waits for the first time, the buffer contains 30 s minus one segment. This is the play time
-        // received, minus the play time since the first segment arrived.
+        // When the viewer waits for the first time, the buffer contains 30 s minus one segment. This buffer level is
+        // the received play time minus the time since the first segment arrived.
         let (wait_start, received) = (watched.requests[full].0, 4.0 * full as f64);
         assert!((received - (wait_start - 0.3133) - 26.0).abs() < 1e-3, "{wait_start} {received}");
     }
@@ -530,8 +534,8 @@ mod tests {
     #[test]
     fn the_rate_follows_the_harmonic_mean_of_the_last_four() {
         let config = Config { buffer: Span::from_millis(600_000), ..Config::default() };
-        // Harmonic means after the rate falls from 3 to 1 Mb/s: 4 / (3/3 + 1/1) = 2, 4 / (2/3 + 2/1) = 1.5, 1.2 and 1.
-        // Multiplied by 0.9: 1.8, 1.35, 1.08 and 0.9.
+        // After the rate falls from 3 to 1 Mb/s, the harmonic means are 4 / (3/3 + 1/1) = 2, 4 / (2/3 + 2/1) = 1.5, 1.2
+        // and 1. Multiplied by 0.9, they are 1.8, 1.35, 1.08 and 0.9.
         let watched = watch(&config, 100, |at| if at < 20.0 { 3e6 } else { 1e6 });
         let kbps = watched.kbps();
         let last = kbps.iter().rposition(|&rate| rate == 2350).unwrap();
@@ -545,8 +549,8 @@ mod tests {
         let watched = watch(&Config::default(), 200, |_| 200e3);
         assert!(watched.kbps().iter().all(|&rate| rate == 235));
         let [segments, _, _, stalls, stalled] = watched.facts;
-        // Of 200 s, the first 4.7 s pass before playback begins, and of every further 4.7 s, 4 s can be played. After a
-        // stall, two segments are buffered, which last half a minute.
+        // Of the 200 s, the first 4.7 s pass before playback begins, and 4 s can be played out of every further 4.7 s.
+        // After a stall, two segments are buffered, which last for half a minute.
         assert!((5.0..8.0).contains(&stalls) && (25.0..35.0).contains(&stalled), "{stalls} {stalled}");
         let come = 4.0 * (segments - 1.0);
         let buffered = come - (200.0 - 4.7 - stalled);
@@ -590,7 +594,7 @@ mod tests {
         assert_eq!([160, 155, 122, 121].map(|level| choose(2, level)), [2, 2, 2, 1]);
     }
 
-    /// Returns the ladder index that BBA-0 chooses after the index `before` at a buffer level of `level`.
+    /// Returns the ladder index that BBA-0 chooses if the previous index was `before` and the buffer level is `level`.
     fn by_buffer(config: &Config, before: usize, level: Span) -> usize {
         let ladder: Vec<Step> = config.ladder.iter().map(|&rate| Step::new(rate, config.segment)).collect();
         let (reservoir, cushion) = config.thresholds();

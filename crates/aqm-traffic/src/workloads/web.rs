@@ -1,14 +1,14 @@
 //! Web pages. Pages begin after random gaps, independently of previous pages, so that the traffic is an open loop. A
-//! client either fetches all objects of a page at once, each over its own connection, or fetches them in turn over a
-//! few persistent connections.
+//! client fetches the objects of a page either all at once, each over its own connection, or in turn over a few
+//! persistent connections.
 //!
-//! Source: Claypool, Kinicki & Hartling, "Active Queue Management for Web Traffic", 2004. The paper specifies the
-//! sizes, the number of objects per page, and the reason for the open loop: slow responses must not lower the offered
-//! load.
+//! Source: Claypool, Kinicki & Hartling, "Active Queue Management for Web Traffic", 2004. The paper specifies the sizes
+//! and the number of objects per page, and gives the reason for the open loop: slow responses must not reduce the
+//! offered load.
 //!
 //! aqmlab's choices, where the source is silent: gaps are exponential by default and are measured from the start of a
-//! page to the start of the next page. The load counts the bytes on the wire of first transmissions, including headers
-//! and connection set-up.
+//! page to the start of the next page. The load counts the bytes that transfers need on the wire without
+//! retransmissions, including headers and connection set-up.
 
 use std::collections::VecDeque;
 
@@ -23,22 +23,22 @@ use crate::{Build, BuildContext, TrafficContext, Transfer, Workload};
 parameters! {
     /// Web pages that begin at random times; all objects of a page are fetched at once.
     pub struct Config {
-        /// Offered load as a share of the bottleneck's rate. The load counts the bytes on the wire of first
-        /// transmissions.
+        /// Offered load as a fraction of the bottleneck's rate. The load counts the bytes that transfers need on the
+        /// wire without retransmissions.
         pub load: f64 = 0.5, "SHRED talk: FTP-mixed runs";
         /// Number of objects per page.
         pub objects: distributions::Config = one_object(), "SHRED talk: canonical runs";
         /// Sizes of the objects.
         pub sizes: distributions::Config = web_sizes(), "SHRED talk, Web model";
-        /// Gaps between the starts of pages. The mean gap follows from the load.
+        /// Gaps between the starts of successive pages. The mean gap is determined by the load.
         pub gaps: distributions::Config = distributions::Config::exponential(exponential::Config::default()),
             "aqmlab's choice: a Poisson process";
         /// Size of the request that the client sends for each object. The response is sent over the same connection.
         /// Without a request, the server opens the connection and sends the object.
         pub request: Option<Size> = None, "SHRED talk: responses only";
         /// Number of persistent connections over which a client fetches the objects of a page. Each connection fetches
-        /// the next object when the previous object is complete (HTTP/1.1). By default, each object has its own
-        /// connection and all objects are fetched at once. The load is computed as if each object had its own
+        /// the next object when its previous object is complete (HTTP/1.1). By default, each object has its own
+        /// connection, and all objects are fetched at once. The load is always computed as if each object had its own
         /// connection.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub connections: Option<u32> = None, "SHRED talk: HTTP/1.0; RFC 7928, section 7.2: 6";
@@ -49,12 +49,12 @@ parameters! {
     }
 }
 
-/// One object per page.
+/// Returns the default number of objects per page, which is one.
 fn one_object() -> distributions::Config {
     distributions::Config::constant(constant::Config::of(Amount::Number(1.0)))
 }
 
-/// Sizes of Web objects.
+/// Returns the default sizes of Web objects.
 fn web_sizes() -> distributions::Config {
     distributions::Config::lomax(lomax::Config {
         mean: Some(Amount::bytes(10_000)),
@@ -129,7 +129,7 @@ struct Web {
     /// Time from the start of a page to the start of the next page.
     gaps: Times,
     arrivals: Rng,
-    /// Number of objects of a page.
+    /// Number of objects per page.
     objects: Counts,
     objects_rng: Rng,
     sizes: Sizes,
@@ -142,7 +142,7 @@ struct Web {
     offered: Offered,
 }
 
-/// Pages, objects and bytes that have been offered so far.
+/// Totals of the pages, objects and bytes that have been offered so far.
 #[derive(Clone, Default)]
 struct Offered {
     pages: u64,
@@ -185,7 +185,7 @@ impl Workload for Web {
         }
     }
 
-    /// Passes the facts of the workload to `show`. The realised load covers the whole period and is therefore complete
+    /// Passes facts about the workload to `show`. The realised load covers the whole period and is therefore complete
     /// only at the end of the run.
     fn facts(&self, show: &mut dyn FnMut(&'static str, f64)) {
         show("nominal_load", self.config.load);
@@ -213,7 +213,7 @@ mod tests {
     use crate::distributions::discrete_uniform;
     use crate::testing::{context, distance, fact, gaps, run, seconds};
 
-    /// A Lomax distribution of sizes with the shape of the Web model.
+    /// Returns a Lomax distribution of sizes that has the shape of the Web model.
     fn sizes(mean: u64, minimum: u64, maximum: u64) -> distributions::Config {
         let [mean, minimum, maximum] = [mean, minimum, maximum].map(|bytes| Some(Amount::bytes(bytes)));
         distributions::Config::lomax(lomax::Config { mean, minimum, maximum, ..lomax::Config::default() })
@@ -231,7 +231,7 @@ mod tests {
         run(&mut *config.build(&context(seed, 100)).unwrap()).opened
     }
 
-    /// Returns the start of each page.
+    /// Returns the start time of each page.
     fn moments(config: &Config) -> Vec<Instant> {
         let mut moments: Vec<(Instant, Transfer)> = opened(config, 1);
         moments.dedup_by_key(|(_, transfer)| transfer.page);
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn the_page_rate_is_that_of_the_reference_runs() {
-        // At full load, 113.76257 objects arrive per second. The minimum of 12 B does not affect the mean.
+        // At full load, 113.76257 objects arrive per second. The minimum of 12 B has no effect on the mean.
         let config = Config { load: 1.0, sizes: sizes(10_000, 1, 2_000_000), ..Config::default() };
         let workload = config.build(&context(1, 160)).unwrap();
         assert!((fact(&*workload, "pages_per_second") - 113.76257).abs() < 5e-5);
@@ -248,13 +248,13 @@ mod tests {
 
     #[test]
     fn in_the_long_run_the_offered_load_is_the_nominal_load() {
-        // With a shape of 1.2 and a high maximum, the mean of no run would converge.
+        // With a shape of 1.2 and a high maximum, the mean of a run would not converge.
         for objects in [objects(1), up_to(8)] {
             let config = Config { load: 0.8, objects, sizes: sizes(5000, 12, 100_000), ..Config::default() };
             let mut workload = config.build(&context(2, 5000)).unwrap();
             let opened = run(&mut *workload).opened;
             let wire = Wire::of(&crate::testing::FullPackets);
-            // The variance of a compound Poisson sum is the sum of the squares.
+            // The sum of the squares is an estimate of the variance of a compound Poisson sum.
             let squares: f64 = opened
                 .chunk_by(|a, b| a.1.page == b.1.page)
                 .map(|page| page.iter().map(|(_, it)| wire.bytes(it.bytes.unwrap()) as f64).sum::<f64>())
@@ -277,7 +277,8 @@ mod tests {
 
     #[test]
     fn the_number_of_objects_moves_neither_pages_nor_sizes() {
-        // Eight times the load with eight times the objects per page results in the same pages.
+        // If the load and the number of objects per page are both multiplied by eight, the pages begin at the same
+        // times.
         let one = Config { load: 0.125, ..Config::default() };
         let eight = Config { load: 1.0, objects: objects(8), ..Config::default() };
         assert_eq!(moments(&one), moments(&eight));
@@ -302,7 +303,7 @@ mod tests {
         let expected = pages.iter().sum::<u64>() as f64 / 4.0;
         let squared: f64 =
             pages.iter().map(|&n| (n as f64 - expected) * (n as f64 - expected) / expected).sum();
-        // The 99 % point of the chi-squared distribution with three degrees of freedom.
+        // The limit is the 99 % quantile of the chi-squared distribution with three degrees of freedom.
         assert!(squared < 11.34, "{pages:?}");
     }
 
@@ -344,7 +345,7 @@ mod tests {
     fn too_many_transfers_are_rejected_with_an_estimate() {
         let context = BuildContext { rate: Rate::from_bps(1_000_000_000_000), ..context(1, 100) };
         let problem = Config { load: 1.0, ..Config::default() }.build(&context).err().unwrap().problem;
-        // The rate is a hundred thousand times the rate of the reference, for 100 s.
+        // For 100 s, the rate is a hundred thousand times the rate of the reference runs.
         assert!(problem.starts_with("would cause about 113762"), "{problem}");
     }
 }

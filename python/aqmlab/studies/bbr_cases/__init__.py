@@ -1,10 +1,10 @@
 """The 22 example test cases of the BBR draft (draft-ietf-ccwg-bbr, editor's copy of 3 August 2026).
 
-The draft describes each case as a list of steps. A claim has the draft's expectation of one case, in the
-draft's words, and holds if the sender does what the draft expects with all seeds. The draft leaves rate,
-delay and buffer open, so `network.py` has aqmlab's base set-up. Variables of the pseudocode that no table
-contains (`full_bw_count`, `inflight_longterm`, `bw_shortterm`, `idle_restart`) are judged by their visible
-effects: states, times, pacing gain, window and bandwidth.
+The draft describes each case as a list of steps. Each claim quotes the draft's expectation of one case, and
+holds if the sender does what the draft expects with all seeds. The draft does not specify the rate, delay and
+buffer, so `network.py` contains aqmlab's base set-up. Variables of the pseudocode that no table contains
+(`full_bw_count`, `inflight_longterm`, `bw_shortterm`, `idle_restart`) are judged by their visible effects:
+states, times, pacing gain, window and bandwidth.
 """
 
 from __future__ import annotations
@@ -443,7 +443,7 @@ def write_qlogs(folder: Path) -> Iterator[Path]:
 
 
 def answer(found: Verdicts) -> list[str]:
-    """The number of cases that hold, and the others by name."""
+    """The number of cases that hold, and the names of the other cases."""
     verdicts: Mapping[str, str] = {
         one.id: one.evidence.verdict for one in found if one.claim.origin == "paper"
     }

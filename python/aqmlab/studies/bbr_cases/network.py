@@ -1,8 +1,8 @@
 """The networks and the traffic of the test cases: a base set-up and its changes for each case.
 
-The base set-up is aqmlab's choice, because the draft leaves rate, delay and buffer open: a link of 50 Mb/s,
-a round trip of 40 ms without queues, a tail-drop buffer of two bandwidth-delay products, and one sender
-that always has data.
+The base set-up is aqmlab's choice, because the draft does not specify the rate, delay and buffer: a link of
+50 Mb/s, a round-trip time of 40 ms without queueing, a tail-drop buffer of two bandwidth-delay products, and
+one sender that always has data to send.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ LINK_BPS = 50e6
 RTT_S = 0.04
 BDP_BYTES = LINK_BPS * RTT_S / 8
 STEP_S = 8.0
-"""Time of a step of the link's rate."""
+"""Time at which the link's rate changes."""
 TOKEN_BPS = 25e6
-"""Rate of the policer: half of the link's."""
+"""Rate of the policer: half of the link rate."""
 SLOW_BPS = 64e3
 """Rate of the link whose bandwidth-delay product is less than a packet."""
 PAYLOAD_SHARE = 1448 / 1500
@@ -58,8 +58,9 @@ def base(changes: Mapping[str, Any] | None = None) -> dict[str, Any]:
 
 
 def responses(rate: str, segment: str, buffer: str) -> dict[str, Any]:
-    """An application that limits the rate: responses of equal size over one connection, each requested
-    after the previous one has arrived, and at most at `rate` after the client's buffer has filled."""
+    """An application that limits the rate: responses of equal size over one connection, each requested after
+    the previous response has arrived. Once the client's buffer has filled, responses are requested at a rate
+    of at most `rate`."""
     return {
         "kind": "video",
         "viewers": 1,
@@ -151,7 +152,8 @@ PAUSED = base({"duration": "9s"})
 @lru_cache(maxsize=64)
 def entry(state: str, after_s: float, seed: int, traffic: str = "ftp") -> tuple[float, int]:
     """The time at which the base set-up first enters a state after `after_s`, and the payload sent up to
-    then. Later changes of the link do not affect a run up to their time, so that a change can be timed."""
+    then. A change of the link does not affect the run before the time of the change, so a change can be
+    scheduled at the returned time."""
     table = base({"duration": "6s"})
     if traffic == "video":
         table = base({f"traffic.{FLOW}": responses("400Mbps", "1s", "2s"), "duration": "6s"})

@@ -1,4 +1,4 @@
-"""Updates intervals that texts cite from full runs, and finds numbers without a source.
+"""Updates the intervals that texts cite from full runs, and finds numbers that have no source.
 
 A citation is a Markdown link to a page of results. The link's title identifies the number. The title contains
 the claim with its reading and, after a colon, words that occur in only one of the claim's parts, separated by
@@ -75,8 +75,8 @@ def _parts(parts: list[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
 
 
 def unfounded(prose: str, results: Record) -> list[str]:
-    """The numbers in the prose of a page that do not occur in its results. Only numbers with at least two
-    decimal places, and percentages with at least one, are checked."""
+    """The numbers in the prose of a page that do not occur in the page's results. Only numbers with at least
+    two decimal places, and percentages with at least one decimal place, are checked."""
     known = [
         number
         for one in [

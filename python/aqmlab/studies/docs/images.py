@@ -62,7 +62,8 @@ def shown(folder: Path) -> Iterator[Shown]:
 
 
 def take(runs: Path, folder: Path, commit: str) -> list[Path]:
-    """Copies each figure that a page shows from `RUNS/PAGE/figures`, if it exists; returns the pictures."""
+    """Copies each figure that a page shows from `RUNS/PAGE/figures`, if the figure exists there; returns the
+    pictures."""
     copied: dict[Path, None] = {}
     for one in shown(folder):
         drawn = runs / one.page / "figures" / f"{one.figure}.png"
@@ -94,7 +95,7 @@ def small(picture: bytes, source: str) -> bytes:
 
 
 def source_of(path: Path) -> str | None:
-    """The description of the run that drew a picture; `None` if the picture has none."""
+    """The description of the run that drew a picture; `None` if the picture has no description."""
     with Image.open(path) as one:
         found = one.info.get(SOURCE)
     return found if isinstance(found, str) else None

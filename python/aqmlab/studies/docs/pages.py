@@ -4,7 +4,7 @@
 
 The part of each page `NAME.md` between two marks is generated from `results/NAME.json`. This file is the
 `claims.json` of a full run with the commit of the run. `NAME-live.md` is the page of the live form, and
-`NAME-today.md` that of the form with modern queues. Intervals that other pages cite are updated, too.
+`NAME-today.md` is the page of the form with modern queues. Intervals that other pages cite are also updated.
 """
 
 from __future__ import annotations
@@ -233,7 +233,8 @@ def _combinations(parts: Sequence[Record]) -> tuple[str, list[str]]:
 
 
 def _readings(results: Record) -> list[str]:
-    """The readings by which claims are judged, the main one first; an empty name if there are none."""
+    """The readings by which claims are judged, beginning with the main reading; if there are no readings, a
+    single empty name."""
     return list(dict.fromkeys(one["reading"] for one in results["claims"] if one["reading"])) or [""]
 
 
@@ -339,8 +340,9 @@ def _letter(found: Record | None, main: str) -> str:
 
 
 def _reversals(results: Record) -> list[tuple[str, str, str, list[str]]]:
-    """The claims, in any reading, that hold in the main verdict and fail with a variant, or vice versa. A
-    tuple contains the id, the main verdict, the verdict with the variants, and the variants."""
+    """The claims, for any reading, whose main verdict is that the claim holds and whose verdict with a
+    variant is that the claim fails, or vice versa. A tuple contains the id, the main verdict, the verdict
+    with the variants, and the variants."""
     reversed_: dict[tuple[str, str, str], list[str]] = {}
     for one in results["claims"]:
         for name, found in results["variants"].items():
@@ -391,8 +393,8 @@ def page_of(results: Record) -> str:
 
 
 def take(runs: Path, folder: Path, commit: str) -> None:
-    """Copies the verdicts of full runs, `RUNS/NAME/claims.json`, to the results of the pages in a folder,
-    with the values of these runs, `values.parquet`. Raises `ValueError` for results of a quick form."""
+    """Copies the verdicts (`RUNS/NAME/claims.json`) and the values (`values.parquet`) of full runs to the
+    folder that contains the results for the pages. Raises `ValueError` for results of a quick form."""
     from aqmlab.study import values as study_values
 
     for path in sorted(folder.glob("*.md")):

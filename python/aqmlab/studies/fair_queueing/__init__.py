@@ -1,7 +1,8 @@
 """Fair queueing and congestion control (J. Roberts with J. Augé: a talk of September 2005).
 
-The study's page describes the talk and the decisions where the talk is silent; `network.py` has the decisions
-with alternatives that are tried. The talk's results are available as sentences, plots, and one number, 40 %.
+The study's page describes the talk, and aqmlab's decisions about details that the talk does not specify.
+`network.py` contains those decisions for which alternatives are tested. The talk's results are available as
+sentences, plots, and one number, 40 %.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from aqmlab.study.queues import counted, readings
 
 
 def with_queues(others: Queues) -> Study:
-    """Tests whether the choice of transport protocol is harmless with other queues, as with fair queueing,
+    """Tests whether the choice of transport protocol is as harmless with other queues as with fair queueing,
     and whether the AQM of these queues has disadvantages. FIFO and FQ have a limit of 625 packets; the other
     queues have their own limits."""
     queue = {"bottleneck.queue": {**queues(625), **others}}

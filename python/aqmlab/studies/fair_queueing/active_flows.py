@@ -30,7 +30,8 @@ from aqmlab.sweep import Changes
 
 def _half_streaming(table: dict[str, Any]) -> dict[str, Any]:
     """Replaces half of the load by streaming flows with the rate of a codec, which send a packet every 25 ms
-    for 30 s on average. The warm-up must be so long that as many of these long flows end as start."""
+    for 30 s on average. The warm-up must be long enough that, at its end, these long flows end as often as
+    they start."""
     table["warm_up"] = f"{min(120, metrics.seconds(table['duration']) / 2):g}s"
     traffic = table["traffic"]
     traffic["background"]["load"] /= 2
@@ -105,7 +106,7 @@ trace = Experiment(
 
 
 def fluid(duration_s: int, load: float = 0.5, **record: Any) -> dict[str, Any]:
-    """Flows without packets on the talk's link."""
+    """Flows on the talk's link, simulated without packets."""
     return {
         "level": "flow",
         "duration": f"{duration_s}s",
@@ -117,7 +118,7 @@ def fluid(duration_s: int, load: float = 0.5, **record: Any) -> dict[str, Any]:
 
 
 NUMBER_LOADS = (0.5, 0.6, 0.7, 0.8, 0.9)
-"""Claims about loads below 90 % leave out the last of these loads, and of `TRACE_LOADS`."""
+"""Claims about loads below 90 % omit the last of these loads, and the last of `TRACE_LOADS`."""
 
 number = Experiment(
     "number",
@@ -161,7 +162,8 @@ regimes = Experiment(
 )
 
 PATH_S, PATH_STEP_S = 30, 0.05
-"""Duration and time step of plotted sample paths; at load 0.9, flow numbers decorrelate within 1 s."""
+"""Duration and time step of plotted sample paths. At load 0.9, the autocorrelation of the number of flows
+decays within 1 s."""
 
 _shown = fluid(net.WARM_UP_S + PATH_S, every=f"{PATH_STEP_S:g}s")
 _transparent = {**_PEAK["at most 1 Mb/s"], "traffic.flows.load": 0.5}
@@ -177,24 +179,24 @@ EXPERIMENTS = (alone, scale, trace, number, example, regimes, flow_paths, regime
 
 
 def limited(measure: Measure) -> Variable:
-    """A measure of rate-limited flows at loads at which they could hardly ever fill the link."""
+    """A measure of rate-limited flows at loads at which the flows could hardly ever fill the link."""
     loads = [load for load in alone.values("load") if laws.full_share(float(load)) < laws.TRANSPARENT]
     return alone[measure].among(load=loads)
 
 
 def grown(mix: str) -> Estimate:
-    """The number of active flows divided by the number on the unscaled link. The ratio is unpaired, because
-    arrivals differ."""
+    """The number of active flows divided by the number of active flows on the unscaled link. The ratio is
+    unpaired, because the arrivals differ."""
     active = scale[m.ACTIVE].at(mix=mix, load=0.85)
     return unpaired_ratio(active.among(scale=(4, 16)), active.at(scale=1))
 
 
 def most(what: str, tail: Variable) -> Estimate:
-    """The maximum number in 99.9 % of the time of all runs together.
+    """The number that is not exceeded during 99.9 % of the total time of all runs.
 
     The quantile of a single run has such a heavy tail that a t interval of its mean extends below zero, and
-    its mean is not the claimed number. The claimed number is the quantile of all runs together. The bootstrap
-    over runs yields counts as ends of the interval.
+    its mean is not the claimed number. The claimed number is the quantile of all runs together. With the
+    bootstrap over runs, the ends of the interval are counts.
     """
     return statistic(
         f"most {what} in 99.9 % of the time",
@@ -296,7 +298,7 @@ CLAIMS = (
     ),
 )
 
-# Loads at which 1 Mb/s flows leave enough room for formulas of their wait.
+# Loads at which 1 Mb/s flows leave enough capacity for the formulas of the waiting time to apply.
 _with_room = query(alone[m.ALONE_WAIT].at(mix="1 Mb/s flows", queue="FIFO")).where(
     lambda load: laws.full_share(load) < 0.1, "load"
 )

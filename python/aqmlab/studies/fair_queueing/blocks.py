@@ -28,7 +28,7 @@ class Plot(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Plots that differ in their flows, their queue, or its buffer."""
+    """Plots that differ in their flows, their queue, or the queue's buffer."""
 
     title: str
     background: str

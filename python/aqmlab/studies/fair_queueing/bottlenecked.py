@@ -71,7 +71,8 @@ windows = _long(
 
 
 def _of_plot(plot: Plot) -> dict[str, Any]:
-    """The changes for one of the talk's plots, except for its queue, which is set earlier."""
+    """The changes for one of the talk's plots, except for the change of the queue, which is applied
+    earlier."""
     background = {"traffic.background": net.BACKGROUNDS[plot.background]}
     return {**background, "bottleneck.queue.limit": f"{plot.buffer}p", **net.BOTTLENECKED[plot.flows]}
 
@@ -122,7 +123,7 @@ pairs_fifo = _long(
     "pairs-fifo", "Two flows, FIFO, 625 packets", _PACKETS, {"pair": _two, "recovery": _newreno}, quick=_ONCE
 )
 
-# Without a bottlenecked flow, loss recovery has no effect: one run serves for all recoveries.
+# Without a bottlenecked flow, loss recovery has no effect, so one run is used for all loss recoveries.
 _flow_or_none = {"flows": Changes({"none": net.RECOVERY["NewReno"], **net.flows("1 Reno")["flows"]})}
 delay = _long(
     "delay",
@@ -137,7 +138,7 @@ EXPERIMENTS = (one, several, baseline, windows, paths, steady, orders, pairs, pa
 
 
 def over_reno(runs: Experiment) -> Estimate:
-    """The rate of a HighSpeed flow divided by that of the competing Reno flow."""
+    """The rate of a HighSpeed flow divided by the rate of the competing Reno flow."""
     highspeed, reno = (runs[rate].at(flows="HighSpeed + Reno") for rate in (m.HIGHSPEED, m.RENO))
     return ratio(highspeed, reno)
 
@@ -344,7 +345,7 @@ _PLOTTED: Mapping[str, tuple[Callable[[str], Shown], Mapping[str, Any]]] = {
 
 
 def _waits(measure: Measure) -> Query:
-    """Waiting times of the background's packets, with one Reno flow and without it."""
+    """Waiting times of the background's packets, with and without one Reno flow."""
     wait = delay[measure].at(recovery="NewReno", background=FLOWS)
     undisturbed = query(wait.at(flows="none", queue="FIFO"))
     return joined(wait.at(flows="1 Reno"), undisturbed.tagged(queue="no bottlenecked flow"))

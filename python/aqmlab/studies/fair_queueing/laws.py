@@ -40,8 +40,8 @@ def full_share(load: float) -> float:
 
 
 def modulated_wait_ms(load: float, *, periodic: bool) -> float:
-    """The mean waiting time of a packet of 1 Mb/s flows that arrive and depart, so that their number changes
-    slowly.
+    """The mean waiting time of a packet if flows of 1 Mb/s arrive and depart, so that the number of flows
+    changes slowly.
 
     For each number of flows that does not fill the link, the wait is that of M/G/1 with equal packets
     (Pollaczek and Khinchine), or that of the same number of periodic sources (J. Roberts and J. Virtamo, "The

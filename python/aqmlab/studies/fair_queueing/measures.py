@@ -100,7 +100,7 @@ PATH = (
 
 
 def _delay(run: Run) -> Mapping[str, Any]:
-    """Waiting times of the background's packets; dropped packets are left out."""
+    """Waiting times of the background's packets; dropped packets are omitted."""
     warm_up_s, _ = metrics.window(run.manifest)
     flows = run.tables["flows"].filter(_BACKGROUND)
     events = run.tables["packets"].filter(

@@ -30,7 +30,7 @@ ORDERS = {"DRR": DRR, "SCFQ": {"kind": "scfq"}, "STFQ": {"kind": "stfq"}, "RR": 
 """Queues by the names that figures show, without their buffers."""
 
 BEHIND_A_FAST_LINE = {"rate": "100Gbps", "delay": "1ms"}
-"""Access link of workloads that share a host: it must not queue before the bottleneck."""
+"""Access link of workloads that share a host. No queue must form on this link before the bottleneck."""
 
 SIZES: Mapping[str, dict[str, Any]] = {
     "exponential": {"kind": "exponential", "mean": "100kB"},
@@ -67,7 +67,7 @@ TCP: dict[str, Any] = {
     "rto": {"min": "200ms"},
     "receiver": {"window": 100_000},
 }
-"""ns-2's TCP as of September 2005, without a limit by the receiver."""
+"""ns-2's TCP as of September 2005, without a limit that is set by the receiver."""
 
 
 def link(

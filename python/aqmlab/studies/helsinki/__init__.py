@@ -1,9 +1,10 @@
 """Internet transport performance with AQM in a QoS-enabled network (O. Riva 2003: a talk).
 
-The talk's results: with Tail Drop two early flows lock the third flow out, and the results of this flow or of
-a UDP flow depend on its start; RED is stable, and with one class nearly as good as two classes. The results
-are available as sentences, axes of plots, and three pairs of numbers. `testbed.py` has the details that the
-talk leaves open, `recorded.py` the same cases on the Linux 6.1 kernel, `live.py` the live form.
+The talk's results: with Tail Drop, two early flows lock out the third flow, and the results of this flow, or
+of a UDP flow, depend on the time at which the flow starts. RED is stable and, with one class, nearly as good
+as with two classes. The results are available as sentences, axes of plots, and three pairs of numbers.
+`testbed.py` contains the details that the talk leaves open, `recorded.py` contains the same cases on the
+Linux 6.1 kernel, and `live.py` contains the live form.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from aqmlab.study.tables import AGREE
 from aqmlab.sweep import Change, Changes
 
 _experiment = partial(Experiment, seeds=20, first_seed=1001)
-"""The buffer of Linux 2.4 was explored with the seeds from 1 on, so these runs use others."""
+"""The buffer of Linux 2.4 was explored with the seeds from 1 on, so these runs use other seeds."""
 
 _QUEUES = {"unit": bed.UNIT, "queue": bed.QUEUE}
 _TAIL_DROP_TO_RED, _RED_TO_TAIL_DROP = (TAIL_DROP, RED), (RED, TAIL_DROP)
@@ -48,7 +49,7 @@ _THREE_FLOWS = bed.path(
     third={"kind": "ftp", "sizes": constant(THIRD_BYTES)},
 )
 PLOTTED_STARTS = (0, 2, 4, 5, 5.5)
-"""The starts of the third flow that the talk shows, in seconds."""
+"""The starting times of the third flow that the talk shows, in seconds."""
 
 third = _experiment(
     "third",
@@ -344,7 +345,8 @@ NUMBERS = (
         "slide 15, both axes",
     ),
 )
-"""These claims are about the talk's own system. The live form lacks this system and does not judge them."""
+"""These claims are about the talk's own system. The live form lacks this system, and does not judge these
+claims."""
 
 CLAIMS = (*claims_of_third(third), *claims_of_burst(burst), *NUMBERS)
 
@@ -405,8 +407,8 @@ def _examples(results: ExperimentResults) -> pl.DataFrame:
 
 
 def _claims_beside(results: ExperimentResults) -> pl.DataFrame:
-    """The verdict on each claim for which recorded runs exist, on simulated runs at the same starts and on
-    the recorded runs."""
+    """For each claim for which recorded runs exist, the verdict from simulated runs with the same starting
+    times, and the verdict from the recorded runs."""
 
     kernels = recorded.results()
     common = {name: {*results[name].axes["start"]} & {*runs.axes["start"]} for name, runs in kernels.items()}

@@ -41,7 +41,7 @@ def ours(results: ExperimentResults) -> ExperimentResults:
 
 
 in_words = "{:g}".format
-"""Formats a start without unnecessary decimals."""
+"""Formats a starting time without unnecessary decimals."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,7 +202,7 @@ def elapsed_boxes(elapsed: Variable, sources: Mapping[str, Source], beside: Mapp
 
 
 def sequences(panels: Mapping[str, tuple[Experiment, Labels]], **options: Any) -> Draws:
-    """Time-sequence graphs of the flows of single runs, with a panel for each."""
+    """Time-sequence graphs of the flows of single runs, with a panel for each run."""
 
     def draw(results: ExperimentResults) -> Chart:
         charts = []

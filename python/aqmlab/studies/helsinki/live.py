@@ -39,9 +39,9 @@ def _with_recorded_starts(table: dict[str, Any], labels: Labels, seed: int) -> d
 
 
 def _twice(model: Experiment, axes: Mapping[str, Any], *, seeds: int, quick: int) -> list[Experiment]:
-    """An experiment of the study with other axes, live and simulated. A replication may take 60 s; the
-    longest recorded replication took 38 s. The kernel's queues include the 14 bytes of the link-layer
-    header."""
+    """An experiment of the study with different axes, run both live and in simulation. A replication may take
+    60 s; the longest recorded replication took 38 s. The kernel's queues include the 14 bytes of the
+    link-layer header."""
     host = {**model.given["host"], "link_header": "14B"}
     return [
         Experiment(

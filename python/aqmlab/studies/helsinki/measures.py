@@ -18,14 +18,14 @@ from aqmlab.results.variable import Variable, number
 
 
 def _elapsed(row: Mapping[str, Any], otherwise: float = math.nan) -> float:
-    """The time from the SYN to the last byte acknowledged."""
+    """The time from the SYN to the acknowledgement of the last byte."""
     value = row["acknowledged_s"]
     return otherwise if value is None else float(value)
 
 
 def arrivals(run: Run, flow: int) -> pl.DataFrame:
-    """The packets that arrived at the bottleneck. The columns `data`, `dropped` and `its` say whether a
-    packet has data, was dropped, and belongs to the flow."""
+    """The packets that arrived at the bottleneck. The columns `data`, `dropped` and `its` state whether a
+    packet contains data, was dropped, and belongs to the flow."""
     arrived = run.tables["packets"].filter(pl.col("event").is_in(["enqueue", "drop"]))
     marks = {"data": pl.col("payload_bytes") > 0, "dropped": pl.col("event") == "drop"}
     return arrived.with_columns(**marks, its=pl.col("flow") == flow)
@@ -50,8 +50,8 @@ def _jain(rates: Sequence[float]) -> float:
 
 
 def _three_flows(run: Run) -> Mapping[str, Any]:
-    """Times and retransmissions of the fastest and slowest initial flow and of the third, and the drops and
-    bytes of each at the bottleneck while the third was active."""
+    """Times and retransmissions of the fastest and slowest initial flows and of the third flow, and the drops
+    and bytes of each of these flows at the bottleneck while the third flow was active."""
     *initial, third = sorted(run.tables["transfers"].to_dicts(), key=lambda row: row["traffic"] == "third")
     fastest, slowest = sorted(initial, key=lambda row: _elapsed(row, math.inf))
     flows = {"fastest": fastest, "slowest": slowest, "third": third}
@@ -93,7 +93,7 @@ TIMES = dict(zip(_FLOWS, (FASTEST, SLOWEST, ELAPSED), strict=True))
 SENT_AGAIN = dict(zip(_FLOWS, (FASTEST_AGAIN, SLOWEST_AGAIN, THIRD_AGAIN), strict=True))
 
 RECORDED_OF_THREE = (ELAPSED, HANDSHAKE, FASTEST, SLOWEST, *SENT_AGAIN.values())
-"""Measures that the kernel's replications have, too."""
+"""Measures that are also available for the kernel's replications."""
 
 SHARES = (THIRD_DROPPED, OTHERS_DROPPED, THIRD_BYTES)
 LOCK_OUT = (
@@ -106,7 +106,7 @@ OF_THREE = (*RECORDED_OF_THREE, *SHARES, *LOCK_OUT)
 
 
 def _with_udp(run: Run) -> Mapping[str, Any]:
-    """Results of both flows, and their shares of the bottleneck while both were active."""
+    """Results of both flows, and the flows' shares of the bottleneck while both flows were active."""
     (tcp,) = run.tables["transfers"].to_dicts()
     (udp,) = run.tables["flows"].filter(pl.col("traffic") == "voice").to_dicts()
     arrived = arrivals(run, udp["flow"])
@@ -163,8 +163,9 @@ Values = npt.NDArray[np.float64]
 def _ratio_of(
     how: str, variable: Variable, queues: tuple[str, str], of: Callable[[Values, int], Values]
 ) -> Estimate:
-    """The ratio of a statistic at two queues. `of` gets the values by start, resample and replication, and
-    the multiple of the replications' noise that they contain; it returns a value for each resample."""
+    """The ratio of a statistic for two queues. The arguments of `of` are the values by starting time,
+    resample and replication, and the multiple of the replications' noise that these values contain. `of`
+    returns a value for each resample."""
 
     def finds(values: Sequence[Sequence[Any]], level: float) -> stats.Interval:
         both = np.array(values, dtype=float).swapaxes(1, 2)
@@ -190,16 +191,17 @@ def _ratio_of(
 
 
 def spread_ratio(variable: Variable, queues: tuple[str, str]) -> Estimate:
-    """The ratio of the spreads over the starts."""
+    """The ratio of the spreads over the starting times."""
     how = "spread over the starts, without the noise of the replications,"
     return _ratio_of(how, variable, queues, _spread)
 
 
 def _spread(values: Values, noises: int) -> Values:
-    """The standard deviation over the starts of the expected value. The variance of the means also contains
-    the noise of the replications, which is subtracted; the result is zero if nothing remains.
+    """The standard deviation of the expected value over the starting times. The variance of the means also
+    contains the noise of the replications, which is subtracted; the result is zero if nothing remains.
 
-    Variation that replications share at all starts is not part of the spread, and is subtracted first.
+    Variation that replications share at all starting times is not part of the spread, and is subtracted
+    first.
     """
     apart = values - values.mean(axis=0)
     noise = apart.var(axis=-1) / max(values.shape[-1] - 1, 1)
@@ -209,8 +211,8 @@ def _spread(values: Values, noises: int) -> Values:
 def range_ratio(
     how: str, variable: Variable, queues: tuple[str, str], ends: tuple[float, float], *, pooled: bool
 ) -> Estimate:
-    """The ratio of the distances of two quantiles of the replications: averaged over the starts, or, if
-    `pooled`, of the runs of all starts together."""
+    """The ratio of the distances between two quantiles of the replications. The distance is averaged over the
+    starting times or, if `pooled`, computed from the runs of all starting times together."""
 
     def distance(values: Values, _: int) -> Values:
         if pooled:

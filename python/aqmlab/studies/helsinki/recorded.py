@@ -22,7 +22,7 @@ _QUEUES = {"tail": (TAIL_DROP, (BYTES,)), "ptail": (TAIL_DROP, (PACKETS,)), "red
 """Queues of the recorded replications, and the units of the simulated queues with which each is compared."""
 
 _START = "_start_s"
-"""Suffix of columns with the start of a workload, in seconds of the replication."""
+"""Suffix of columns with the starting time of a workload, in seconds since the replication began."""
 
 
 def table(name: str, **options: Any) -> pl.DataFrame:

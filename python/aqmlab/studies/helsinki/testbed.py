@@ -15,10 +15,10 @@ LINK = "last"
 """The link with the queue, from the last-hop router to the destination."""
 
 _LENGTHS = {"mss": "1460B", "header": "54B", "syn_size": "66B", "ack_size": "54B"}
-"""Lengths as the kernel counts them, with 14 bytes of Ethernet."""
+"""Lengths as the kernel counts them, including 14 bytes of Ethernet header."""
 
 OLD: dict[str, Any] = {"profile": "linux-2.4", "connection": {**_LENGTHS, "close": "none"}}
-"""The talk's own system."""
+"""The operating system that was used in the talk."""
 
 KERNEL: dict[str, Any] = {
     "profile": "linux-6",
@@ -47,12 +47,12 @@ QUEUES: Mapping[str, Labels] = {
 
 
 def is_old(table: dict[str, Any]) -> bool:
-    """Whether a scenario has the talk's own system."""
+    """Whether a scenario uses the operating system that was used in the talk."""
     return bool(table["tcp"]["profile"] == "linux-2.4")
 
 
 def each_class(change: Callable[[dict[str, Any]], Any]) -> TableChange:
-    """A change of each class of the bottleneck that has a queue."""
+    """A change that applies to each class of the bottleneck that has a queue."""
 
     def changes(table: dict[str, Any]) -> dict[str, Any]:
         for one in table["links"][LINK]["queue"]["classes"].values():
@@ -65,7 +65,7 @@ def each_class(change: Callable[[dict[str, Any]], Any]) -> TableChange:
 
 def _tail_drop(table: dict[str, Any]) -> dict[str, Any]:
     """Kernels since 2.6 reject a packet that does not fit. Linux 2.4 accepted packets until the backlog
-    exceeded the limit, and then no packets."""
+    exceeded the limit, and then rejected all packets."""
     admits = each_class(lambda one: one["queue"].update(admits="until-beyond"))
     return admits(table) if is_old(table) else table
 
@@ -137,7 +137,8 @@ def path(duration: str, **traffic: dict[str, Any]) -> dict[str, Any]:
 
 
 def remembering(scenario: dict[str, Any], traffic: str) -> dict[str, Any]:
-    """The talk's system, recording the history of a workload's flow instead of the bottleneck's packets."""
+    """The operating system that was used in the talk, recording the history of a workload's flow instead of
+    the bottleneck's packets."""
     record = {**scenario["record"], "packets": [], "histories": [traffic]}
     return scenario | {"record": record, "tcp": OLD}
 
@@ -165,7 +166,7 @@ def datagrams(size: int = DATAGRAM, gap_s: float = GAP_S) -> dict[str, Any]:
     return {"kind": "udp", "rate": rate, "sizes": constant(size), "phase": "zero"}
 
 
-# Details that the talk leaves open, and the alternatives that are tried
+# Details that the talk leaves open, and the alternatives that are tested
 
 
 def _red_with(**changes: Any) -> TableChange:

@@ -1,7 +1,7 @@
 """The War Between Mice and Elephants (Guo and Matta, ICNP 2001, and its talk).
 
 Details that the talk leaves open are aqmlab's choice. These choices are listed on the study's page, and in
-`network.py` if alternatives are tried. Table I is the only result that is available as numbers.
+`network.py` if alternatives are tested. Table I is the only result that is available as numbers.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ PACKET = 500
 
 SHORT_FILE, LONG_FILE = 10, 100
 """Sizes in packets. Short files are at most as large as a short foreground flow. Long files have more than
-100 packets; 2.1 % of the files are long, with 46 % of the bytes."""
+100 packets. 2.1 % of the files are long, and these files contain 46 % of the bytes."""
 
 SIZE_BINS = tuple(int(edge) for edge in np.unique(np.geomspace(4, 20_000, 16).round()))
 """Lower ends of the bins of file sizes, in packets; the last bin is open."""
@@ -90,7 +90,8 @@ def _by_size(ours: pl.DataFrame) -> list[list[float]]:
 
 
 def _foreground(view: View, size: str) -> dict[str, Any]:
-    """The times of the foreground flows of a size, and the results of each batch. Exp 2 has only one size."""
+    """The times of the foreground flows of one size, and the results of each batch. Exp 2 has only one
+    size."""
     times, batches = view.times(size), _batches(view.transfers(size), EVERY_S[size], *view.window)
     return {
         f"{size}_probe_s": mean(times),
@@ -104,8 +105,8 @@ def _foreground(view: View, size: str) -> dict[str, Any]:
 def _batches(transfers: pl.DataFrame, every_s: float, warm_up_s: float, end_s: float) -> list[list[float]]:
     """The start, mean time, and Jain's index of rates of each batch that began after warm-up.
 
-    A flow that is unfinished at the end of the run counts with its time so far. A batch that began less than
-    half a period before the end is left out.
+    For a flow that is unfinished at the end of the run, the time until the end of the run is used. A batch
+    that began less than half a period before the end is omitted.
     """
     start_s, time_s = pl.col("start_s"), pl.col("duration_s").fill_null(end_s - pl.col("start_s"))
     jain = metrics.jain(pl.col("size_bytes") / time_s)
@@ -115,7 +116,8 @@ def _batches(transfers: pl.DataFrame, every_s: float, warm_up_s: float, end_s: f
 
 
 def _settling(everything: pl.DataFrame) -> list[list[float]]:
-    """Numbers of completed short files and sums of their times, by start, from the beginning of the run."""
+    """Numbers of completed short files and sums of the files' transmission times, by starting time, from the
+    beginning of the run."""
     short = everything.filter((pl.col("segments") <= SHORT_FILE) & pl.col("complete"))
     step = (short["start_s"].to_numpy() / SETTLING_STEP_S).astype(np.int64)
     sums = np.bincount(step, short["duration_s"].to_numpy())
@@ -124,7 +126,7 @@ def _settling(everything: pl.DataFrame) -> list[list[float]]:
 
 def _queue(run: Run, warm_up_s: float) -> dict[str, Any]:
     """The standard deviation of the queue after the warm-up. For the first minutes after the warm-up, also
-    the queue at each step and the fraction of arriving packets that were dropped or marked."""
+    the queue length at each step and the fraction of arriving packets that were dropped or marked."""
     samples = run.tables["queue"].filter((pl.col("link") == "bottleneck") & (pl.col("time_s") >= warm_up_s))
     lengths = samples["length_packets"].to_numpy().astype(np.float64)
     shown = samples.filter(pl.col("time_s") <= warm_up_s + SHOWN_S)
@@ -139,7 +141,7 @@ def _queue(run: Run, warm_up_s: float) -> dict[str, Any]:
 
 
 def _threshold(run: Run, warm_up_s: float) -> dict[str, Any]:
-    """The edge's threshold over time and its mean after the warm-up; empty without an edge."""
+    """The edge's threshold over time and its mean after the warm-up; empty if there is no edge."""
     edge = gauges.at(run.tables["gauges"], node="left")
     if not edge.height:
         return {"threshold": [], "mean_threshold": math.nan}

@@ -1,4 +1,4 @@
-"""Queues, edges and TCP of the study `mice-elephants`, with the alternative readings that the study tries."""
+"""Queues, edges and TCP of the study `mice-elephants`, with the alternative readings that the study tests."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ LAWS: Mapping[str, TableChange] = {
 
 
 def _drop_tail(resized: Callable[[int], int]) -> TableChange:
-    """Drop Tail with another buffer (packets)."""
+    """Drop Tail with a different buffer (packets)."""
 
     def change(table: dict[str, Any]) -> dict[str, Any]:
         queue = table["bottleneck"]["queue"]

@@ -1,7 +1,7 @@
-"""Loss and transmission time (Fig 1): transfers with random losses, compared with a model of rounds.
+"""Loss and transmission time (Fig 1): transfers with random losses, compared with a round-by-round model.
 
 The model simulates the parts of N. Cardwell, S. Savage, T. Anderson, "Modeling TCP Latency", 2000, round by
-round with random numbers of a fixed seed. The study's page lists its assumptions.
+round with random numbers from a fixed seed. The study's page lists the assumptions of the model.
 """
 
 from __future__ import annotations
@@ -117,7 +117,8 @@ random_loss = Experiment(
 
 
 def _growth(size: int, losses: Sequence[float]) -> Variable:
-    """The growth of the mean time of flows of a size per percent of loss, within this range of loss rates."""
+    """The growth of the mean time of flows of a size per percentage point of loss, within this range of loss
+    rates."""
     measure = TRANSFER_TIME[size]
     slope = random_loss[measure].among(loss=losses).slope("loss", 0.01)
     span = f"from {100 * losses[0]:g} to {100 * losses[-1]:g} % of loss"

@@ -66,20 +66,22 @@ more than the published 50 000 packets."""
 
 
 def _delay(rtt_ms: int) -> str:
-    """Delay of the bottleneck; the access links of the hosts have 1 ms at each end."""
+    """Delay of the bottleneck; the hosts' access links have a delay of 1 ms at each end."""
     return f"{rtt_ms / 2 - 2:g}ms"
 
 
 def _sized(buffer: float, rate: str | None = None) -> TableChange:
     """A change that sizes the queue at the bottleneck for a Drop Tail buffer of `buffer` bandwidth-delay
-    products. The product is that of the scenario's path, at the rate `rate` if given."""
+    products. The bandwidth-delay product is that of the scenario's path, with the rate `rate` if this
+    argument is given."""
 
     def change(table: dict[str, Any]) -> dict[str, Any]:
         bottleneck = table["bottleneck"]
         bottleneck["rate"] = rate or bottleneck["rate"]
         rate_bps, delay_s = (_core.quantity(bottleneck[name])[0] for name in ("rate", "delay"))
         bdp = rate_bps * 2 * (delay_s + 0.002) / (8 * m.PACKET)
-        # Thresholds of Table III are fractions of RED's buffer, which is 2.5 products for Drop Tail's 1.5.
+        # The thresholds of Table III are fractions of RED's buffer, which is 2.5 bandwidth-delay products if
+        # Drop Tail's buffer is 1.5 bandwidth-delay products.
         sized = disciplines(max(6, round(bdp * buffer / 1.5))).values()
         bottleneck["queue"] = next(one for one in sized if one["kind"] == bottleneck["queue"]["kind"])
         return table
@@ -125,7 +127,7 @@ table_1_search = Experiment(
 
 
 def _off(experiment: Experiment, speed: str, queue: str, name: str) -> Variable:
-    """The relative difference of a goodput from the published one."""
+    """The relative difference of a goodput from the published goodput."""
     theirs = _goodput(queue, name, speed)
     ours = experiment[m.CLASSES[name]].at(speed=speed, queue=queue)
     return per_seed(f"off, {queue}", lambda packets: 100 * (packets / theirs - 1), ours, unit="%")

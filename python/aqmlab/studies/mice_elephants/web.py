@@ -1,4 +1,5 @@
-"""Web sessions at 90 % of the link, and batches of foreground flows (Figs 6 to 9, Table IV): Exp 1, Exp 2."""
+"""Web sessions at 90 % of the link rate, and batches of foreground flows (Figs 6 to 9, Table IV): Exp 1, Exp
+2."""
 
 from __future__ import annotations
 
@@ -125,7 +126,7 @@ exp_2_laws = replace(
     quick=Form(seeds=2, changes=lasting(QUICK_S)),
     varied=None,
 )
-"""Variants need these runs, too, so they are executed once for both purposes."""
+"""Variants also need these runs, so the runs are executed once for both purposes."""
 
 two_way = replace(
     exp_1,
@@ -140,7 +141,7 @@ two_way = replace(
 
 
 def in_exp_1(measure: Measure | str, ito: str = "3 s") -> Measured:
-    """A measure of Exp 1 with an initial RTO."""
+    """A measure of Exp 1 with a given initial RTO."""
     return exp_1[measure].at(ITO=ito)
 
 
@@ -442,7 +443,8 @@ def _laws(results: ExperimentResults) -> pl.DataFrame:
 
 
 def _of_cuts(name: str, choose: Callable[[Sequence[float]], float]) -> Estimate:
-    """A statistic of the times at which MSER-5 ends the warm-up of the number of open transfers."""
+    """A statistic of the times at which the warm-up of the number of open transfers ends according to
+    MSER-5."""
 
     def finds(values: Sequence[Sequence[float | None]], level: float) -> Interval:
         cuts = sorted(one for one in values[0] if one is not None)

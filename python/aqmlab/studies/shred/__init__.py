@@ -2,8 +2,8 @@
 
 The talk reports that SHRED shortens transmission times compared with RED and Drop Tail, and does not harm
 FTP. The claims follow the order of the talk's sentences. The talk's curves are not available as numbers.
-`network.py` has the alternative readings of details that the talk leaves open; the study's page has the other
-decisions.
+`network.py` contains the alternative readings of details that the talk leaves open; the study's page
+describes the other decisions.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def web_traffic(
 
 
 def normalised(time: Variable) -> Variable:
-    """A time divided by the time of the same arrivals without congestion."""
+    """A time divided by the time for the same arrivals without congestion."""
     name = f"{time.name} over uncongested"
     return per_seed(name, metrics.normalised_time, time, time.at(queue=UNCONGESTED))
 
@@ -467,7 +467,8 @@ def _recovered(row: Row) -> Iterator[tuple[Labels, float]]:
 
 
 _costs = of_runs(lost_packet, _recovered, "recovery")
-# If packet 1 or 2 is lost, the window is below four; after 8, 9 and 10 fewer than three can be acknowledged.
+# If packet 1 or 2 is lost, the window is smaller than four packets. If packet 8, 9 or 10 is lost, fewer than
+# three later packets can be acknowledged.
 _lost_in_vain = lost_packet[m.LOST_TIMEOUTS].among(lost=("1", "2", "8", "9", "10"))
 
 LOST_PACKET = (

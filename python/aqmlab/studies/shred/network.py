@@ -42,7 +42,7 @@ def uncongested(table: dict[str, Any]) -> dict[str, Any]:
     """The same Web arrivals without FTP, on a bottleneck ten times as fast."""
     table["bottleneck"] |= {"rate": "100Mbps", "queue": {"kind": "drop-tail", "limit": "100000p"}}
     table["traffic"].pop("ftp", None)
-    # A load is a share of the bottleneck's rate: a tenth of it on a link ten times as fast.
+    # A load is a share of the bottleneck's rate, so on a link that is ten times as fast, the load is a tenth.
     table["traffic"]["web"]["load"] /= 10
     return table
 

@@ -1,7 +1,7 @@
 """Does it help the Web? (Weigle, Jeffay and Smith 2003: its paper and its talk).
 
-The talk contains no numbers and no curves, so the bands are aqmlab's. The study's page has the question and
-the answer.
+The talk contains no numbers and no curves, so the bands are aqmlab's. The study's page contains the question
+and the answer.
 """
 
 from __future__ import annotations
@@ -46,10 +46,12 @@ LOW = tuple(load for load in net.LOADS if load < 80)
 HIGHEST = tuple(load for load in net.LOADS if load >= 90)
 
 NEAR = 0.002
-"""Half width of the interval of a distance at which it is precise enough compared with equal systems."""
+"""Half the width of the interval of a distance at which the distance is precise enough for the comparison
+with equal systems."""
 
 NO_LAG = 0.005
-"""Largest negligible lag, above that of equal systems: their largest mean lag in the full study is 0.0016."""
+"""Largest negligible lag. This limit is above the lag of equal systems, whose largest mean lag in the full
+study is 0.0016."""
 
 # The offered load
 
@@ -131,7 +133,7 @@ def _reno(variable: Variable, loads: Sequence[int] = PLOTTED) -> Variable:
 
 
 def _of_reno(how: str, finds: Finds, *queues: str, title: str = "") -> Estimate:
-    """A statistic of the distributions with some queues, at the loads that the talk plots."""
+    """A statistic of the distributions for some queues, at the loads that the talk plots."""
     return statistic(how, finds, *(_reno(cdf[queue]) for queue in queues), title=title)
 
 
@@ -166,8 +168,8 @@ def _trade_off(ours: str) -> AnyRule:
 
 
 def _one_changes_sign(measure: Measure) -> Iterator[AnyRule]:
-    """The rules that ARED+ECN is below Drop Tail with one of the targets, 5 and 60 ms, and above with the
-    other."""
+    """The rules that ARED+ECN is below Drop Tail with one of the two targets, 5 ms and 60 ms, and above Drop
+    Tail with the other target."""
     tuned = (adaptive_red[measure].at(queue="ARED+ECN"), tuning[measure].at(queue="ARED+ECN 60 ms"))
     short, long = (ratio(_reno(one, HIGHEST), _reno(drop_tail[measure], HIGHEST)) for one in tuned)
     yield every(short < 1, long > 1)
@@ -214,7 +216,8 @@ _FLOORS = (
 
 
 def floors(results: ExperimentResults, level: float = stats.LEVEL) -> Iterator[Floor]:
-    """The values between equal systems, at all points at which they and the systems of the claim were run."""
+    """The values for comparisons of equal systems, at all points at which the equal systems and the systems
+    of the claim were run."""
     for claim, rule, alike in _FLOORS:
         equal = list(alike.points(results))
         for labels in rule.estimate.points(results):
@@ -357,7 +360,7 @@ CLAIMS = (
 
 
 def _by_load(id: str, title: str, measure: Measure | str, **options: Any) -> Figure:
-    """A measure against the load, a panel for each unit in which Adaptive RED counts."""
+    """A measure against the load, with a panel for each unit in which Adaptive RED counts."""
     plain, red = (one[measure].at(tcp="Reno") for one in (drop_tail, adaptive_red))
     both = joined(*(query(plain).tagged(queue="Drop Tail", unit=unit) for unit in net.UNITS), red)
     panels = both.relabelled(unit=lambda unit: f"ARED in {unit}")
@@ -398,7 +401,7 @@ def _in_all(measure: Measure | str, factor: float) -> Tabulates:
 
 
 def _chosen(scenario: Scenario) -> Iterator[str]:
-    """The parameters that Adaptive RED derives on the link of 10 Mb/s."""
+    """The parameters that Adaptive RED derives on the 10 Mb/s link."""
     queue, chosen = scenario.given["links"]["forward"]["queue"], scenario.derived["forward"]
     yield queue["limit"]
     for end in (chosen["min_th"], chosen["max_th"]):
@@ -545,7 +548,7 @@ def with_queues(queues: Queues) -> Study:
 
 
 def _checks(results: ExperimentResults) -> list[str]:
-    """Warnings if rates no longer offer the loads, if equal systems could not satisfy claims, or if the
+    """Warnings if the rates no longer produce the loads, if equal systems could not satisfy claims, or if the
     warm-up is too short."""
     found = [
         f"Calibration, {traffic}: the grid uses {rate:g} connections/s for 100 % load; measured: {now}."

@@ -66,7 +66,7 @@ def certain_crossings(
     ours: Sequence[Any], theirs: Sequence[Any], *, level: float = stats.LEVEL
 ) -> list[response_times.Crossing]:
     """The certain crossings of both functions, each with a difference of at least one response in a hundred
-    on either side, at this level."""
+    on either side, at this confidence level."""
     difference = differences(ours, theirs)
     return response_times.crossings(difference, np.zeros_like(difference), GRID, least=LEAST, level=level)
 
@@ -109,15 +109,16 @@ def lags_beyond(values: Values, level: float) -> Interval:
 
 
 def crosses(values: Values, level: float) -> Interval:
-    """The number of crossings that are certain at this level; the interval of this count is a point."""
+    """The number of crossings that are certain at this confidence level; the interval of this count is a
+    point."""
     ours, theirs = values
     count = float(len(certain_crossings(ours, theirs, level=level)))
     return Interval(value=count, low=count, high=count, count=len(differences(*values)), level=level)
 
 
 def later(values: Values, level: float) -> Interval:
-    """The ratio of two crossing times: that of the first and the last queue, divided by that of the second
-    and the last queue, for seeds that have all three distributions."""
+    """The ratio of two crossing times: the crossing time of the first and the last queue, divided by the
+    crossing time of the second and the last queue, for seeds that have all three distributions."""
     known = [seed for seed in zip(*values, strict=True) if all(one is not None for one in seed)]
     first, second, base = ([seed[system] for seed in known] for system in range(3))
     return modality.paired_ratio(

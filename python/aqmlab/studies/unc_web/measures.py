@@ -72,7 +72,8 @@ def _medians_by_size(done: pl.DataFrame) -> list[float]:
 
 
 def _repairs(ours: pl.DataFrame) -> Mapping[str, float]:
-    """Retransmissions in data segments, nearly all of which are full, and how losses were detected."""
+    """Number of retransmissions, in data segments (nearly all of which are full), and how losses were
+    detected."""
     timeouts, fast, again = (pl.col(name) for name in ("timeouts", "fast_retransmits", "retransmitted"))
     found = ours.select(
         few_segments=(pl.col("segments") < FEW_SEGMENTS).mean(),

@@ -23,14 +23,15 @@ PLOTTED = (80, 105)
 """Loads whose distributions the talk shows."""
 
 PAIRS = 125_000
-"""Requests in each direction; the talk has 250 000 in total."""
+"""Requests in each direction; the talk used 250 000 in total."""
 
 FULL_LOAD: Mapping[str, float] = {"as decided": 136.5, "MSS 536": 128.3, "HTTP/1.1": 127.0}
 """New connections per second and direction that offer 100 % of the link rate, by traffic.
 
 The first is from `aqmlab calibrate` with 20 replications of 250 000 connections: 136.5 [135.5, 137.6]. The
-others are from the ratio of the loads of equal numbers of connections to that of the first, paired by seed:
-1.0643 [1.0640, 1.0646] and 1.075 [1.073, 1.077]. The experiment `calibration` measures all of them again."""
+other numbers are computed from the ratios of the loads that equal numbers of connections cause to the load of
+the first traffic, paired by seed: 1.0643 [1.0640, 1.0646] and 1.075 [1.073, 1.077]. The experiment
+`calibration` measures all of them again."""
 
 FULL_RATE = FULL_LOAD["as decided"]
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::*;
 use crate::testing::{SERVER, Wire, lab_or_skip, transfer};
 
-/// Timeout for an event that certainly occurs, long enough even for a busy machine.
+/// Timeout for an event that is certain to occur; long enough even for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn sh(script: &str) -> Command {
@@ -36,13 +36,13 @@ fn output(host: &Host, script: &str) -> (String, i32) {
     (text, child.wait())
 }
 
-/// Returns the network namespace of a host in the format of the links in /proc/PID/ns.
+/// Returns the network namespace of a host, in the same format as the links in /proc/PID/ns.
 fn namespace_of(host: &Host) -> PathBuf {
     host.run(|| fs::read_link("/proc/thread-self/ns/net").unwrap()).unwrap().join().unwrap()
 }
 
-/// Returns all processes and threads, except this process, that are in one of `namespaces` or have a file descriptor of
-/// one of them.
+/// Returns all processes and threads, except this process, that are in one of `namespaces` or have an open file
+/// descriptor for one of `namespaces`.
 fn users_of(namespaces: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
     let entries = |directory: PathBuf| {
         fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path())
@@ -58,7 +58,7 @@ fn users_of(namespaces: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
     links
 }
 
-/// Returns the processes that have the text `mark` in their environment.
+/// Returns the processes whose environment contains the text `mark`.
 fn processes_with(mark: &str) -> Vec<PathBuf> {
     let all = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
     all.filter(|path| {
@@ -82,7 +82,7 @@ fn assert_vanishes(what: &str, left: impl Fn() -> Vec<PathBuf>) {
     assert_comes(&format!("{what} are left"), || left().is_empty());
 }
 
-/// Returns the devices and mounts of the machine, as seen by this process.
+/// Returns the machine's network devices and mounts, as seen by this process.
 fn machine() -> (BTreeSet<String>, String) {
     let devices = fs::read_to_string("/proc/self/net/dev").unwrap();
     let names =
@@ -144,7 +144,7 @@ fn the_exit_status_of_a_program_is_passed_on() {
         ("exit 7", 7),
         ("kill -TERM $$", 143),
         ("kill -KILL $$", 137),
-        // The program is not the last process to end.
+        // In this case, the program ends before its background process.
         ("(sleep 0.05; exit 3) & exit 4", 4),
     ] {
         let mut child = host.spawn(sh(script), Daemons::End).unwrap();
@@ -152,7 +152,7 @@ fn the_exit_status_of_a_program_is_passed_on() {
         assert_eq!(child.wait_timeout(Duration::ZERO), Some(expected));
         child.kill();
     }
-    // The daemon ends when its standard input is closed.
+    // The daemon exits when its standard input is closed.
     let mut leaving = sh("exec 3<&0; (read line <&3; exit 3) & exit 4");
     leaving.stdin(Stdio::piped());
     let mut lasting = host.spawn(leaving, Daemons::Stay).unwrap();
@@ -183,7 +183,7 @@ fn a_program_sees_its_host_and_nothing_else() {
     let names: BTreeSet<_> =
         devices.lines().filter_map(|line| Some(line.split_once(':')?.0.trim())).collect();
     assert_eq!(names, BTreeSet::from(["lo", "tun0"]));
-    // In a container, the system may deny a separate /sys.
+    // In a container, the system may refuse to mount a separate /sys.
     if output(host, "mount -t sysfs -o ro,nosuid,nodev,noexec sysfs /mnt").1 == 0 {
         let shown = output(host, "echo /sys/class/net/*; cat /sys/class/net/tun0/mtu").0;
         assert_eq!(shown, "/sys/class/net/lo /sys/class/net/tun0\n1500\n");
@@ -227,8 +227,8 @@ fn a_dropped_lab_leaves_nothing() {
     assert_eq!(machine(), before);
 }
 
-/// Environment variable that is set if a test runs as its own child process. The value marks all processes that the
-/// test starts.
+/// Environment variable that is set if the test program runs as a child process of itself. The value marks all
+/// processes that the test starts.
 const CHILD: &str = "AQMLAB_TEST_CHILD";
 
 /// Returns the command that runs the test `test` of this test program in a child process with a unique mark in the
@@ -251,7 +251,7 @@ fn a_lab_whose_process_is_killed_leaves_nothing() {
 }
 
 /// Creates a lab with programs that ignore termination signals, prints the lab's namespaces to standard output, and
-/// waits to be killed.
+/// then waits to be killed.
 fn print_and_wait() {
     let Some(lab) = lab_or_skip() else { return };
     let _daemon = lab.hosts()[0].spawn(sh("setsid sleep 1000 & exit 0"), Daemons::Stay).unwrap();
@@ -278,8 +278,8 @@ fn kill_when_ready(mut command: Command) -> bool {
         return false;
     }
     let mark = started_mark(&command);
-    // The processes are: the test's child process, the two first processes of namespaces, a daemon, a shell and the
-    // shell's child process.
+    // The processes are the test's child process, the first processes of the two process namespaces, a daemon, a shell
+    // and the shell's child process.
     assert_comes("processes", || processes_with(&mark).len() >= 7);
     assert!(!users_of(&namespaces).is_empty());
     child.kill().unwrap();
@@ -289,7 +289,7 @@ fn kill_when_ready(mut command: Command) -> bool {
     true
 }
 
-/// Returns the mark in the environment of a command created by `again`.
+/// Returns the mark that `again` put into the environment of `command`.
 fn started_mark(command: &Command) -> String {
     let mut marks = command.get_envs().filter(|(name, _)| *name == CHILD).filter_map(|(_, value)| value);
     format!("{CHILD}={}", marks.next().unwrap().display())
@@ -316,7 +316,7 @@ fn into_user_namespace() {
     }
 }
 
-/// Exit status of a child process on a machine that does not support the test.
+/// Exit status of a child process if the machine does not support the test.
 const NOTHING_TO_TEST: i32 = 77;
 
 #[test]

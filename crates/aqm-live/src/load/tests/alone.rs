@@ -55,8 +55,8 @@ impl Alone {
     }
 }
 
-/// Returns exchanges without pauses, because in these tests no thread wakes a sleeping end. `all` contains the sizes of
-/// requests and responses.
+/// Returns exchanges whose requests and responses have the sizes in `all`. The exchanges have no pauses, because there
+/// is no thread in these tests that would wake a sleeping end.
 fn rounds(all: &[(u64, u64)]) -> Task {
     let round = |&(request, response): &(u64, u64)| Round {
         pause: Span::ZERO,
@@ -138,7 +138,7 @@ fn responses_have_their_size_and_the_server_closes_with_the_last_one() {
     }
     assert!(is_over(&mut stream), "the connection must end at once without further data");
     drop(stream);
-    // The server must still notice the end.
+    // The server still has to detect that the connection was closed.
     std::thread::sleep(Duration::from_millis(500));
     let events = server.stop();
     let [Event::Info(info)] = events.as_slice() else { panic!("{events:?}") };

@@ -14,15 +14,15 @@ use aqm_traffic::{Conversation, Exchange, TrafficContext, Transfer, Workload};
 use super::record::ExchangeRecord;
 use super::*;
 
-/// Hosts on the loopback device with the addresses 127.NET.x.y. Each workload has two values of NET.
+/// Hosts on the loopback device with the addresses 127.NET.x.y. Each workload uses two values of NET, one for each end.
 struct Loopback {
     net: u8,
-    /// The end that listens at all addresses with one socket, if any.
+    /// The end that listens on all addresses with a single socket, if there is such an end.
     at_all: Option<HostIndex>,
 }
 
 impl Loopback {
-    /// Creates hosts whose addresses no other test uses.
+    /// Creates hosts whose addresses are not used by any other test.
     fn new() -> Self {
         static NEXT: AtomicU8 = AtomicU8::new(1);
         Self { net: NEXT.fetch_add(4, Ordering::Relaxed), at_all: None }
@@ -117,7 +117,7 @@ fn a_stopped_load_ends_at_once() {
     assert!(records.len() == 1 && records[0].tcp.is_some());
 }
 
-/// Returns the sizes and the start times of the transfers that a simulation opens, in order.
+/// Returns the sizes and the start times of the transfers that a simulation starts, in order.
 fn simulated(plan: &Plan) -> (Vec<u64>, Vec<f64>) {
     let tables = plan.run(&Watch::default()).unwrap().tables;
     let transfers = tables.iter().find(|table| table.name == "transfers").unwrap();
@@ -174,7 +174,7 @@ fn received_datagrams_are_counted_at_every_address() {
         assert_eq!(records.len(), 3);
         for one in &records {
             let received = one.received.unwrap();
-            // One datagram every 5 ms.
+            // The stream sends one datagram every 5 ms.
             assert!((50..=60).contains(&received.count), "{received:?}");
             assert_eq!((received.bytes, received.overtaken), (500 * received.count, 0));
             assert!(!received.total_delay.is_zero() && one.local.is_some());
@@ -206,7 +206,7 @@ impl Workload for Script {
     }
 }
 
-/// Runs a script until `ends` transfers have completed or failed, but at most for 2.5 s, and returns the outcome.
+/// Runs a script until `ends` transfers have completed or failed, but for at most 2.5 s, and returns the outcome.
 fn act(script: &Script, ends: usize, listens: bool) -> (Vec<RequestRecord>, Facts) {
     let hosts = Loopback::new();
     let both = [SENDER, RECEIVER];
@@ -300,7 +300,7 @@ fn the_exchanges_of_a_conversation_are_in_order_with_their_pauses() {
         assert!(requested_at < first_byte && first_byte <= completed);
     }
     let millis = |from: Instant, to: Instant| to.since(from).seconds() * 1e3;
-    // The pauses are not shorter than requested. The excess of the pauses depends on the machine.
+    // The pauses are not shorter than requested. By how much they are longer depends on the machine.
     let waits = [(first[0], first[1], 15.0), (first[2], second[0], 30.0), (second[2], third[0], 10.0)];
     for (from, to, least) in waits.into_iter().chain([(third[0], third[1], 20.0)]) {
         assert!(millis(from, to) >= least, "{} for {least}", millis(from, to));

@@ -8,7 +8,7 @@ use super::*;
 const SENDER: Side = Side::Sender;
 const RECEIVER: Side = Side::Receiver;
 
-/// A table of connections and the flows that were opened.
+/// A connection table, and the flows that were opened.
 #[derive(Default)]
 struct Rig {
     connections: Connections,
@@ -96,7 +96,7 @@ fn an_acknowledgement_of_the_last_connection_does_not_affect_the_next() {
     let mut rig = Rig::default();
     rig.bare(SENDER, 7, 0, Flags::SYN);
     assert_eq!(rig.bare(SENDER, 1_000_000, 0, Flags::SYN), (1, 0, 0));
-    // The server acknowledges data of the old connection, and then responds to the new one.
+    // The server acknowledges data from the old connection, and then responds to the new connection.
     assert_eq!(rig.bare(RECEIVER, 900, 8, Flags::ACK).0, 1);
     assert_eq!(rig.bare(RECEIVER, 4_000_000_000, 1_000_001, SYN_ACK), (1, 0, 0));
     assert_eq!(rig.bare(RECEIVER, 4_000_000_051, 1_000_001, Flags::ACK), (1, 50, 0));

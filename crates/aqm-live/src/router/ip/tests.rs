@@ -48,7 +48,7 @@ fn tcp_of(packet: &[u8]) -> TcpHeader {
     }
 }
 
-/// Returns the correct checksum of a header, computed directly from the definition.
+/// Returns the correct checksum of a header, computed directly from the definition of the checksum.
 fn right_checksum(packet: &[u8]) -> u16 {
     Ipv4Header::from_slice(packet).unwrap().0.calc_header_checksum()
 }
@@ -235,7 +235,7 @@ proptest! {
     }
 }
 
-/// The sum of the checksum takes every possible value, including values that must be folded twice.
+/// The sum from which the checksum is computed takes every possible value, including values that must be folded twice.
 #[test]
 fn the_checksum_stays_right_whatever_it_was() {
     let mut packet = segment(0, &[]);
@@ -250,7 +250,8 @@ fn the_checksum_stays_right_whatever_it_was() {
     }
 }
 
-/// Runs `task` and returns the processor time that this thread used, which does not depend on other load.
+/// Runs `task` and returns the processor time that the calling thread used, which does not depend on the other load on
+/// the machine.
 pub(crate) fn processor_time(task: impl FnOnce()) -> std::time::Duration {
     let spent = || {
         let clock = nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID;

@@ -1,4 +1,4 @@
-//! The BPF program that writes windows, assembled by hand.
+//! The hand-assembled BPF program that writes the sender's window into packets.
 //!
 //! Sources: RFC 9669, 2024 (instruction set); bpf-helpers(7) (helper functions).
 
@@ -7,8 +7,8 @@
 #[repr(C)]
 pub(super) struct Instruction {
     pub(super) code: u8,
-    /// The destination register in the lower four bits and the source register in the upper four bits; swapped on
-    /// big-endian machines.
+    /// The destination register is in the lower four bits, and the source register is in the upper four bits; on
+    /// big-endian machines, the order is reversed.
     registers: u8,
     pub(super) offset: i16,
     immediate: i32,
@@ -17,8 +17,8 @@ pub(super) struct Instruction {
 /// Placeholder for the offset of a jump to the end of the program.
 const TO_END: i16 = i16::MAX;
 
-/// Registers: R0 contains the return value of a helper; further registers contain the arguments of helpers, values that
-/// calls preserve, and the stack pointer.
+/// Registers: R0 contains the return value of a helper. The other registers contain the arguments of helpers, values
+/// that are preserved across calls, and the stack pointer.
 const R0: u8 = 0;
 const R1: u8 = 1;
 const R2: u8 = 2;
@@ -30,7 +30,7 @@ const NEW: u8 = 7;
 const OLD: u8 = 8;
 const STACK: u8 = 10;
 
-/// Offset of the protocol in `struct __sk_buff`; the value is an `ETH_P_*` in network byte order.
+/// Offset of the protocol in `struct __sk_buff`; the value is an `ETH_P_*` constant in network byte order.
 const SK_BUFF_PROTOCOL: i16 = 16;
 const SK_BUFF_SOCKET: i16 = 168;
 /// Offset of the congestion window in `struct bpf_tcp_sock`.
@@ -42,16 +42,16 @@ const SKB_LOAD_BYTES: i32 = 26;
 const SK_FULLSOCK: i32 = 95;
 const TCP_SOCK: i32 = 96;
 
-/// Offset in the IPv4 header. A packet on a TUN device begins with the IPv4 header.
+/// Offset of the identification field in the IPv4 header. A packet on a TUN device begins with the IPv4 header.
 const ID: i32 = 4;
 const CHECKSUM: i32 = 10;
 const DONT_FRAGMENT: i32 = 0x40;
 
-/// Offset on the stack at which the program stores the identification and the flags that follow it.
+/// Stack offset at which the program stores the identification field and the flags that follow this field.
 const READ: i16 = -8;
 const WRITTEN: i16 = -16;
 
-/// Return value with which the kernel continues with the next program on the device, if any.
+/// Return value that makes the kernel continue with the next program on the device, if there is one.
 const TCX_NEXT: i32 = -1;
 
 const fn instruction(code: u8, destination: u8, source: u8, offset: i16, immediate: i32) -> Instruction {
@@ -114,8 +114,8 @@ const fn exit() -> Instruction {
     instruction(0x95, 0, 0, 0, 0)
 }
 
-/// Returns the program. For each TCP packet over IPv4 that must not be fragmented, the program writes the sender's
-/// window into the identification and updates the checksum. Other packets are not changed.
+/// Returns the program. If a TCP packet over IPv4 must not be fragmented, the program writes the sender's window into
+/// the identification field and updates the checksum. All other packets remain unchanged.
 pub(super) fn program() -> Vec<Instruction> {
     let ethertype_ipv4 = i32::from(0x0800_u16.to_be());
     let mut program = vec![
@@ -133,7 +133,7 @@ pub(super) fn program() -> Vec<Instruction> {
         skip_next_if_at_most(NEW, u16::MAX as i32),
         set(NEW, u16::MAX as i32),
         to_network_order_16(NEW),
-        // Read the identification and the flags that follow it.
+        // Read the identification field and the flags that follow this field.
         copy(R1, CONTEXT),
         set(R2, ID),
         copy(R3, STACK),

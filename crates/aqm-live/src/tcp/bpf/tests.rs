@@ -26,7 +26,8 @@ pub(crate) struct TestHost {
 
 impl TestHost {
     /// Creates a host with this address. If the machine does not permit network namespaces, returns `None` and prints
-    /// the reason. With `own_table`, the host uses its own small table of connections instead of the machine's table.
+    /// the reason. If `own_table` is true, the host uses a small connection table of its own instead of the machine's
+    /// table.
     pub(crate) fn new(address: Ipv4Addr, own_table: bool) -> Option<Self> {
         let (sender, receiver) = channel();
         let (tasks, todo): (_, Receiver<Task>) = channel();
@@ -99,7 +100,7 @@ pub(crate) fn two_hosts() -> Option<[TestHost; 2]> {
     Some([TestHost::new(CLIENT, false)?, TestHost::new(SERVER, false)?])
 }
 
-/// Forwards packets between hosts until `done` returns true. `see` is called with each packet of the first host; if
+/// Forwards packets between hosts until `done` returns true. `see` is called with each packet from the first host; if
 /// `see` returns false, the packet is dropped.
 pub(crate) fn pump(
     [first, second]: &mut [TestHost; 2],
@@ -145,7 +146,8 @@ pub(crate) fn serve(host: &TestHost, connections: usize) -> JoinHandle<u64> {
     server
 }
 
-/// Returns a connection to the server with the congestion control of RFC 5681, independently of the machine's default.
+/// Returns a connection to the server that uses the congestion control of RFC 5681, regardless of the machine's
+/// default.
 pub(crate) fn connect() -> TcpStream {
     let stream = TcpStream::connect((SERVER, PORT)).unwrap();
     socket2::SockRef::from(&stream).set_tcp_congestion(b"reno").unwrap();
@@ -178,7 +180,7 @@ fn every_data_packet_carries_the_window_of_its_sender() {
             let headers = parse(packet).unwrap();
             wrong += usize::from(!checksum_is_right(packet));
             windows.extend(Some(window(&headers)).filter(|&window| window > 0));
-            // One packet is dropped, so that the window decreases.
+            // One packet is dropped in order to reduce the window.
             windows.len() != 200
         },
     );

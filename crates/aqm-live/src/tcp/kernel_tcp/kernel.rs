@@ -1,4 +1,4 @@
-//! Properties of a kernel that affect TCP and cannot be set for a single namespace.
+//! Properties of a kernel that affect TCP but cannot be set for a single namespace.
 
 use std::fs;
 use std::path::Path;
@@ -10,14 +10,13 @@ use serde::Serialize;
 /// The properties of a Linux kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Kernel {
-    /// First two numbers of the kernel's release.
+    /// First two numbers of the kernel release.
     pub release: (u32, u32),
-    /// Tick of the timer clock (`CONFIG_HZ`).
+    /// Duration of a timer tick (`CONFIG_HZ`).
     pub tick: Span,
     /// Whether the maximum RTO can be set (`tcp_rto_max_ms`, since Linux 6.15).
     pub has_rto_max: bool,
-    /// Whether CUBIC leaves slow start early (HyStart). The setting applies to the whole machine; `None` if CUBIC is
-    /// not loaded.
+    /// Whether CUBIC leaves slow start early (HyStart), which is a system-wide setting; `None` if CUBIC is not loaded.
     pub hystart: Option<bool>,
 }
 
@@ -28,7 +27,7 @@ impl Kernel {
         let release = text("/proc/sys/kernel/osrelease");
         let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|part| part.parse().ok());
         let release = (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default());
-        // The resolution of this clock is the tick.
+        // The resolution of this clock is one tick.
         let tick = clock_getres(ClockId::CLOCK_MONOTONIC_COARSE).map_or_else(
             |_| Span::from_millis(4),
             |tick| Span::from_nanos(u64::try_from(tick.tv_nsec()).unwrap_or_default()),
@@ -49,13 +48,13 @@ impl Kernel {
     }
 }
 
-/// Returns the available congestion controls; empty if the kernel does not report them.
+/// Returns the available congestion controls; the result is empty if the kernel does not report them.
 pub(crate) fn congestion_controls() -> Vec<String> {
     let found = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
     found.unwrap_or_default().split_whitespace().map(str::to_owned).collect()
 }
 
-/// Returns the reason for which a congestion control cannot be used. `available` contains the names of the available
+/// Returns the reason why a congestion control cannot be used. `available` contains the names of the available
 /// congestion controls.
 pub(crate) fn without_control(name: &str, available: &[String]) -> String {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();

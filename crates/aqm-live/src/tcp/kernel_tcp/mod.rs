@@ -1,11 +1,11 @@
-//! The configuration of the kernel's TCP according to a plan's `[tcp]`. The configuration consists of the sysctls of a
+//! Configures the kernel's TCP according to the `[tcp]` table of a plan. The configuration consists of the sysctls of a
 //! host's network namespace and the attributes of the host's route.
 //!
-//! Sources: Linux, `Documentation/networking/ip-sysctl.rst`; ip-route(8). The translation of parameters is in
-//! `translation.rs`. The following settings do not depend on the plan. A connection does not inherit path metrics from
-//! earlier connections (`tcp_no_metrics_save`). The kernel aggregates neither writes nor acknowledgements
-//! (`tcp_autocorking`, `tcp_comp_sack_nr`, `tcp_backlog_ack_defer`). The range of ports is sufficient for thousands of
-//! short connections. A lost SYN is retransmitted after 1, 2, 4 s as before Linux 6.5 (`tcp_syn_linear_timeouts`).
+//! Sources: Linux, `Documentation/networking/ip-sysctl.rst`; ip-route(8). `translation.rs` translates the parameters of
+//! `[tcp]` to kernel settings. The following settings do not depend on the plan. A connection does not inherit path
+//! metrics from earlier connections (`tcp_no_metrics_save`). The kernel aggregates neither writes nor acknowledgements
+//! (`tcp_autocorking`, `tcp_comp_sack_nr`, `tcp_backlog_ack_defer`). The port range is large enough for thousands of
+//! short connections. As before Linux 6.5, a lost SYN is retransmitted after 1, 2 and 4 s (`tcp_syn_linear_timeouts`).
 
 pub(crate) mod kernel;
 mod translation;
@@ -20,8 +20,8 @@ use crate::LiveError;
 
 pub use kernel::Kernel;
 
-/// Sysctls under `/proc/sys/net` that do not depend on the plan. If an older kernel does not have one of these sysctls,
-/// the kernel does not have the corresponding feature either.
+/// Sysctls under `/proc/sys/net` that do not depend on the plan. If an older kernel lacks one of these sysctls, it also
+/// lacks the corresponding feature.
 const ALWAYS: &[(&str, &str)] = &[
     ("core/somaxconn", "65535"),
     ("ipv4/ip_local_port_range", "1024 65535"),
@@ -42,7 +42,8 @@ const ALWAYS: &[(&str, &str)] = &[
     ("ipv4/tcp_wmem", "4096 65536 67108864"),
 ];
 
-/// The sysctl of the default congestion control, which is used by sockets that do not select a congestion control.
+/// The sysctl that sets the default congestion control, which is used by sockets that do not select a congestion
+/// control.
 const DEFAULT_CONTROL: &str = "ipv4/tcp_congestion_control";
 
 /// The TCP settings of a host.
@@ -52,7 +53,7 @@ pub struct KernelTcp {
     sysctls: BTreeMap<&'static str, String>,
     /// Settings of the route to the peer.
     pub(crate) route: RouteSettings,
-    /// Kernel name of the congestion control of connections.
+    /// Kernel name of the congestion control that connections use.
     control: String,
     /// Whether programs may select a different congestion control.
     free_choice: bool,
@@ -71,8 +72,9 @@ pub(crate) struct RouteSettings {
     pub window: u32,
     /// Minimum RTO, in milliseconds.
     pub rto_min_ms: u32,
-    /// Congestion control of all connections, which overrides the selection of sockets; `None` if sockets may select a
-    /// congestion control. A route may set even congestion controls that the machine does not permit sockets to select.
+    /// Congestion control of all connections, which overrides the congestion control that a socket selects; `None` if
+    /// sockets may select a congestion control. A route can also set congestion controls that the machine does not
+    /// permit sockets to select.
     pub congctl: Option<String>,
     /// Whether connections request ECN.
     pub ecn: bool,
@@ -81,13 +83,13 @@ pub(crate) struct RouteSettings {
 }
 
 impl KernelTcp {
-    /// Returns the kernel name of the congestion control of all connections, except those of programs that select a
-    /// different congestion control.
+    /// Returns the kernel name of the congestion control that all connections use, except for connections of programs
+    /// that select a different congestion control.
     pub fn congestion_control(&self) -> &str {
         &self.control
     }
 
-    /// Returns these settings for a host of programs, with permission for programs to select a congestion control.
+    /// Returns these settings for a host on which programs run and may select a congestion control.
     #[must_use]
     pub(crate) fn with_free_choice(self) -> Self {
         Self { free_choice: true, ..self }
@@ -101,9 +103,9 @@ impl KernelTcp {
     }
 
     /// Returns the settings of the route. If programs may select a congestion control, makes the plan's congestion
-    /// control the default of sockets in the namespace of the calling thread. If the machine does not permit users to
-    /// use this congestion control (`tcp_allowed_congestion_control`), the kernel rejects the default; the route then
-    /// sets the congestion control for all connections.
+    /// control the default for sockets in the namespace of the calling thread. If the machine does not permit users to
+    /// select this congestion control (`tcp_allowed_congestion_control`), the kernel rejects it as the default; in this
+    /// case, the route sets the congestion control for all connections.
     pub(crate) fn settle_route(&self) -> Result<RouteSettings, LiveError> {
         let is_default = || Ok::<_, LiveError>(read(DEFAULT_CONTROL)?.as_deref() == Some(&self.control));
         if !self.free_choice {
@@ -139,7 +141,7 @@ impl KernelTcp {
     }
 }
 
-/// Returns whether a sysctl depends on the plan, so that the kernel must have the sysctl.
+/// Returns whether a sysctl depends on the plan, in which case the kernel must have the sysctl.
 fn is_required(name: &str) -> bool {
     !ALWAYS.iter().any(|(always, _)| *always == name)
 }
@@ -148,8 +150,8 @@ fn path(name: &str) -> String {
     format!("/proc/sys/net/{name}")
 }
 
-/// Returns the value of a sysctl, with the parts of the value separated by single spaces; `None` if the kernel does not
-/// have the sysctl.
+/// Returns the value of a sysctl, whose parts are separated by single spaces; `None` if the kernel does not have the
+/// sysctl.
 fn read(name: &str) -> Result<Option<String>, LiveError> {
     match fs::read_to_string(path(name)) {
         Ok(text) => Ok(Some(text.split_whitespace().collect::<Vec<_>>().join(" "))),

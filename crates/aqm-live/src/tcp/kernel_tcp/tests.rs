@@ -20,8 +20,8 @@ fn sequence_number(packet: &[u8]) -> &[u8] {
     &packet[24..28]
 }
 
-/// Returns the largest receive window, in bytes, that the acknowledgements of an end advertise. The first element of
-/// `packets` must be the SYN of this end.
+/// Returns the largest receive window, in bytes, that is advertised in the acknowledgements from one end. The first
+/// element of `packets` must be the SYN from this end.
 fn largest_window(packets: &[Vec<u8>]) -> u32 {
     let window = |packet: &Vec<u8>| u32::from(u16::from_be_bytes([packet[34], packet[35]]));
     let options = &packets[0][40..];
@@ -116,9 +116,9 @@ fn the_settings_in_force_are_those_of_the_plan() {
     assert_ne!(own.trim(), "5", "the machine's own TCP must not change");
 }
 
-/// Returns the sending times, in seconds, of the first packets of a host. The times are from the timestamps option in
-/// the packets (RFC 7323), which in Linux contains milliseconds of the kernel's clock, so delays before the packets are
-/// read do not matter.
+/// Returns the sending times, in seconds, of the first packets from a host. The times are taken from the packets'
+/// timestamps option (RFC 7323), in which Linux writes the kernel's clock in milliseconds. The times are therefore not
+/// affected by delays that occur before the packets are read.
 fn sent_at<const COUNT: usize>(host: &Host) -> [f64; COUNT] {
     let (begun, mut sent, mut packet) = (Instant::now(), Vec::new(), [0; 2000]);
     while sent.len() < COUNT {
@@ -135,8 +135,8 @@ fn sent_at<const COUNT: usize>(host: &Host) -> [f64; COUNT] {
     sent[..COUNT].try_into().unwrap()
 }
 
-/// Returns whether a timer of `seconds` may have taken `took`. A timer may take one tick less, or longer if other
-/// machines use the processor.
+/// Returns whether `took` is a plausible duration of a timer that was set to `seconds`. A timer may expire one tick
+/// early, or late if other machines use the processor.
 fn is_about(took: f64, seconds: f64) -> bool {
     (seconds - 0.05..seconds + 0.7).contains(&took)
 }

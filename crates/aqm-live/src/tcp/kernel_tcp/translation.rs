@@ -1,8 +1,8 @@
-//! Translation of a `[tcp]` table to kernel settings, and checks for parameters that the kernel does not support.
+//! Translates a `[tcp]` table to kernel settings, and checks for parameters that the kernel does not support.
 //!
 //! Sources: Linux, `tcp_output.c`, `tcp_input.c`, `tcp_minisocks.c`, `tcp_recovery.c`. `SETTABLE` lists the parameters
-//! that can be set. All other parameters describe fixed behaviour of Linux and must have the values of the profile
-//! `linux-6`.
+//! that can be set. All other parameters describe fixed behaviour of Linux and must have the same values as in the
+//! profile `linux-6`.
 
 use std::collections::BTreeMap;
 
@@ -19,19 +19,19 @@ use serde_json::Value;
 use super::{ALWAYS, Kernel, KernelTcp, RouteSettings};
 use crate::router::buffers::MTU;
 
-/// Bytes of the IPv4 and TCP headers, without options.
+/// Length of the IPv4 and TCP headers in bytes, without options.
 const HEADERS: u32 = 40;
 
-/// Minimum segment size of Linux, in bytes of payload (`tcp_min_snd_mss` plus the TCP options).
+/// Minimum segment size in Linux, in bytes (`tcp_min_snd_mss` plus the TCP options).
 const MIN_MSS: u64 = 88;
 
-/// Bytes of the timestamps option, which every segment contains (RFC 7323, appendix A).
+/// Length in bytes of the timestamps option, which every segment contains (RFC 7323, appendix A).
 const TIMESTAMPS: u32 = 12;
 
-/// Default initial receive buffer of Linux, in bytes (`tcp_rmem`).
+/// Default initial size of the receive buffer in Linux, in bytes (`tcp_rmem`).
 const DEFAULT_BUFFER: u64 = 131_072;
 
-/// The parameters that correspond to a kernel setting or follow from other parameters.
+/// The parameters that correspond to a kernel setting or are determined by other parameters.
 const SETTABLE: &[&str] = &[
     "congestion_control.hystart",
     "congestion_control.kind",
@@ -63,23 +63,23 @@ const SETTABLE: &[&str] = &[
 /// The parameters that apply only to simulations.
 const SIMULATED: &[&str] = &["cwnd.hint", "receiver.sack_delay", "rto.tick_phase"];
 
-/// The parameters of loss recovery that do not affect connections with SACK.
+/// The loss recovery parameters that do not affect connections with SACK.
 const NO_EFFECT_WITH_SACK: &[&str] =
     &["recovery.exit_window", "recovery.inflation", "recovery.max_burst", "recovery.partial_ack_timer"];
 
 impl KernelTcp {
-    /// Returns the settings with which the kernel behaves as `config` specifies. The lengths in `config` include
+    /// Returns the settings that make the kernel behave as `config` specifies. The packet lengths in `config` include
     /// `link_header` bytes.
     ///
     /// # Errors
-    /// Returns every parameter that the kernel does not support, with the supported values.
+    /// Returns an error for each parameter that the kernel does not support; the error states the supported values.
     pub fn of(config: &Config, kernel: &Kernel, link_header: Size) -> Result<Self, ConfigErrors> {
         let (nearest, refused) = Self::nearest(config, kernel, link_header, None);
         refused.finish(nearest)
     }
 
-    /// Returns the settings that are nearest to `config`, and the differences. If `control` is set, `control` replaces
-    /// the congestion control of `config`.
+    /// Returns the settings that are nearest to `config`, and the differences between these settings and `config`. If
+    /// `control` is set, it replaces the congestion control of `config`.
     pub fn nearest(
         config: &Config,
         kernel: &Kernel,
@@ -102,7 +102,7 @@ struct Translation<'a> {
     kernel: &'a Kernel,
     /// Length of the link header, which is included in the lengths of packets on the link.
     link_header: Size,
-    /// The congestion control that replaces that of `config`.
+    /// The congestion control that replaces the congestion control of `config`.
     control: Option<&'a str>,
     refused: ErrorCollector,
 }
@@ -142,9 +142,9 @@ impl Translation<'_> {
         let mut sysctls: BTreeMap<_, _> =
             ALWAYS.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
         let buffer = self.receive_buffer(route.window);
-        // If the receive window has a fixed maximum, the window grows by two segments with each received segment, and
-        // every segment is acknowledged immediately while the window grows (`tcp_grow_window`). A window that is tuned
-        // automatically grows only when the sender needs a larger window.
+        // If the maximum receive window is fixed, the receive window grows by two segments for each received segment,
+        // and every segment is acknowledged immediately while the window grows (`tcp_grow_window`). An automatically
+        // tuned receive window grows only when the sender needs a larger window.
         let is_tuned = self.config.receiver.first_window.is_none() && buffer > DEFAULT_BUFFER;
         let first_buffer = if is_tuned { DEFAULT_BUFFER } else { buffer };
         let Recovery { kind, dupthresh, frto, .. } = self.config.recovery;
@@ -182,7 +182,7 @@ impl Translation<'_> {
         sysctls
     }
 
-    /// Returns the kernel's name of the congestion control.
+    /// Returns the kernel name of the congestion control.
     fn control(&self) -> &str {
         self.control.unwrap_or(match self.config.congestion_control.kind() {
             "bbr1" => "bbr",
@@ -211,7 +211,7 @@ impl Translation<'_> {
         self.config.connection.header == self.on_the_wire(HEADERS + TIMESTAMPS)
     }
 
-    /// Returns the length on the link of a packet with `bytes` bytes.
+    /// Returns the length on the link of a packet that is `bytes` bytes long.
     fn on_the_wire(&self, bytes: u32) -> Size {
         Size::from_bytes(u64::from(bytes) + self.link_header.bytes())
     }
@@ -225,7 +225,7 @@ impl Translation<'_> {
         self.config.recovery.kind.has_sack() && self.config.sack.dsack == Dsack::On
     }
 
-    /// Returns the payload of a full segment in bytes, and checks the lengths of headers.
+    /// Returns the payload length of a full-sized segment in bytes, and checks the lengths of headers.
     fn mss(&mut self) -> u32 {
         let Connection { mss, header, ack_size, .. } = self.config.connection;
         let (without, with) = (self.on_the_wire(HEADERS), self.on_the_wire(HEADERS + TIMESTAMPS));
@@ -248,8 +248,8 @@ impl Translation<'_> {
         u32::try_from(mss.bytes().clamp(MIN_MSS, most)).unwrap_or_default()
     }
 
-    /// Returns the length of a SYN on the link. The SYN has the options for maximum segment size, SACK, timestamps and
-    /// window scaling, as far as they are configured.
+    /// Returns the length of a SYN on the link. Of the options for maximum segment size, SACK, timestamps and window
+    /// scaling, the SYN contains those that are configured.
     fn syn_size(&self, window_scaling: bool) -> Size {
         let sack_or_timestamps = match (self.has_timestamps(), self.config.recovery.kind.has_sack()) {
             (true, _) => TIMESTAMPS,
@@ -259,7 +259,8 @@ impl Translation<'_> {
         self.on_the_wire(HEADERS + 4 + sack_or_timestamps + if window_scaling { 4 } else { 0 })
     }
 
-    /// Returns whether windows are scaled. The configuration shows window scaling only in the size of a SYN.
+    /// Returns whether windows are scaled. In the configuration, window scaling is apparent only from the size of a
+    /// SYN.
     fn window_scaling(&self) -> bool {
         self.config.connection.syn_size != self.syn_size(false)
     }
@@ -285,19 +286,19 @@ impl Translation<'_> {
         (u32::try_from(bytes.min(most)).unwrap_or_default(), first)
     }
 
-    /// Returns the receive buffer in bytes for a window of `window` bytes.
+    /// Returns the size of the receive buffer, in bytes, that a receive window of `window` bytes requires.
     ///
     /// The size of a buffer includes memory overhead, whereas the size of a window counts only data. Initially, the
     /// kernel assumes that half of the memory contains data. When the first segment longer than 536 bytes arrives, the
-    /// kernel computes the share of data from this segment. Since Linux 6.11, the window that follows from the buffer
-    /// then replaces the window of the route.
+    /// kernel uses this segment to compute the fraction of the memory that contains data. Since Linux 6.11, the window
+    /// derived from the buffer size then overrides the window that is set on the route.
     fn receive_buffer(&self, window: u32) -> u64 {
         let mss = self.config.connection.mss;
         let window = u64::from(window);
         let buffer = if self.kernel.release >= (6, 11) && mss.bytes() > 536 {
             let share = (mss.bytes() * 256 / memory_of(mss.bytes() + u64::from(self.headers()))).max(1);
-            // The sum contains one more segment, which has just arrived when the window grows, and half a segment for
-            // rounding.
+            // The sum includes one additional segment, which has just arrived when the window grows, and half a segment
+            // to allow for rounding.
             (window + mss.bytes() + mss.bytes() / 2) * 256 / share
         } else {
             window * 8
@@ -305,7 +306,7 @@ impl Translation<'_> {
         buffer.clamp(4096, i32::MAX as u64)
     }
 
-    /// Checks the parameters of loss recovery. Returns whether RACK-TLP detects losses.
+    /// Checks the parameters of loss recovery. Returns whether RACK-TLP is used to detect losses.
     fn rack(&mut self) -> bool {
         let kind = self.config.recovery.kind;
         let allowed = if self.kernel.has_sack_without_rack() {
@@ -337,7 +338,7 @@ impl Translation<'_> {
         kind == RecoveryKind::Rack
     }
 
-    /// Returns the maximum numbers of retransmissions of SYNs and of data.
+    /// Returns the maximum number of retransmissions of a SYN and the maximum number of retransmissions of data.
     fn retries(&mut self) -> (u32, u32) {
         let Connection { max_syn_retries, max_retries, .. } = self.config.connection;
         let limited =
@@ -390,7 +391,7 @@ impl Translation<'_> {
         self.check(quick_acks == 16, "receiver.quick_acks", format_args!("must be 16 (got {quick_acks})"));
     }
 
-    /// Checks that the parameters that cannot be set agree with the fixed behaviour of Linux.
+    /// Checks that all parameters without a kernel setting agree with the fixed behaviour of Linux.
     fn compare_the_rest(&mut self) {
         let sack = self.config.recovery.kind.has_sack();
         let linux = linux_with(self.config.congestion_control.kind());
@@ -422,8 +423,8 @@ impl Translation<'_> {
 }
 
 /// Returns the memory that the kernel allocates for a packet written to a TUN device. `length` must be more than 576
-/// bytes. The sum of the packet, the preceding space (`NET_SKB_PAD`) and a `skb_shared_info` is rounded up to a power
-/// of two; a `sk_buff` is added.
+/// bytes. The sizes of the packet, the space before the packet (`NET_SKB_PAD`) and a `skb_shared_info` are added and
+/// rounded up to a power of two; the size of a `sk_buff` is then added.
 fn memory_of(length: u64) -> u64 {
     ((length + 64).next_multiple_of(64) + 320).next_power_of_two() + 256
 }
@@ -434,7 +435,7 @@ fn linux_with(control: &str) -> BTreeMap<String, Value> {
     aqm_tcp::read(table).map(|config| leaves(&config.to_value())).unwrap_or_default()
 }
 
-/// Returns the values of a table by their paths.
+/// Returns the values of a table, keyed by path.
 fn leaves(table: &Value) -> BTreeMap<String, Value> {
     let mut leaves = BTreeMap::new();
     let groups = table.as_object().into_iter().flatten();
@@ -446,7 +447,7 @@ fn leaves(table: &Value) -> BTreeMap<String, Value> {
     leaves
 }
 
-/// Returns a value as text in the notation of scenarios, without quotes.
+/// Returns a value as text in the notation that scenarios use, without quotes.
 fn word(value: &Value) -> String {
     match value {
         Value::Null => "omitted".to_owned(),

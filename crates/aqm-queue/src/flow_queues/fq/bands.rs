@@ -37,13 +37,13 @@ pub(super) fn priority(dscp: u8) -> usize {
     [0, 2, 6, 4][usize::from(dscp >> 1 & 3)]
 }
 
-/// A band: flows that take turns, where newly active flows are served first.
+/// A band of flows, which take turns; newly active flows are served first.
 #[derive(Clone, Default)]
 pub(super) struct Band {
     pub new: Ring,
     pub old: Ring,
-    /// The bytes that the band may send before the turn of the next band. This field is not used if there is only one
-    /// band.
+    /// The number of bytes that the band may still send before the next band's turn. This field is not used if there is
+    /// only one band.
     pub deficit: i64,
     /// The band's quantum in bytes.
     pub weight: i64,
@@ -73,7 +73,7 @@ impl Band {
         self.new.front().map(|flow| (flow, true)).or_else(|| self.old.front().map(|flow| (flow, false)))
     }
 
-    /// Starts a turn of the band. A deficit that was not used in earlier turns does not accumulate.
+    /// Starts a turn of the band. Unused deficit from earlier turns does not accumulate.
     pub fn begin_turn(&mut self) {
         self.deficit = (self.deficit + self.weight).min(self.weight);
     }

@@ -1,34 +1,34 @@
 //! fq: flows take turns, newly active flows are served first, and each flow may be paced.
 //!
-//! `net/sched/sch_fq.c` of Linux 6.1 and 6.18 (E. Dumazet, since 2013). The parameters have the names of `tc`:
-//! - A flow consists of the packets of one socket, and starts with a deficit of `initial_quantum`. Packets without a
-//!   socket (`orphans`) are assigned by a hash to `orphan_mask` + 1 flows.
+//! `net/sched/sch_fq.c` of Linux 6.1 and 6.18 (E. Dumazet, since 2013). The parameters have the same names as in `tc`:
+//! - A flow consists of the packets of one socket, and starts with a deficit of `initial_quantum`. A hash assigns
+//!   packets without a socket (`orphans`) to `orphan_mask` + 1 flows.
 //! - An arriving packet is dropped if `limit` packets are queued, or if `flow_limit` packets of its flow are queued.
-//! - If a packet arrives in a flow that is in no list, the flow joins the list of new flows. If the flow has been in no
-//!   list for longer than `refill_delay`, its deficit is raised to at least one quantum. A negative deficit is not
-//!   raised, because the kernel compares unsigned numbers.
+//! - If a packet arrives for a flow that is not in any list, the flow joins the list of new flows. If the flow has not
+//!   been in any list for longer than `refill_delay`, its deficit is raised to at least one quantum. A negative deficit
+//!   is not raised, because the kernel compares unsigned numbers.
 //! - The head of the list of new flows is served. If there are no new flows, the head of the list of old flows is
 //!   served. A flow whose deficit is not positive gets a quantum and moves to the tail of the old list. If the
 //!   scheduler finds a new flow empty, the flow moves to the tail of the old list, provided that the old list is not
-//!   empty. Any other empty flow that the scheduler finds leaves the lists. If no packet is queued, the scheduler
-//!   visits no flow.
-//! - Pacing by `maxrate`: after a flow has used its deficit, it pauses for the transmission time of its last packet or
-//!   of a quantum, whichever is larger, at the rate `maxrate`. The pause is limited to one second (`pkts_too_long`). If
-//!   the flow sent its packet later than allowed, the pause is shortened by the delay, but at most by half. If
-//!   `maxrate` is at most `low_rate_threshold`, every packet uses the whole deficit. A flow whose turn comes before its
-//!   pause has ended is throttled: the flow leaves the lists, and joins the tail of the old list at the end of the
-//!   pause.
-//! - A packet is late if it departs more than `ce_threshold` after both its arrival and the time that pacing allows. A
-//!   late packet is marked if it is ECN-capable. `ce_mark` counts every late packet.
-//! - Idle flows are remembered. If there are at least two flows per bucket (`buckets`) and more than half of all flows
-//!   are idle, each arriving packet triggers the removal of up to eight flows that have been idle for more than three
-//!   seconds. The flow of the arriving packet is not removed.
+//!   empty. Any other empty flow that the scheduler finds is removed from the lists. If no packet is queued, the
+//!   scheduler does not visit any flow.
+//! - Pacing by `maxrate`: after a flow has used up its deficit, the flow pauses for the transmission time of its last
+//!   packet or of a quantum, whichever is larger, at the rate `maxrate`. The pause is limited to one second
+//!   (`pkts_too_long`). If the flow sent its packet later than it was allowed to, the pause is shortened by the delay,
+//!   but at most by half. If `maxrate` is at most `low_rate_threshold`, every packet uses up the whole deficit. A flow
+//!   whose turn comes before its pause has ended is throttled: the flow leaves the lists, and joins the tail of the old
+//!   list at the end of the pause.
+//! - A packet is late if it departs more than `ce_threshold` after both its arrival and the time at which pacing allows
+//!   it to depart. A late packet is marked if it is ECN-capable. `ce_mark` counts every late packet.
+//! - The state of idle flows is kept. If there are at least two flows per bucket (`buckets`) and more than half of all
+//!   flows are idle, each arriving packet triggers the removal of up to eight flows that have been idle for more than
+//!   three seconds. The flow of the arriving packet is not removed.
 //!
 //! Changes since Linux 6.7 (kernel `6.18`):
-//! - There are three bands of flows (`bands.rs`), selected by the packets' priority. A band sends until it has sent as
-//!   many bytes as its weight, and then the next band is served. `limit` applies to each band. With its first packet, a
-//!   flow joins the new flows of the first band, whatever the packet's band, because the kernel records the band only
-//!   afterwards. From then on, the flow joins the band of its packets.
+//! - There are three bands of flows (`bands.rs`). The priority of a packet selects the band. A band sends until it has
+//!   sent as many bytes as its weight, and then the next band is served. `limit` applies to each band. When its first
+//!   packet arrives, a flow joins the new flows of the first band, regardless of the packet's band, because the kernel
+//!   records the band only afterwards. From then on, the flow joins the band of its packets.
 //! - The fast path is a separate queue that is served first and has no flows, bands, deficits or marks. A packet takes
 //!   the fast path if all queued packets are on the fast path and there are at most seven of them. With `maxrate`,
 //!   there is no fast path.
@@ -67,11 +67,11 @@ parameters! {
     ///   without a departure time, for example UDP packets and forwarded packets. If the packets of a flow have
     ///   departure times, the kernel's fq pauses the flow after each packet, even at high rates.
     /// - Control packets (`TC_PRIO_CONTROL`), which bypass all flows in Linux 6.1 (`highprio`), are not simulated. Only
-    ///   a local program creates such packets, with `SO_PRIORITY`.
-    /// - Each connection counts as a socket. In a router that forwards packets, all packets are `orphans`. Orphans are
-    ///   assigned to flows by a hash of the flow number and a salt drawn from the queue's random stream.
-    /// - aqmlab removes the flows that have been idle longest; with kernel `6.18`, it removes the first idle flows of
-    ///   the bucket. The kernel removes the idle flows that it passes while it searches the bucket's tree.
+    ///   local programs that set `SO_PRIORITY` create control packets.
+    /// - Each connection counts as a socket. In a router that forwards packets, all packets are `orphans`. A hash of
+    ///   the flow number and of a salt, which is drawn from the queue's random stream, assigns orphans to flows.
+    /// - aqmlab removes the flows that have been idle longest or, with kernel `6.18`, the first idle flows of the
+    ///   bucket. The kernel removes the idle flows that it encounters while it searches the bucket's tree.
     /// - Times are exact, whereas the kernel counts `refill_delay` and idle times in clock ticks.
     /// - With kernel `6.18`, a packet's priority is derived from its code point, as when the kernel forwards packets.
     ///   Programs that set another priority (`SO_PRIORITY`) are not simulated.
@@ -80,8 +80,8 @@ parameters! {
     pub struct Config {
         /// Kernel version whose fq is simulated.
         pub kernel: Kernel = Kernel::Linux61, "aqmlab's choice: the same as for `linux-red`";
-        /// Maximum backlog in packets of all flows together (since Linux 6.7, of each band), without the packet in
-        /// transmission.
+        /// Maximum backlog of all flows together, in packets, excluding the packet in transmission. Since Linux 6.7,
+        /// this limit applies to each band separately.
         pub limit: Length = Length::Packets(10_000), "tc-fq";
         /// Maximum number of packets queued per flow.
         pub flow_limit: Length = Length::Packets(100), "tc-fq";
@@ -98,17 +98,17 @@ parameters! {
         pub low_rate_threshold: Rate = Rate::from_bps(550_000), "tc-fq";
         /// Idle time after which a flow's deficit is raised to a quantum.
         pub refill_delay: Span = Span::from_millis(40), "tc-fq";
-        /// Threshold for marks: an ECN-capable packet is marked if it departs more than this time after its arrival and
-        /// after the time that pacing allows. If omitted, no packets are marked.
+        /// Threshold for marking: an ECN-capable packet is marked if it departs more than this time after both its
+        /// arrival and the time at which pacing allows it to depart. If omitted, no packets are marked.
         pub ce_threshold: Option<Span> = None, "tc-fq";
-        /// Whether packets have no socket because they come from other hosts, as in a router. Packets are then assigned
-        /// to flows by a hash.
+        /// Whether packets have no socket because they come from other hosts, as in a router. If true, a hash assigns
+        /// packets to flows.
         pub orphans: bool = false, "aqmlab's choice: the link belongs to a sender";
         /// Bit mask that is applied to the hash of `orphans`. For example, 1023 results in 1024 flows.
         pub orphan_mask: u32 = 1023, "tc-fq";
         /// Number of buckets, rounded up to a power of two. With kernel `6.1`, idle flows are removed only if there are
-        /// at least twice as many flows as buckets. With kernel `6.18`, an arriving packet searches the bucket of its
-        /// flow for idle flows to remove.
+        /// at least twice as many flows as buckets. With kernel `6.18`, whenever a packet arrives, the bucket of its
+        /// flow is searched for idle flows to remove.
         pub buckets: u32 = 1024, "tc-fq";
         /// Slack of the timer that ends a pause. The timer expires this long after the end of the pause, unless a
         /// packet arrives earlier.
@@ -122,11 +122,11 @@ parameters! {
 }
 
 choices! {
-    /// Kernel versions whose fq differ.
+    /// Kernel versions whose implementations of fq differ.
     pub enum Kernel {
         /// Linux 6.1, which has one band.
         Linux61 = "6.1",
-        /// Linux 6.18, which has three bands and a fast path, as all kernels since 6.7.
+        /// Linux 6.18, which has three bands and a fast path, like all kernels since 6.7.
         Linux618 = "6.18",
     }
 }

@@ -40,7 +40,7 @@ pub(super) struct Fq<const N: usize> {
     bands: [Band; N],
     /// Index of the band that is served.
     served: usize,
-    /// The band of each label. Packets without a label are best effort.
+    /// The band of each label. Packets without a label are treated as best effort.
     band_of_label: Vec<u8>,
     priomap: Vec<u8>,
     /// The packets on the fast path.
@@ -48,7 +48,7 @@ pub(super) struct Fq<const N: usize> {
     /// The flows of each bucket, used since Linux 6.7.
     in_buckets: Vec<Vec<u32>>,
     timer_slack: Span,
-    /// Flows that are in no list and have no packets; the flow that has been idle longest is first.
+    /// Flows that are not in any list and have no packets, starting with the flow that has been idle longest.
     idle: Ring,
     /// Throttled flows, sorted by the end of their pause and then by the order in which they were throttled.
     throttled: Heap<(Instant, u64)>,
@@ -208,7 +208,8 @@ impl<const N: usize> Report for Fq<N> {
 
     fn tc_statistics(&self, now: Instant) -> Value {
         let counts = &self.statistics;
-        // Under one name, `tc` prints first the number of throttled flows and then the number of throttling events.
+        // `tc` prints two numbers under the same name: first the number of throttled flows, and then the number of
+        // throttling events.
         let mut statistics = json!({
             "flows": counts.flows,
             "inactive": self.inactive(),
@@ -290,7 +291,7 @@ impl<const N: usize> Fq<N> {
     }
 
     /// Returns whether an arriving packet takes the fast path (`fq_fastpath_check`). The kernel also requires that no
-    /// flow is throttled; this is always true without a pacing rate.
+    /// flow is throttled; this condition is always met if there is no pacing rate.
     #[inline]
     fn takes_fast_path(&self) -> bool {
         let has_room = self.packets.active() == 0 && self.internal.backlog().packets < FAST_PATH;
@@ -319,7 +320,7 @@ impl<const N: usize> Fq<N> {
         }
     }
 
-    /// Returns the number of flows without packets; before Linux 6.7, the number of flows that are in no list.
+    /// Returns the number of flows without packets; before Linux 6.7, the number of flows that are not in any list.
     fn inactive(&self) -> u32 {
         if Self::HAS_BANDS { self.statistics.flows - self.packets.active() } else { self.idle.len() }
     }
@@ -366,8 +367,8 @@ impl<const N: usize> Fq<N> {
         }
     }
 
-    /// Removes flows that have been idle for a long time from the bucket of `keep`, which is the flow with this key. If
-    /// the flow `keep` is new, adds the flow to the bucket.
+    /// Removes flows that have been idle for a long time from the bucket of `keep`, which is the flow with the key
+    /// `key`. If the flow `keep` is new, adds the flow to the bucket.
     fn forget_in_bucket(&mut self, key: u32, keep: u32, is_new: bool, now: Instant) {
         let bucket = mix(key.into()) as usize & (self.in_buckets.len() - 1);
         let mut flows = std::mem::take(&mut self.in_buckets[bucket]);
@@ -407,7 +408,7 @@ impl<const N: usize> Fq<N> {
         }
     }
 
-    /// Throttles `flow`, which is in no list, until the time `until`.
+    /// Throttles `flow`, which is not in any list, until the time `until`.
     fn throttle(&mut self, flow: u32, until: Instant) {
         self.throttled.set(flow, (until, self.statistics.throttled));
         self.statistics.throttled += 1;

@@ -17,7 +17,7 @@ fn id(next: NextEvent, packet: Packet) -> u32 {
     }
 }
 
-/// Adds and takes events in random order, and compares the events with a sorted list.
+/// Adds and removes events in random order, and compares the removed events with a sorted list.
 fn agrees_with_a_sorted_list(seed: u64, spread: u64, reversed: bool, in_pairs: bool) {
     let mut rng = Streams::new(seed).named("event_queue", 0);
     let mut event_queue = EventQueue::new(reversed, LINK_LANES, in_pairs);
@@ -72,7 +72,8 @@ fn agrees_with_a_sorted_list(seed: u64, spread: u64, reversed: bool, in_pairs: b
     }
 }
 
-/// Takes packets in batches, with and without lanes. The packets have few different times, so that many ties occur.
+/// Removes packets in batches, with and without lanes. The packets have only a few distinct times, so that many ties
+/// occur.
 fn batches_agree_with_a_sorted_list(seed: u64, classes: usize, reversed: bool, in_pairs: bool) {
     let mut rng = Streams::new(seed).named("batches", 0);
     let mut event_queue = EventQueue::new(reversed, classes, in_pairs);

@@ -1,38 +1,39 @@
-//! Detection of a token-bucket policer, and of the rate that the policer permits.
+//! Detection of a token-bucket policer, and of the rate that it permits.
 //!
-//! Linux 6.1: `bbr_lt_bw_sampling`; T. Flach et al., "An Internet-Wide Analysis of Traffic Policing", SIGCOMM 2016. Two
-//! successive intervals that end with a loss, have a high loss rate and deliver at similar rates show a policer.
+//! Linux 6.1: `bbr_lt_bw_sampling`; T. Flach et al., "An Internet-Wide Analysis of Traffic Policing", SIGCOMM 2016. A
+//! policer is detected if two successive intervals end with a loss, have a high loss rate and have similar delivery
+//! rates.
 
 use aqm_net::Instant;
 
 /// Minimum length of an interval, in rounds (`bbr_lt_intvl_min_rtts`); the maximum is four times as long.
 const MIN_ROUNDS: u32 = 4;
-/// Lost data per delivered data that shows a policer (`bbr_lt_loss_thresh`).
+/// Ratio of lost data to delivered data that indicates a policer (`bbr_lt_loss_thresh`).
 const LOSS_SHARE: f64 = 50.0 / 256.0;
-/// Relative and absolute difference of the rates of two intervals that are similar (`bbr_lt_bw_ratio`, `bbr_lt_bw_diff`);
-/// the latter in bytes per second.
+/// Maximum relative and absolute difference between the rates of two intervals that are considered similar
+/// (`bbr_lt_bw_ratio`, `bbr_lt_bw_diff`). The absolute difference is in bytes per second.
 const SIMILAR_SHARE: f64 = 1.0 / 8.0;
 const SIMILAR_RATE: f64 = 500.0;
-/// Pacing rate at a gain of 1, as a share of the bandwidth. Linux multiplies the difference of two rates by this share
-/// before the comparison with `SIMILAR_RATE` (`bbr_rate_bytes_per_sec`).
+/// Pacing rate at a gain of 1, as a fraction of the bandwidth. Linux multiplies the difference between two rates by
+/// this fraction before comparing it with `SIMILAR_RATE` (`bbr_rate_bytes_per_sec`).
 const PACED_SHARE: f64 = 0.99;
-/// Rounds for which the rate of the policer is used (`bbr_lt_bw_max_rtts`).
+/// Number of rounds for which the policer's rate is used (`bbr_lt_bw_max_rtts`).
 const MAX_ROUNDS: u32 = 48;
 /// Minimum duration of an interval, in seconds.
 const MIN_DURATION: f64 = 1e-3;
 
-/// State of the connection, with which an interval begins.
+/// State of the connection when an interval begins.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Interval {
     /// Time of the last delivery.
     pub at: Instant,
-    /// Bytes delivered since the connection was opened.
+    /// Number of bytes delivered since the connection was opened.
     pub delivered: u64,
-    /// Bytes lost since the connection was opened.
+    /// Number of bytes lost since the connection was opened.
     pub lost: u64,
 }
 
-/// An acknowledgement, or a timeout.
+/// An acknowledgement or a timeout.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Event {
     /// State of the connection after the event.
@@ -50,14 +51,15 @@ pub(super) enum Verdict {
     Unchanged,
     /// A policer was detected.
     Detected,
-    /// The rate of the policer was used for long enough.
+    /// The policer's rate has been used for the maximum number of rounds.
     Expired,
 }
 
-/// Detector.
+/// Detector of a token-bucket policer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Policer {
-    /// Rate of the last interval, or of the policer; 0 if there is none (`lt_bw`).
+    /// The policer's rate if a policer was detected; otherwise the rate of the last interval, or 0 if there is none
+    /// (`lt_bw`).
     rate: f64,
     is_detected: bool,
     is_sampling: bool,
@@ -66,17 +68,17 @@ pub(super) struct Policer {
 }
 
 impl Policer {
-    /// Returns the rate of the policer in bytes per second, if one was detected.
+    /// Returns the policer's rate in bytes per second, if a policer was detected.
     pub fn rate(&self) -> Option<f64> {
         self.is_detected.then_some(self.rate)
     }
 
-    /// Discards everything (`bbr_reset_lt_bw_sampling`).
+    /// Discards all samples and the detected policer (`bbr_reset_lt_bw_sampling`).
     pub fn restart(&mut self, now: Interval) {
         *self = Self { start: now, ..Self::default() };
     }
 
-    /// Processes an event.
+    /// Processes an acknowledgement or a timeout.
     pub fn sample(&mut self, event: &Event) -> Verdict {
         let &Event { now, has_losses, is_app_limited, is_round_start, is_probing } = event;
         if self.is_detected {
@@ -108,7 +110,7 @@ impl Policer {
         Verdict::Unchanged
     }
 
-    /// Ends an interval with a loss, unless the interval has too few losses (`bbr_lt_bw_interval_done`).
+    /// Ends an interval at a loss, unless the loss rate of the interval is too low (`bbr_lt_bw_interval_done`).
     fn end_interval(&mut self, now: Interval) -> Verdict {
         let lost = (now.lost - self.start.lost) as f64;
         let delivered = (now.delivered - self.start.delivered) as f64;
@@ -141,7 +143,8 @@ mod tests {
         is_probing: true,
     };
 
-    /// Delivers 100 kB per second in rounds of 100 ms, of which every `loss_every`th loses a share of the delivered data.
+    /// Delivers data at the given rate in rounds of 100 ms. In each round, the lost data is the given share of the
+    /// delivered data.
     fn detect(rounds: u64, share: f64, rate: impl Fn(u64) -> u64) -> Option<u64> {
         let mut policer = Policer::default();
         let mut now = Interval::default();
@@ -163,7 +166,8 @@ mod tests {
 
     #[test]
     fn two_lossy_intervals_of_similar_rates_show_a_policer() {
-        // The first interval begins and counts with the first loss: 1 to 4, the second: 5 to 8.
+        // The first interval begins with the first loss and includes that round: it consists of rounds 1 to 4. The
+        // second interval consists of rounds 5 to 8.
         assert_eq!(detect(30, 0.25, |_| 100_000), Some(8));
         assert_eq!(detect(30, 0.19, |_| 100_000), None, "19 % are fewer than 50/256");
         assert_eq!(detect(30, 0.25, |round| if round / 4 % 2 == 0 { 100_000 } else { 200_000 }), None);

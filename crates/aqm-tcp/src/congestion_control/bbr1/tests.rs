@@ -1,4 +1,4 @@
-//! Each rule of Linux with constructed samples, and invariants with random ones.
+//! Tests of each rule of Linux with constructed samples, and of invariants with random samples.
 
 use super::*;
 use crate::congestion_control::LimitedSlowStart;
@@ -8,8 +8,8 @@ use crate::congestion_control::{CongestionSignal, DeliveredSegment};
 const MSS: u64 = 1000;
 const RTT: Span = Span::from_millis(100);
 
-/// A sender with its window, and the next acknowledgement. By default, an acknowledgement reports 1 MB/s and a round trip
-/// of 100 ms, so that the bandwidth-delay product is 100 segments.
+/// A sender, its window, and the next acknowledgement. By default, an acknowledgement reports a delivery rate of 1
+/// MB/s and a round-trip time of 100 ms, so that the bandwidth-delay product is 100 segments.
 struct Rig {
     bbr: Bbr1,
     window: Window,
@@ -141,7 +141,8 @@ fn a_phase_lasts_a_round_trip_and_the_fast_one_until_the_path_is_full_or_loses()
         rig.ack();
         assert_eq!((rig.bbr.cycle_phase, rig.bbr.pacing_rate), (0, 1.25e6 * 0.99));
     }
-    // 125 segments, 6 for the hosts, even, 2 for the probe; the next burst of 2 departs.
+    // The target is 125 segments plus 6 for the hosts, rounded up to an even number, plus 2 for the probe. The next
+    // burst of 2 segments departs.
     rig.sample.in_flight_before = 132 * MSS;
     rig.ack();
     assert_eq!(rig.bbr.cycle_phase, 1);

@@ -1,4 +1,5 @@
-//! Marks: as losses (draft), or by the share of marked data (Linux's response to marks of a shallow queue).
+//! Response to marks: marks count as losses (draft), or the response depends on the share of marked data (Linux's
+//! response to a queue with a low marking threshold).
 //!
 //! google/bbr, branch v3: `bbr_update_ecn_alpha`, `bbr_ecn_lower_bounds`, `bbr_is_inflight_too_high`,
 //! `bbr_check_ecn_too_high_in_startup`, `bbr_check_time_to_probe_bw`.
@@ -8,29 +9,30 @@ use aqm_net::Span;
 use super::{Ack, Bbr3, Profile};
 use crate::congestion_control::RecoveryPhase;
 
-/// Maximum of the minimum round trip with which the response begins (`bbr_ecn_max_rtt_us`).
+/// Minimum round-trip time up to which the response is activated (`bbr_ecn_max_rtt_us`).
 const MAX_RTT: Span = Span::from_millis(5);
-/// Gain of the average share (`bbr_ecn_alpha_gain`).
+/// Weight of a round in the average share of marked data (`bbr_ecn_alpha_gain`).
 const GAIN: f64 = 1.0 / 16.0;
-/// Share by which a completely marked round lowers the data in flight (`bbr_ecn_factor`).
+/// Fraction by which a completely marked round reduces the data in flight (`bbr_ecn_factor`).
 const FACTOR: f64 = 1.0 / 3.0;
-/// Share of marked data that is too high in a bandwidth probe (`bbr_ecn_thresh`).
+/// Share of marked data above which a bandwidth probe has too much data in flight (`bbr_ecn_thresh`).
 const TOO_HIGH_SHARE: f64 = 0.5;
-/// Rounds with a share that is too high after which `Startup` ends (`bbr_full_ecn_cnt`).
+/// Number of rounds with too many marks after which `Startup` ends (`bbr_full_ecn_cnt`).
 const STARTUP_ROUNDS: u32 = 2;
-/// Share of `inflight_longterm` by which the first round of a quick probe grows (`bbr_ecn_reprobe_gain`).
+/// Fraction of `inflight_longterm` by which this bound grows in the first round of a quick probe
+/// (`bbr_ecn_reprobe_gain`).
 const QUICK_GROWTH: f64 = 0.5;
-/// Maximum exponent of this growth.
+/// Maximum exponent of the growth in a quick probe.
 const MAX_QUICK_ROUNDS: f64 = 30.0;
 
-/// Response to the share of marked data.
+/// State of the response to the share of marked data.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LowEcn {
-    /// Whether the round trip was short enough (`ecn_eligible`).
+    /// Whether the round-trip time has been short enough for the response (`ecn_eligible`).
     is_eligible: bool,
     /// Average share of marked data (`ecn_alpha`).
     alpha: f64,
-    /// Bytes delivered and marked at the last update of the average.
+    /// Bytes delivered and bytes marked up to the last update of the average.
     delivered: u64,
     marked: u64,
     /// `startup_ecn_rounds`
@@ -64,33 +66,33 @@ impl LowEcn {
         self.is_eligible.then_some(self.alpha)
     }
 
-    /// Returns the share of the data in flight that remains after a round with marks.
+    /// Returns the fraction of the data in flight that remains after a round with marks.
     pub fn share_left(&self) -> Option<f64> {
         self.has_marks_in_round.then_some(1.0 - self.alpha * FACTOR)
     }
 
-    /// Whether `Startup` ends because of marks.
+    /// Returns whether `Startup` ends because of marks.
     pub fn ends_startup(&self) -> bool {
         self.startup_rounds >= STARTUP_ROUNDS
     }
 
-    /// Whether the sample shows that too much data is in flight.
+    /// Returns whether the sample shows that too much data is in flight.
     pub fn is_too_high(&self, ack: &Ack<'_>) -> bool {
         self.is_eligible && ack.marked > TOO_HIGH_SHARE * ack.segment.delivered as f64
     }
 
-    /// Begins a cycle of `ProbeBW`, or `Drain`.
+    /// Begins a `ProbeBW` cycle or `Drain`.
     pub fn start_cycle(&mut self) {
         self.has_marks_in_round = false;
         (self.has_marks_in_cycle, self.has_loss_in_cycle) = (false, false);
     }
 
-    /// Begins a round of losses and marks.
+    /// Begins a round in which losses and marks are counted.
     pub fn start_round(&mut self) {
         self.has_marks_in_round = false;
     }
 
-    /// Updates the average at the start of a round.
+    /// Updates the average share of marked data at the start of a round.
     fn update_average(&mut self, ack: &Ack<'_>, min_rtt: Option<Span>, is_full: bool) {
         self.is_eligible |= min_rtt.is_some_and(|rtt| rtt <= MAX_RTT);
         let delivered = (ack.sample.delivered - self.delivered) as f64;
@@ -107,7 +109,7 @@ impl LowEcn {
 }
 
 impl Bbr3 {
-    /// Whether a mark counts as a loss.
+    /// Returns whether marks count as losses.
     pub(super) fn counts_marks_as_losses(&self) -> bool {
         self.profile == Profile::Draft && self.low_ecn.as_ref().is_none_or(|ecn| !ecn.is_eligible)
     }
@@ -127,8 +129,8 @@ impl Bbr3 {
         }
     }
 
-    /// Returns the exponent of the growth of `inflight_longterm` in the first round of a probe that begins at once, because
-    /// this cycle had marks but no losses.
+    /// If this cycle had marks but no losses, the next probe begins immediately. Returns the exponent of the growth of
+    /// `inflight_longterm` in the first round of that probe.
     pub(super) fn quick_probe(&self, ack: &Ack<'_>) -> Option<u32> {
         let ecn = self.low_ecn.as_ref()?;
         let is_quick = ecn.is_eligible

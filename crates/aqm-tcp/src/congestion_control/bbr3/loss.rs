@@ -1,7 +1,7 @@
-//! Losses: the bounds of the short-term model, the end of a bandwidth probe, and the undo of a spurious recovery.
+//! Losses: the bounds of the short-term model, the end of a bandwidth probe, and the undoing of a spurious recovery.
 //!
-//! draft-ietf-ccwg-bbr, sections "Updating the Model Upon Packet Loss" and "Updating the Model Upon Detecting a Spurious
-//! Loss Recovery".
+//! draft-ietf-ccwg-bbr, sections "Updating the Model Upon Packet Loss" and "Updating the Model Upon Detecting a
+//! Spurious Loss Recovery".
 
 use aqm_net::Instant;
 
@@ -15,7 +15,7 @@ const BETA: f64 = 0.7;
 /// `StartupFullLossCnt`.
 const STARTUP_LOSSES: u32 = 6;
 
-/// Short-term model; unlimited without losses.
+/// Short-term model, whose bounds are infinite if there were no losses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ShortTerm {
     /// `bw_shortterm`
@@ -37,7 +37,7 @@ impl ShortTerm {
     }
 }
 
-/// Deliveries and losses of a round.
+/// Data that was delivered and lost in a round.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LossRound {
     /// `loss_round_delivered`
@@ -50,29 +50,29 @@ pub(super) struct LossRound {
     latest_bw: f64,
     /// `inflight_latest`
     pub latest_inflight: f64,
-    /// Lost sequence ranges of the round (Linux: acknowledgements that revealed losses).
+    /// Number of lost sequence ranges in the round (Linux: number of acknowledgements that revealed losses).
     ranges: u32,
     /// End of the last lost segment.
     last_lost: u64,
-    /// Bytes lost when the last acknowledgement arrived.
+    /// Number of bytes that had been delivered when the last loss was detected.
     lost_before: u64,
 }
 
-/// State before the last losses.
+/// State before the last losses, which is restored if these losses were spurious.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Undo {
-    /// State that the losses ended (`undo_state`): `Startup` or `ProbeBW_UP`.
+    /// State that ended because of the losses (`undo_state`): `Startup` or `ProbeBW_UP`.
     pub state: Option<State>,
     shortterm: ShortTerm,
     longterm: f64,
-    /// Whether the recovery turned out to be spurious.
+    /// Whether the recovery has turned out to be spurious.
     pub is_due: bool,
     /// Whether a recovery is in progress.
     pub is_in_episode: bool,
 }
 
 impl Bbr3 {
-    /// Returns the value of `delivered` that ends the round of losses.
+    /// Returns the value of `delivered` at which the round of losses ends.
     #[cfg(test)]
     pub(super) fn loss_round_end(&self) -> u64 {
         self.loss_round.end
@@ -110,7 +110,7 @@ impl Bbr3 {
         }
     }
 
-    /// The part of `UpdateCongestionSignals` after the bandwidth filter.
+    /// The part of `UpdateCongestionSignals` that follows the bandwidth filter.
     pub(super) fn update_congestion(&mut self) {
         if !self.loss_round.is_start {
             return;
@@ -145,7 +145,7 @@ impl Bbr3 {
         self.shortterm.inflight = self.shortterm.inflight.min(after_marks);
     }
 
-    /// `NoteLoss` when `delivered` bytes have been delivered.
+    /// `NoteLoss`, at the time when `delivered` bytes have been delivered.
     pub(super) fn note_loss(&mut self, delivered: u64) {
         if !self.loss_round.has_loss {
             self.loss_round.end = delivered;
@@ -191,7 +191,8 @@ impl Bbr3 {
         self.handle_too_high(before + prefix, lost.is_app_limited, lost.now, lost.delivered);
     }
 
-    /// Whether too much data was in flight, of which `lost` bytes of `flight` were lost (`IsInflightTooHigh`), or marked.
+    /// Returns whether too many of the `flight` bytes in flight were lost or marked (`IsInflightTooHigh`). `lost` is
+    /// the number of lost bytes.
     pub(super) fn is_too_high(&self, lost: f64, flight: f64, ack: &Ack<'_>) -> bool {
         let marked = if self.counts_marks_as_losses() { ack.marked } else { 0.0 };
         lost + marked > LOSS_THRESHOLD * flight
@@ -238,7 +239,7 @@ impl Bbr3 {
         }
     }
 
-    /// Updates the model after the losses of a timeout (Linux: `bbr_set_state`).
+    /// Updates the model after losses that were detected by a timeout (Linux: `bbr_set_state`).
     pub(super) fn on_timeout_losses(&mut self) {
         if self.profile == Profile::Linux {
             self.full.restart(0.0);

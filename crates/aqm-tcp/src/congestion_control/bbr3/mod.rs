@@ -1,48 +1,62 @@
 //! BBR version 3: the window and the pacing rate follow a model of the path. The long-term model consists of the
-//! bottleneck's bandwidth (maximum delivery rate of two cycles), the round trip without queues, and the data in flight
-//! that the path holds without many losses; the short-term model bounds bandwidth and data after losses.
+//! bottleneck's bandwidth (maximum delivery rate over two cycles), the round-trip time without queueing, and the amount
+//! of data in flight that the path can hold without many losses. The short-term model bounds the bandwidth and the data
+//! in flight after losses.
 //!
 //! N. Cardwell, I. Swett, J. Beshay, "BBR Congestion Control", draft-ietf-ccwg-bbr, editor's copy of 3 August 2026
-//! (commit 4ce5e87d), named `profile = "draft"`; Linux with BBR version 3, `github.com/google/bbr`, branch v3, file
-//! `net/ipv4/tcp_bbr.c`, named `profile = "linux"`. Names in backticks are the draft's. This file has the parameters,
-//! the states and the order of the steps; `model.rs` has bandwidth, rounds, the full path and aggregation; `probe_bw.rs`
-//! the cycle of `ProbeBW`; `probe_rtt.rs` the round trip without queues; `loss.rs` losses and their undo; `ecn.rs`
-//! marks; `output.rs` pacing rate and window.
+//! (commit 4ce5e87d), called `profile = "draft"` here; Linux with BBR version 3, `github.com/google/bbr`, branch v3,
+//! file `net/ipv4/tcp_bbr.c`, called `profile = "linux"` here. Names in backticks are those of the draft.
 //!
-//! Choices where the draft is silent or contradicts itself:
+//! This file contains the parameters, the states and the order of the steps. The bandwidth, the rounds, the test
+//! whether the path is full, and aggregation are in `model.rs`. The `ProbeBW` cycle is in `probe_bw.rs`, and the
+//! measurement of the round-trip time without queueing is in `probe_rtt.rs`. The response to losses, and how it is
+//! undone, are in `loss.rs`. The response to marks is in `ecn.rs`. The pacing rate and the window are in `output.rs`.
+//!
+//! aqmlab's choices where the draft does not specify the behaviour or contradicts itself:
 //!
 //! - `CheckStartupHighLoss` has no pseudocode, and the draft's test cases 2 and 6 set `inflight_longterm` although the
-//!   application limits the rate, which `HandleInflightTooHigh` does not. Here `Startup` sets `full_bw_reached`,
-//!   `full_bw_now` and `inflight_longterm` in any case; `ProbeBW_UP` sets `inflight_longterm` only if the application does
-//!   not limit the rate. "Discontiguous sequence ranges" are lost segments that do not continue the last lost one.
-//! - The gains of the states are those of the draft's table. `inflight_longterm` bounds the window in `ProbeBW` and
-//!   `ProbeRTT` (`BoundCwndForModel`), not in `Drain` (the table).
+//!   application limits the rate, whereas `HandleInflightTooHigh` does not set `inflight_longterm` in this case. Here,
+//!   `Startup` always sets `full_bw_reached`, `full_bw_now` and `inflight_longterm`; `ProbeBW_UP` sets
+//!   `inflight_longterm` only if the application does not limit the rate. "Discontiguous sequence ranges" are lost
+//!   segments that do not directly follow the last lost segment.
+//! - The gains of the states are those in the draft's table. `inflight_longterm` bounds the window in `ProbeBW` and
+//!   `ProbeRTT` (as in `BoundCwndForModel`), but not in `Drain` (as in the table).
 //! - `Inflight(gain)` uses `bw`; `IsTimeToCruise` uses `max_bw`. `SetPacingRate` uses `BBR.pacing_gain`.
-//! - `probe_rtt_min_delay` is unlimited at first, with the time of the first transmission as its stamp.
+//! - `probe_rtt_min_delay` is initially unlimited, and its timestamp is initially the time of the first transmission.
 //! - The window after a timeout is the data in flight plus one segment. The losses that a timeout reveals are processed
-//!   before the timeout, as in Linux; the state that they save for an undo remains.
-//! - `Drain` lasts until the fourth round start after its beginning ("after 3 rounds").
-//! - The data in flight that ends a precautionary probe (`IsTimeToGoDown`) is that before the acknowledgement, as in
-//!   Linux, and reaches `inflight_longterm` if no further segment fits. Otherwise a window that `inflight_longterm` bounds
-//!   never permits so much data.
-//! - `StartProbeBW_DOWN` forgets the losses of the round, so that by the draft's `NoteLoss` the next loss of the same
-//!   recovery would overwrite the state saved for an undo. Here the first loss of a recovery that ends `ProbeBW_UP` or
-//!   `Startup` keeps the saved state until the recovery ends.
+//!   before the timeout, as in Linux; the state that was saved for an undo when these losses were processed is kept.
+//! - `Drain` lasts until the fourth round begins after the start of `Drain` ("after 3 rounds").
+//! - The condition that ends a precautionary probe (`IsTimeToGoDown`) uses the data in flight before the
+//!   acknowledgement, as in Linux. This data reaches `inflight_longterm` if no further segment fits; without this rule,
+//!   a window that is bounded by `inflight_longterm` would never permit enough data in flight to satisfy the condition.
+//! - `StartProbeBW_DOWN` discards the losses of the round, so that, according to the draft's `NoteLoss`, the next loss
+//!   in the same recovery would overwrite the state that was saved for an undo. Here, if the first loss of a recovery
+//!   ends `ProbeBW_UP` or `Startup`, the saved state is kept until the recovery ends.
 //! - A spurious recovery is processed with the next acknowledgement of data.
 //! - The pacing rate is at least one segment per second, so that no sender stops.
-//! - Marks: the draft demands that marks count as congestion, without a rule. Here a marked byte counts as a lost byte: in
-//!   the loss rate of a bandwidth probe, and as a round with losses when the sender does not probe. Classic ECN (RFC
-//!   3168) reports one marked segment per window.
+//! - The draft requires that marks count as congestion, but does not specify a rule. Here, a marked byte counts as a
+//!   lost byte in the loss rate of a bandwidth probe, and a round with marks counts as a round with losses when the
+//!   sender does not probe. Classic ECN (RFC 3168) reports one marked segment per window.
 //!
-//! With `profile = "linux"`: other constants; a maximum filter of two slots, of which an empty one does not replace the
-//! other; aggregation over 5 to 10 rounds, limited to 100 ms at the bandwidth; a burst size that depends on the minimum
-//! round trip; in `Startup`, growth below two initial windows; growth that shows that the path is not full counts with each
-//! acknowledgement; no time limit of `Drain`; the data in flight is that at the next paced departure; entry of `CRUISE` lowers
-//! `inflight_shortterm` to `inflight_longterm`; too many losses also count when an acknowledgement shows them; an undo restores
-//! the model, but does not return to an earlier state; round trips in whole microseconds.
+//! Differences from the draft with `profile = "linux"`:
 //!
-//! Differences from Linux: rates and volumes are real numbers; no fast path for application-limited senders; no response to a
-//! loss that only a tail loss probe repaired; no load balancing (PLB).
+//! - Constants have other values.
+//! - The maximum filter of the bandwidth has two slots, and an empty slot does not replace the other slot.
+//! - Aggregation is measured over 5 to 10 rounds, and is limited to the data that is sent in 100 ms at the estimated
+//!   bandwidth.
+//! - The burst size depends on the minimum round-trip time.
+//! - In `Startup`, the window grows in any case while it is smaller than two initial windows.
+//! - Every acknowledgement, not only the first of a round, can show that the bandwidth is still growing and that the
+//!   path is not full.
+//! - `Drain` has no time limit.
+//! - The data in flight is computed for the time at which the next paced segment departs.
+//! - When `CRUISE` begins, `inflight_shortterm` is lowered to `inflight_longterm`.
+//! - Too many losses also end a bandwidth probe if the losses are noticed only when an acknowledgement arrives.
+//! - An undo restores the model, but does not return to an earlier state.
+//! - Round-trip times are in whole microseconds.
+//!
+//! Differences from Linux: Rates and volumes are real numbers. There is no fast path for application-limited senders,
+//! no response to a loss that was repaired only by a tail loss probe, and no load balancing (PLB).
 
 mod ecn;
 mod loss;
@@ -71,7 +85,7 @@ choices! {
     pub enum Profile {
         /// draft-ietf-ccwg-bbr, editor's copy of 2026-08-03.
         Draft = "draft",
-        /// Linux with BBRv3 (github.com/google/bbr, branch v3), which the public L4S measurements use.
+        /// Linux with BBRv3 (github.com/google/bbr, branch v3), which was used in the public L4S measurements.
         Linux = "linux",
     }
 }
@@ -81,16 +95,16 @@ choices! {
     pub enum Ecn {
         /// With `profile = "draft"`, a marked byte counts as a lost byte; with `profile = "linux"`, marks are ignored.
         Off = "off",
-        /// Linux's response to marks of a shallow queue (`ecn_low`): the data in flight falls by up to a third per round,
-        /// in proportion to the share of marked data. The response begins when the minimum round trip is at most 5 ms;
-        /// before, marks count as with `off`.
+        /// Linux's response to marks from a queue with a low marking threshold (`ecn_low`): in each round, the data in
+        /// flight is reduced by up to a third, in proportion to the share of marked data. The response begins when the
+        /// minimum round-trip time is at most 5 ms; until then, marks are treated as with `off`.
         Low = "low",
     }
 }
 
 parameters! {
-    /// BBR version 3 (draft-ietf-ccwg-bbr, editor's copy of 2026-08-03): paces at the measured bandwidth, probes for more every
-    /// 2 to 3 seconds, and bounds the data in the network after losses.
+    /// BBR version 3 (draft-ietf-ccwg-bbr, editor's copy of 2026-08-03): paces at the measured bandwidth, probes for
+    /// more bandwidth every 2 to 3 seconds, and limits the amount of data in flight after losses.
     pub struct Config {
         /// Version of the algorithm.
         pub profile: Profile = Profile::Draft, "aqmlab's choice: the specification";
@@ -113,7 +127,7 @@ impl Build for Config {
     }
 }
 
-/// States.
+/// States of the algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Startup,
@@ -160,15 +174,15 @@ impl State {
     }
 }
 
-/// An acknowledgement of data (`RS`). Volumes are in bytes, the rate is in bytes per second.
+/// An acknowledgement of data (`RS`). Volumes are in bytes, and the delivery rate is in bytes per second.
 struct Ack<'a> {
     sample: &'a RateSample,
     segment: DeliveredSegment,
-    /// Delivery rate; 0 if the interval is too short.
+    /// Delivery rate; 0 if the measured interval is too short.
     rate: f64,
-    /// Lost since the segment was sent (`RS.lost`).
+    /// Data lost since the segment was sent (`RS.lost`).
     lost: f64,
-    /// Reported as marked since the segment was sent.
+    /// Data reported as marked since the segment was sent.
     marked: f64,
 }
 
@@ -184,7 +198,7 @@ impl<'a> Ack<'a> {
     }
 }
 
-/// BBR version 3 of a running sender. Volumes are in bytes, and rates are in bytes per second.
+/// State of BBR version 3 for one sender. Volumes are in bytes, and rates are in bytes per second.
 struct Bbr3 {
     profile: Profile,
     rng: Rng,
@@ -194,7 +208,7 @@ struct Bbr3 {
     initial_cwnd: f64,
     cwnd: f64,
     pacing_rate: f64,
-    /// Whether the pacing rate is based on a measured round trip.
+    /// Whether the pacing rate is based on a measured round-trip time.
     has_rtt: bool,
     rounds: Rounds,
     max_bw: MaxBandwidth,
@@ -212,7 +226,7 @@ struct Bbr3 {
     undo: Undo,
     /// `prior_cwnd`
     prior_cwnd: f64,
-    /// Phase of the recovery at the last acknowledgement.
+    /// Recovery phase at the last acknowledgement.
     phase: RecoveryPhase,
     is_idle_restart: bool,
     low_ecn: Option<LowEcn>,
@@ -221,7 +235,7 @@ struct Bbr3 {
 impl CongestionControl for Bbr3 {
     fn on_ack(&mut self, _window: &mut Window, _ack: &AckInfo) {}
 
-    /// `OnEnterFastRecovery`; `on_timeout` follows a timeout.
+    /// `OnEnterFastRecovery`. Timeouts are processed by `on_timeout`.
     fn reduce(&mut self, _window: &mut Window, congestion: &Congestion) {
         if congestion.signal != CongestionSignal::Timeout {
             self.save_state();
@@ -385,7 +399,7 @@ impl Bbr3 {
 
     /// `CheckDrainDone`.
     fn check_drain_done(&mut self, ack: &Ack<'_>) {
-        /// Rounds after which `Drain` ends in any case.
+        /// Number of rounds after which `Drain` ends in any case.
         const MAX_ROUNDS: u64 = 3;
         if self.state != State::Drain {
             return;

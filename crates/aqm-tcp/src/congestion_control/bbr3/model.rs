@@ -1,4 +1,4 @@
-//! Rounds, bandwidth, the test whether the path is full, and aggregation of acknowledgements.
+//! Rounds, bandwidth, the test whether the path is full, and the aggregation of acknowledgements.
 //!
 //! draft-ietf-ccwg-bbr, sections "BBR.round_count", "BBR.max_bw", "Exiting Acceleration Based on Bandwidth Plateau" and
 //! "BBR.extra_acked".
@@ -9,15 +9,15 @@ use super::{Ack, Bbr3, Profile};
 use crate::congestion_control::ack_aggregation::{AckInterval, TwoWindowMax};
 use crate::congestion_control::windowed_max::WindowedMax;
 
-/// Growth of the bandwidth that shows that the path is not full.
+/// Factor by which the bandwidth grows if the path is not yet full.
 const FULL_GROWTH: f64 = 1.25;
-/// Rounds without this growth after which the path is full.
+/// Number of rounds without this growth after which the path is considered full.
 const FULL_ROUNDS: u32 = 3;
 /// `ExtraAckedFilterLen`, in rounds.
 const EXTRA_ACKED_ROUNDS: u64 = 10;
-/// Length of each of two windows of the aggregation in Linux, in rounds.
+/// Length of each of the two windows over which Linux measures aggregation, in rounds.
 const LINUX_WINDOW_ROUNDS: u32 = 5;
-/// Time at the bandwidth to which Linux limits the aggregation, in seconds.
+/// Limit of the aggregation in Linux, as a transmission time at the estimated bandwidth, in seconds.
 const LINUX_MAX_EXTRA: f64 = 0.1;
 
 /// Packet-timed round trips.
@@ -32,7 +32,7 @@ pub(super) struct Rounds {
 }
 
 impl Rounds {
-    /// Starts a round when `delivered` bytes have been delivered (`StartRound`).
+    /// Starts a round at the time when `delivered` bytes have been delivered (`StartRound`).
     pub fn start(&mut self, delivered: u64) {
         self.next_delivered = delivered;
     }
@@ -43,7 +43,7 @@ impl Rounds {
 pub(super) struct MaxBandwidth {
     current: f64,
     previous: f64,
-    /// Maximum at the last sample.
+    /// Maximum that was computed at the last sample.
     maximum: f64,
 }
 
@@ -66,12 +66,12 @@ impl MaxBandwidth {
             }
             return;
         }
-        // The maximum changes with the next sample.
+        // `maximum` is updated only with the next sample.
         (self.previous, self.current) = (self.current, 0.0);
     }
 }
 
-/// Test whether the path is full: three rounds in which the delivery rate does not grow.
+/// Test whether the path is full: the path is considered full if the delivery rate does not grow for three rounds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FullPath {
     /// `full_bw`
@@ -90,7 +90,7 @@ impl FullPath {
         *self = Self { bw, is_reached: self.is_reached, ..Self::default() };
     }
 
-    /// Ends the test: the path is full.
+    /// Ends the test with the result that the path is full.
     pub fn end(&mut self) {
         (self.is_now, self.is_reached) = (true, true);
     }
@@ -113,7 +113,7 @@ impl FullPath {
     }
 }
 
-/// Aggregation of acknowledgements.
+/// State of the measurement of aggregation.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Aggregation {
     interval: AckInterval,
@@ -126,7 +126,7 @@ impl Aggregation {
         self.interval.restart(now);
     }
 
-    /// Restarts the interval after an idle period.
+    /// Restarts the measurement interval after an idle period.
     pub fn on_idle_restart(&mut self, now: Instant, profile: Profile) {
         match profile {
             Profile::Draft => self.interval.restart_time(now),
@@ -173,7 +173,7 @@ impl Bbr3 {
         }
     }
 
-    /// Returns the data by which aggregation enlarges the window (`extra_acked`).
+    /// Returns the amount of data by which the window is enlarged because of aggregation (`extra_acked`).
     pub(super) fn extra_acked(&self) -> f64 {
         match self.profile {
             Profile::Draft => self.aggregation.draft.get(),

@@ -9,15 +9,16 @@ use crate::congestion_control::RateSample;
 
 /// `MinPipeCwnd`, in segments.
 pub(super) const MIN_PIPE_SEGMENTS: f64 = 4.0;
-/// Share of the estimated bandwidth at which the sender paces (`PacingMarginPercent`).
+/// Fraction of the estimated bandwidth at which the sender paces (`PacingMarginPercent`).
 const PACED_SHARE: f64 = 0.99;
-/// Round trip before the first sample, in seconds.
+/// Round-trip time before the first sample, in seconds.
 const NOMINAL_RTT: f64 = 1e-3;
 /// Maximum send quantum, in bytes.
 const MAX_QUANTUM: f64 = 65_536.0;
-/// Payload that does not fit into Linux's largest burst (`MAX_TCP_HEADER`, and one byte).
+/// Difference between `MAX_QUANTUM` and the payload of Linux's largest burst, in bytes (`MAX_TCP_HEADER` plus one
+/// byte).
 const LINUX_QUANTUM_HEADER: f64 = 321.0;
-/// Send quanta that the hosts hold back.
+/// Number of send quanta that the hosts hold back.
 const OFFLOAD_QUANTA: f64 = 3.0;
 
 impl Bbr3 {
@@ -80,7 +81,8 @@ impl Bbr3 {
         self.with_budget(self.bdp(bw, gain))
     }
 
-    /// Returns the data in the network when the next paced segment departs (Linux: `bbr_packets_in_net_at_edt`).
+    /// Returns the amount of data that will be in the network when the next paced segment departs (Linux:
+    /// `bbr_packets_in_net_at_edt`).
     pub(super) fn inflight_at_departure(&self, in_flight: u64, sample: &RateSample) -> f64 {
         let delivered = self.bw * sample.pacing_delay.seconds();
         let is_growing = self.state.pacing_gain(self.profile) > 1.0;

@@ -1,4 +1,4 @@
-//! The cycle of `ProbeBW`: `DOWN`, `CRUISE`, `REFILL` and `UP`.
+//! The `ProbeBW` cycle: `DOWN`, `CRUISE`, `REFILL` and `UP`.
 //!
 //! draft-ietf-ccwg-bbr, sections "ProbeBW" and "Time Scale for Bandwidth Probing".
 
@@ -7,9 +7,9 @@ use aqm_net::{Instant, Span};
 use super::output::MIN_PIPE_SEGMENTS;
 use super::{Ack, Bbr3, Profile, State};
 
-/// Share of `inflight_longterm` left to other flows (`Headroom`).
+/// Fraction of `inflight_longterm` that is left to other flows (`Headroom`).
 const HEADROOM: f64 = 0.15;
-/// Minimum time between probes, and time by which it varies, in seconds.
+/// Minimum time between probes, and maximum of the random time that is added; in seconds.
 const PROBE_WAIT: f64 = 2.0;
 const PROBE_WAIT_RANGE: f64 = 1.0;
 /// Maximum number of rounds between probes.
@@ -17,7 +17,7 @@ const MAX_PROBE_ROUNDS: f64 = 63.0;
 /// Maximum exponent of the growth of `inflight_longterm` per round.
 const MAX_UP_ROUNDS: u32 = 30;
 
-/// Relation of acknowledgements to bandwidth probes (`ack_phase`).
+/// Part of a bandwidth probe to which the arriving acknowledgements belong (`ack_phase`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum AckPhase {
     #[default]
@@ -28,7 +28,7 @@ pub(super) enum AckPhase {
     Stopping,
 }
 
-/// State of the cycle.
+/// State of the `ProbeBW` cycle.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cycle {
     /// `cycle_stamp`
@@ -54,7 +54,7 @@ pub(super) struct Cycle {
 }
 
 impl Bbr3 {
-    /// `StartProbeBW_DOWN` when `delivered` bytes have been delivered.
+    /// `StartProbeBW_DOWN`, at the time when `delivered` bytes have been delivered.
     pub(super) fn start_down(&mut self, now: Instant, delivered: u64) {
         self.reset_congestion_signals();
         self.cycle.acked_per_segment = f64::INFINITY;
@@ -74,7 +74,7 @@ impl Bbr3 {
         self.state = State::Cruise;
     }
 
-    /// `StartProbeBW_REFILL`; the growth of `inflight_longterm` begins with 2^`up_rounds` segments per round.
+    /// `StartProbeBW_REFILL`. The growth of `inflight_longterm` begins at 2^`up_rounds` segments per round.
     pub(super) fn start_refill(&mut self, up_rounds: u32, delivered: u64) {
         self.shortterm.reset();
         self.cycle.up_rounds = up_rounds;
@@ -143,7 +143,8 @@ impl Bbr3 {
         }
         let flight = ack.segment.in_flight_when_sent as f64;
         if self.is_too_high(ack.lost, flight, ack) {
-            // The draft counts losses when they are detected; marks are known only now.
+            // The draft counts losses when they are detected, but marks become known only when the acknowledgement
+            // arrives.
             let counts = self.profile == Profile::Linux || ack.marked > 0.0;
             if counts && self.cycle.is_probe_sample {
                 let sample = ack.sample;
@@ -177,7 +178,7 @@ impl Bbr3 {
         }
     }
 
-    /// Whether the sender uses a window that `inflight_longterm` bounds.
+    /// Returns whether the sender uses its whole window while `inflight_longterm` bounds the window.
     fn is_limited_by_longterm(&self, ack: &Ack<'_>) -> bool {
         ack.sample.is_cwnd_limited && self.cwnd >= self.longterm
     }
@@ -189,7 +190,7 @@ impl Bbr3 {
         self.cycle.acked_per_segment = (self.cwnd / growth).max(self.smss);
     }
 
-    /// Begins to probe if enough time has passed (`IsTimeToProbeBW`). Returns whether the probe begins.
+    /// Begins a probe if enough time has passed (`IsTimeToProbeBW`). Returns whether a probe has begun.
     fn check_time_to_probe(&mut self, ack: &Ack<'_>) -> bool {
         let delivered = ack.sample.delivered;
         if let Some(up_rounds) = self.quick_probe(ack) {

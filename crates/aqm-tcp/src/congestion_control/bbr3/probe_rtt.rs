@@ -1,4 +1,5 @@
-//! The round trip without queues, and `ProbeRTT`, in which the sender keeps little data in flight to measure it.
+//! The round-trip time without queueing, and the state `ProbeRTT`, in which the sender keeps little data in flight in
+//! order to measure this time.
 //!
 //! draft-ietf-ccwg-bbr, section "ProbeRTT".
 
@@ -17,7 +18,7 @@ const DURATION: Span = Span::from_millis(200);
 /// `ProbeRTTCwndGain`.
 pub(super) const CWND_GAIN: f64 = 0.5;
 
-/// Estimates of the round trip without queues.
+/// Estimates of the round-trip time without queueing.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct MinRtt {
     /// `min_rtt`
@@ -35,13 +36,13 @@ pub(super) struct MinRtt {
 }
 
 impl MinRtt {
-    /// Begins with the smoothed round trip, if there is one.
+    /// Initialises the estimates with the smoothed round-trip time, if there is one.
     pub fn begin(&mut self, srtt: Option<Span>, now: Instant) {
         self.delay = srtt.filter(|srtt| !srtt.is_zero());
         (self.at, self.probe_at) = (now, now);
     }
 
-    /// `UpdateMinRTT`. Returns whether it is time for `ProbeRTT`.
+    /// `UpdateMinRTT`. Returns whether `ProbeRTT` must begin.
     fn update(&mut self, rtt: Option<Span>, now: Instant, profile: Profile) -> bool {
         let is_lower = |value: Span, least: Option<Span>| least.is_none_or(|least| value < least);
         let is_due = now > self.probe_at + INTERVAL;
@@ -86,7 +87,7 @@ impl Bbr3 {
         }
     }
 
-    /// `HandleProbeRTT`; the sender marks the connection as limited by the application (`limits_rate`).
+    /// `HandleProbeRTT`. In this state, the sender marks the connection as application-limited (`limits_rate`).
     fn handle_probe_rtt(&mut self, ack: &Ack<'_>) {
         let sample = ack.sample;
         if self.min_rtt.done_at.is_some() {

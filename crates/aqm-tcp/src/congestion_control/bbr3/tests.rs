@@ -1,4 +1,4 @@
-//! Each rule of the draft with constructed samples, and invariants with random ones.
+//! Tests of each rule of the draft with constructed samples, and of invariants with random samples.
 
 use aqm_net::{Instant, Span};
 
@@ -9,8 +9,8 @@ use crate::congestion_control::window::{Window, WindowRules};
 const SMSS: u64 = 1000;
 const RTT: Span = Span::from_millis(100);
 
-/// A sender with its window. By default, an acknowledgement reports 100 kB/s and a round trip of 100 ms, so that the
-/// bandwidth-delay product is 10 segments.
+/// A sender and its window. By default, an acknowledgement reports a delivery rate of 100 kB/s and a round-trip time
+/// of 100 ms, so that the bandwidth-delay product is 10 segments.
 struct Rig {
     bbr: Bbr3,
     window: Window,
@@ -21,7 +21,7 @@ struct Rig {
     phase: RecoveryPhase,
 }
 
-/// An acknowledgement, as far as it differs from the default.
+/// Contents of an acknowledgement. The tests specify only the fields that differ from the defaults in `REPORT`.
 #[derive(Clone, Copy)]
 struct Report {
     acked: u64,
@@ -32,7 +32,7 @@ struct Report {
     is_app_limited: bool,
     in_flight: u64,
     flight_when_sent: u64,
-    /// Lost since the segment was sent.
+    /// Data lost since the segment was sent.
     lost: u64,
     marked: u64,
     is_cwnd_limited: bool,
@@ -72,7 +72,7 @@ impl Rig {
         Self::new(&Config { profile: Profile::Linux, ecn })
     }
 
-    /// Returns a sender that has reached `DOWN`.
+    /// Returns a sender that has reached the state `DOWN`.
     fn in_down() -> Self {
         let mut rig = Self::draft();
         rig.fill();
@@ -80,7 +80,7 @@ impl Rig {
         rig
     }
 
-    /// Returns a sender in `UP`, whose `inflight_longterm` is `longterm` bytes.
+    /// Returns a sender in the state `UP` with an `inflight_longterm` of `longterm` bytes.
     fn in_up(longterm: f64) -> Self {
         let mut rig = Self::in_down();
         rig.bbr.longterm = longterm;
@@ -144,7 +144,7 @@ impl Rig {
         self.bbr.on_rates(&mut self.window, &sample);
     }
 
-    /// Loses `count` segments, each `step` segments after the last, sent with `flight` bytes in flight.
+    /// Loses `count` segments at a distance of `step` segments, all of which were sent with `flight` bytes in flight.
     fn lose(&mut self, count: u64, step: u64, flight: u64, is_app_limited: bool) {
         let lost_when_sent = self.lost;
         for index in 0..count {
@@ -286,7 +286,8 @@ fn a_cycle_probes_after_as_many_rounds_as_a_reno_flow_of_this_window() {
 #[test]
 fn growth_of_the_long_term_bound_doubles_each_round_of_up() {
     let mut rig = Rig::in_up(20.0 * SMSS as f64);
-    // The window is 20 segments: with growth 1 a segment per window, with growth 2 two, and so on.
+    // The window is 20 segments. With a growth of 1, the bound grows by one segment per window; with a growth of 2, by
+    // two segments; and so on.
     let full = Report { is_cwnd_limited: true, in_flight: 5 * SMSS, flight_when_sent: 5 * SMSS, ..REPORT };
     let mut bounds = Vec::new();
     for _ in 0..4 {
@@ -328,7 +329,7 @@ fn up_ends_after_three_rounds_without_growth_unless_the_bound_limits_the_window(
     let mut rig = Rig::in_up(10.0 * SMSS as f64);
     for _ in 0..6 {
         rig.bbr.cwnd = rig.bbr.longterm;
-        // Too little to raise the bound.
+        // The acknowledged data is not sufficient to raise the bound.
         rig.ack(Report { acked: 1, is_cwnd_limited: true, in_flight: SMSS, ..REPORT });
         assert_eq!((rig.bbr.state, rig.bbr.full.rounds), (State::Up, 0));
     }
@@ -346,7 +347,8 @@ fn two_percent_of_loss_in_up_set_the_bound_and_end_the_probe() {
     assert_eq!((rig.bbr.state, rig.bbr.longterm), (State::Up, f64::INFINITY), "2 % of 100 segments");
     rig.lose(3, 1, 100 * SMSS, false);
     assert_eq!((rig.bbr.state, rig.bbr.undo.state), (State::Down, Some(State::Up)));
-    // The third segment exceeds 2 %: 99 - 2 segments before, of which 2 were lost.
+    // With the third lost segment, more than 2 % are lost. Before this segment, 99 segments were in flight, of which 2
+    // were lost.
     let expected = 99_000.0 + (0.02 * 99_000.0 - 2_000.0) / 0.98;
     assert!((rig.bbr.longterm - expected).abs() < 1e-6, "{}", rig.bbr.longterm);
     assert!(rig.bbr.cycle.was_too_high && !rig.bbr.cycle.is_probe_sample);
@@ -608,7 +610,7 @@ fn linux_ends_startup_after_two_rounds_of_which_half_is_marked() {
 #[test]
 fn linux_has_its_own_gains_and_windows() {
     let mut rig = Rig::linux(Ecn::Off);
-    // Growth below two initial windows, although the target is 6 segments.
+    // The window grows while it is below two initial windows, although the target is 6 segments.
     rig.bbr.min_rtt.begin(Some(Span::from_millis(10)), rig.now);
     for _ in 0..15 {
         rig.ack(Report { starts_round: false, is_app_limited: true, rate: 1e4, ..REPORT });
@@ -627,7 +629,7 @@ mod invariants {
 
     use super::*;
 
-    /// A step: an acknowledgement, losses, a timeout, an undo, or an idle period.
+    /// Generates one step: an acknowledgement, losses, a timeout, an undo, or an idle period.
     fn step() -> impl Strategy<Value = (u8, u64, u64, u64, bool, bool)> {
         (0..12_u8, 0..5_000_000_u64, 1..200_000_u64, 0..2_000_000_u64, any::<bool>(), any::<bool>())
     }

@@ -1,14 +1,14 @@
-//! Loss recovery with SACK that counts the segments in the network, as ns-2's `Agent/TCP/Sack1` does.
+//! Recovers losses with SACK by counting the segments in the network, as in ns-2's `Agent/TCP/Sack1`.
 //!
 //! The sources are `tcp-sack1.cc`, `scoreboard-rq.cc` and `rq.cc` of ns-2.35, based on K. Fall, S. Floyd,
 //! "Simulation-based Comparisons of Tahoe, Reno, and SACK TCP", Computer Communication Review 26(3), 1996, with ns-2's
 //! defaults. Only acknowledgements that report new data beyond `SND.UNA` count as duplicate acknowledgements. The
 //! acknowledgement that indicates a loss permits only the retransmission of the first segment. From the next
 //! acknowledgement on, `pipe` limits transmission: the oldest hole below the highest SACKed segment is sent first, each
-//! hole is sent once, and then new data is sent within the receiver's window. A timeout ends the recovery and clears
-//! the SACK scoreboard, so that `sack.at_timeout` has no effect. After a timeout, duplicate acknowledgements are
-//! ignored until new data is acknowledged. With `fast_retransmit_guard` alone, the next recovery could not begin as
-//! soon as the last recovery has ended; here, it can.
+//! hole is retransmitted only once, and then new data is sent within the receiver's window. A timeout ends the recovery
+//! and clears the SACK scoreboard, so that `sack.at_timeout` has no effect. After a timeout, duplicate acknowledgements
+//! are ignored until new data is acknowledged. This module permits a recovery to begin as soon as the previous recovery
+//! has ended, which the parameter `fast_retransmit_guard` alone would not permit.
 //!
 //! aqmlab's choice where the source is silent: an acknowledgement that carries data does not reduce `pipe` unless it
 //! reports new data.
@@ -18,43 +18,43 @@ use super::{AckKind, AckOutcome, LossRecovery, ReceivedAck, Stream, TimerContext
 use crate::config::Config;
 use crate::config::recovery::LimitedTransmit;
 
-/// State of a sender with `pipe = "counted"`.
+/// State of a sender that uses `pipe = "counted"`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CountedPipe {
     /// Oldest unacknowledged byte (`SND.UNA`).
     una: u64,
-    /// Next byte in sequence (`SND.NXT`). A timeout resets it to `una`.
+    /// Next byte in sequence (`SND.NXT`). A timeout resets this number to `una`.
     nxt: u64,
     /// End of all sent data.
     max: u64,
-    /// End of the data that was sent at the last loss; 0 after the end of a recovery.
+    /// End of the data that had been sent when the last loss was detected; 0 after a recovery has ended.
     recover: u64,
     sacked: SackedRanges,
     /// Sequence number below which all holes have been retransmitted.
     repaired: u64,
-    /// Number of segments in the network, as counted in fast recovery.
+    /// Number of segments in the network, as counted during fast recovery.
     pipe: i64,
     windows: Windows,
     dupacks: u32,
     /// Number of bytes sent by limited transmit since the last acknowledgement of new data.
     limited: u32,
     in_recovery: bool,
-    /// Whether the first segment must be retransmitted.
+    /// Whether the first unacknowledged segment must be retransmitted.
     retransmit: bool,
-    /// Whether a duplicate acknowledgement permits one segment.
+    /// Whether a duplicate acknowledgement permits the transmission of one segment.
     single: bool,
-    /// Whether transmission waits until the next acknowledgement arrives.
+    /// Whether transmission is suspended until the next acknowledgement arrives.
     waits: bool,
     /// Whether duplicate acknowledgements are ignored because of a timeout.
     ignores_duplicates: bool,
 }
 
-/// Next transmission.
+/// The next transmission.
 #[derive(Clone, Copy)]
 enum Next {
     /// A segment beyond the window, which is sent by limited transmit.
     Single,
-    /// A hole, as its beginning and its end.
+    /// A hole, with its first sequence number and its end.
     Hole(u64, u64),
     /// The next segment in sequence.
     InSequence,
@@ -144,7 +144,7 @@ impl LossRecovery for CountedPipe {
 }
 
 impl CountedPipe {
-    /// Processes an acknowledgement of new data that arrives outside a recovery or ends a recovery.
+    /// Processes an acknowledgement of new data that either arrives outside a recovery or ends a recovery.
     fn advance(&mut self, ack: u64, kind: AckKind) -> AckOutcome {
         self.forget();
         self.ignores_duplicates = false;
@@ -159,7 +159,8 @@ impl CountedPipe {
         AckOutcome { acked, delivered: acked, kind, ..AckOutcome::NONE }
     }
 
-    /// Clears the scoreboard, the duplicate acknowledgements, and the transmissions that they requested.
+    /// Clears the scoreboard, the count of duplicate acknowledgements, and the transmissions that duplicate
+    /// acknowledgements have requested.
     fn forget(&mut self) {
         self.sacked.clear();
         self.repaired = 0;
@@ -220,7 +221,8 @@ impl CountedPipe {
         AckKind::Loss
     }
 
-    /// Records all SACK blocks except those that report duplicate data. Returns whether the blocks report new data.
+    /// Records all SACK blocks except those that report duplicate data. Returns whether the SACK blocks report new
+    /// data.
     fn record_sacks(&mut self, received: &ReceivedAck) -> bool {
         let mut is_new = false;
         for (from, to) in received.sacks.ranges(received.ack) {
@@ -235,7 +237,7 @@ impl CountedPipe {
         if self.single && self.nxt < up_to((congestion + u64::from(self.dupacks)).min(receiver)) {
             return Some(Next::Single);
         }
-        // A window below one segment must not block the sender forever.
+        // A window of less than one segment must not block the sender forever.
         let window = congestion.max(1).min(receiver);
         let open = match self.in_recovery {
             true => !self.waits && self.pipe < congestion as i64,

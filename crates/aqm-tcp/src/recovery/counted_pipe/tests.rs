@@ -1,4 +1,4 @@
-//! Tests of the recovery with a counted pipe, with manual events.
+//! Tests of the recovery with a counted pipe, with events that the tests generate one by one.
 
 use aqm_net::{Instant, Size};
 
@@ -9,7 +9,7 @@ use crate::segment::Sacks;
 
 const WINDOW: u64 = 10;
 
-/// A recovery with segments of one byte, its configuration, and its window.
+/// A recovery with one-byte segments, and the configuration and the window of the recovery.
 struct Bench {
     recovery: CountedPipe,
     tcp: CheckedConfig,
@@ -18,7 +18,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// Creates a bench that has sent a whole window of segments. Limited transmit may send two more segments.
+    /// Creates a test bench that has sent a full window of segments. Limited transmit may send two more segments.
     fn filled(congestion: u64) -> Self {
         let mut config = Config::default();
         config.connection.mss = Size::from_bytes(1);
@@ -43,7 +43,7 @@ impl Bench {
             .kind
     }
 
-    /// Sends all permitted segments. Returns their numbers.
+    /// Sends all permitted segments. Returns the segment numbers.
     fn send(&mut self) -> Vec<u64> {
         let windows = Windows { congestion: self.congestion, receiver: 100, mss: 1 };
         self.recovery.set_windows(windows, &self.tcp.config);
@@ -53,7 +53,7 @@ impl Bench {
         std::iter::from_fn(|| recovery.next(endless, at)).map(|sending| sending.seq).collect()
     }
 
-    /// Creates a bench in which segments 0, 2 and 3 of a window of ten segments are lost and the third duplicate
+    /// Creates a test bench in which segments 0, 2 and 3 of a window of ten segments are lost and the third duplicate
     /// acknowledgement has arrived.
     fn with_losses() -> Self {
         let mut bench = Self::filled(WINDOW);
@@ -88,7 +88,7 @@ fn holes_are_sent_first_and_once_as_the_pipe_empties() {
         bench.receive(0, &[(4, end), (1, 2)]);
         sent.push(bench.send());
     }
-    // The pipe falls from 9. While it is below 5, each acknowledgement permits a segment.
+    // `pipe` falls from 9. While `pipe` is below 5, each acknowledgement permits the transmission of one segment.
     let none: Vec<u64> = vec![];
     assert_eq!(sent, [none.clone(), none.clone(), none.clone(), none, vec![2], vec![3]]);
     assert_eq!(bench.receive(2, &[(4, 12)]), AckKind::Partial);

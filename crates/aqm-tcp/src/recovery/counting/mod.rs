@@ -4,13 +4,14 @@
 //! V. Paxson, E. Blanton, "TCP Congestion Control", RFC 5681, 2009, section 3.2 (fast retransmit, fast recovery); T.
 //! Henderson, S. Floyd, A. Gurtov, Y. Nishida, "The NewReno Modification to TCP's Fast Recovery Algorithm", RFC 6582,
 //! 2012; M. Allman, H. Balakrishnan, S. Floyd, RFC 3042, 2001 (limited transmit). After a timeout, all data from the
-//! oldest hole on is retransmitted, except data that acknowledgements skip (go-back-N). Tahoe's fast retransmit
-//! retransmits the same data. NewReno counts all duplicate acknowledgements of a recovery together.
+//! oldest hole onwards is retransmitted, except data that is acknowledged in the meantime (go-back-N). Tahoe's fast
+//! retransmit also retransmits all data from the oldest hole onwards. NewReno counts all duplicate acknowledgements
+//! that arrive during a recovery together.
 //!
-//! aqmlab's choices where the sources are silent: the window counts whole segments; a partial acknowledgement of less
-//! than a full segment leaves the window unchanged. As in ns-2, a timeout does not reset Tahoe's number of duplicate
-//! acknowledgements, and `max_burst` limits NewReno's transmissions after every duplicate acknowledgement from the
-//! third on, except for segments that `send_overhead` delays.
+//! aqmlab's choices where the sources are silent: the window is counted in whole segments; a partial acknowledgement of
+//! less than a full segment leaves the window unchanged. As in ns-2, a timeout does not reset Tahoe's count of
+//! duplicate acknowledgements. Also as in ns-2, `max_burst` limits the number of segments that NewReno sends after the
+//! third and every later duplicate acknowledgement, except if `send_overhead` delays the segments.
 
 use super::{
     AckKind, AckOutcome, AnyRecovery, LossRecovery, ReceivedAck, Stream, TimerContext, Transmission, Windows,
@@ -20,7 +21,7 @@ use crate::config::recovery::{FastRetransmitGuard, Inflation, LimitedTransmit, R
 
 pub(super) const HAS_SACK: bool = false;
 
-/// Creates the recovery of `tahoe`, `reno` and `newreno`.
+/// Creates the recovery for `tahoe`, `reno` and `newreno`.
 pub(super) fn new(_config: &Config) -> AnyRecovery {
     AnyRecovery::Counting(Counting::default())
 }
@@ -30,25 +31,26 @@ pub(super) fn new(_config: &Config) -> AnyRecovery {
 pub(crate) struct Counting {
     /// Oldest unacknowledged byte (`SND.UNA`).
     una: u64,
-    /// Next byte in sequence (`SND.NXT`). A timeout resets it to `una`.
+    /// Next byte in sequence (`SND.NXT`). A timeout resets this number to `una`.
     nxt: u64,
     /// End of all sent data.
     max: u64,
     /// End of the data that had been sent when the last loss was detected (`recover`).
     recover: u64,
-    /// Limit of transmissions.
+    /// Sequence number below which data may be sent.
     limit: u64,
     dupacks: u32,
-    /// Number of segments by which duplicate acknowledgements inflate the window. The number is kept after an
-    /// acknowledgement of new data.
+    /// Number of segments by which duplicate acknowledgements inflate the window. An acknowledgement of new data does
+    /// not reset this number.
     inflation: u32,
-    /// Number of segments by which partial acknowledgements have lowered the window below the congestion control's
+    /// Number of segments by which partial acknowledgements have reduced the window below the congestion control's
     /// window.
     deflation: u32,
     /// Number of bytes sent by limited transmit since the last acknowledgement of new data.
     limited: u32,
-    /// Distance from `una` up to which a duplicate acknowledgement permits transmissions. Below the threshold, the
-    /// distance extends the window; from the threshold on, it is a maximum.
+    /// Distance from `una`, in bytes, up to which a duplicate acknowledgement permits transmissions. If the number of
+    /// duplicate acknowledgements is below the threshold, this distance can extend the window; from the threshold on,
+    /// this distance is an upper limit.
     release: u32,
     in_recovery: bool,
     retransmit: bool,
@@ -86,7 +88,7 @@ impl LossRecovery for Counting {
     #[inline]
     fn set_windows(&mut self, windows: Windows, config: &Config) {
         let Windows { congestion, receiver, mss } = windows;
-        // A window below one segment must not block the sender forever.
+        // A window of less than one segment must not block the sender forever.
         let window = congestion.max(1).min(receiver) * mss;
         self.limit =
             self.una + if self.dupacks == 0 { window } else { self.inflated(windows, window, config) };
@@ -154,14 +156,14 @@ impl LossRecovery for Counting {
 }
 
 impl Counting {
-    /// Returns whether the windows permit another segment, if there is data to send.
+    /// Returns whether the windows permit the transmission of another segment, provided that there is data to send.
     #[inline]
     pub fn may_send(&self) -> bool {
         self.retransmit || self.nxt < self.limit
     }
 
-    /// Processes an acknowledgement of new data without preceding duplicate acknowledgements. Returns `None` for any
-    /// other acknowledgement.
+    /// Processes an acknowledgement of new data that is not preceded by duplicate acknowledgements. Returns `None` for
+    /// any other acknowledgement.
     #[inline(always)]
     pub fn on_expected_ack(&mut self, ack: u64) -> Option<AckOutcome> {
         let expected = self.dupacks == 0 && ack > self.una && ack <= self.max;
@@ -176,7 +178,7 @@ impl Counting {
         AckOutcome { acked, delivered: acked, kind, ..AckOutcome::NONE }
     }
 
-    /// Processes an acknowledgement of new data after duplicate acknowledgements.
+    /// Processes an acknowledgement of new data that follows duplicate acknowledgements.
     fn repair(&mut self, ack: u64, config: &Config) -> AckOutcome {
         self.limited = 0;
         if self.in_recovery && config.recovery.kind == RecoveryKind::NewReno && ack < self.recover {
@@ -242,7 +244,7 @@ impl Counting {
     }
 
     /// Processes a partial acknowledgement of `acked` segments. The window is reduced by `acked` segments and enlarged
-    /// by one segment. The inflation is reduced first.
+    /// by one segment. The reduction is applied to the inflation first.
     fn deflate(&mut self, acked: u32) {
         if acked == 0 {
             return;
@@ -255,7 +257,7 @@ impl Counting {
         }
     }
 
-    /// Limits the transmissions that this acknowledgement permits.
+    /// Limits the number of segments that may be sent in response to the current acknowledgement.
     fn throttle(&mut self, config: &Config) {
         let bound =
             config.recovery.kind == RecoveryKind::NewReno && config.connection.send_overhead.is_zero();
@@ -265,13 +267,13 @@ impl Counting {
         };
     }
 
-    /// Returns the sequence number after `segments` more segments, relative to `una`.
+    /// Returns the distance from `una` to the end of the data after `segments` further segments have been sent.
     fn within(&self, segments: u64, config: &Config) -> u32 {
         let end = self.nxt - self.una + segments.saturating_mul(config.connection.mss.bytes());
         u32::try_from(end).unwrap_or(u32::MAX)
     }
 
-    /// Returns the limit of unacknowledged data after duplicate acknowledgements.
+    /// Returns the maximum number of unacknowledged bytes after duplicate acknowledgements.
     fn inflated(&self, windows: Windows, window: u64, config: &Config) -> u64 {
         let Windows { congestion, receiver, mss } = windows;
         let release = u64::from(self.release);
@@ -285,7 +287,7 @@ impl Counting {
 
 impl FastRetransmitGuard {
     /// Returns whether duplicate acknowledgements of `una` may trigger a fast retransmit. `recover` is the end of the
-    /// data that had been sent at the last loss.
+    /// data that had been sent when the last loss was detected.
     pub(super) fn allows(self, una: u64, recover: u64) -> bool {
         match self {
             Self::None => true,

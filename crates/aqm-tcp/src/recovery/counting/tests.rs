@@ -1,4 +1,4 @@
-//! Tests of the recovery without SACK, with manual events.
+//! Tests of the recovery without SACK, with events that the tests generate one by one.
 
 use aqm_net::{Instant, Size};
 
@@ -11,7 +11,7 @@ const WINDOWS: Windows = Windows { congestion: 10, receiver: 100, mss: 1 };
 const ONE: Windows = Windows { congestion: 1, ..WINDOWS };
 const ENDLESS: Stream = Stream { end: u64::MAX / 2, fin: false, mss: 1 };
 
-/// A recovery with segments of one byte, and its configuration.
+/// A recovery with one-byte segments, and the configuration of the recovery.
 struct Bench {
     recovery: Counting,
     tcp: CheckedConfig,
@@ -25,7 +25,7 @@ impl Bench {
         Self { recovery: Counting::default(), tcp, estimator }
     }
 
-    /// Creates a bench that has sent a window of ten segments.
+    /// Creates a test bench that has sent a full window of ten segments.
     fn filled(config: Config) -> Self {
         let mut bench = Self::new(config);
         assert_eq!(bench.send(WINDOWS), (0..10).collect::<Vec<u64>>());
@@ -50,7 +50,7 @@ impl Bench {
         (0..count).map(|_| self.ack(self.recovery.una())).collect()
     }
 
-    /// Sends all permitted segments. Returns their numbers.
+    /// Sends all permitted segments. Returns the segment numbers.
     fn send(&mut self, windows: Windows) -> Vec<u64> {
         self.recovery.set_windows(windows, &self.tcp.config);
         let at =

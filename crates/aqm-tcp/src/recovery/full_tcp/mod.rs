@@ -1,33 +1,33 @@
-//! Loss recovery with SACK, as in ns-2's two-way TCP `Agent/TCP/FullTcp/Sack`.
+//! Recovers losses with SACK, as in ns-2's two-way TCP `Agent/TCP/FullTcp/Sack`.
 //!
 //! The sources are `tcp-full.cc` (`SackFullTcpAgent`), `tcp-full.h` and `rq.cc` of ns-2.35, with ns-2's defaults. Every
-//! acknowledgement without data and without progress is a duplicate acknowledgement, whatever its SACK blocks contain.
-//! The third duplicate acknowledgement begins a recovery in which `pipe` limits transmission. `pipe` is in bytes, and
-//! its initial value is the amount of data that is neither acknowledged nor SACKed. Holes below the highest SACKed byte
-//! are retransmitted in order, and only once. Holes are also retransmitted outside a recovery, as long as data sent
-//! before the last reduction (by a mark, a loss or a timeout) is unacknowledged. A timeout clears the SACK scoreboard,
-//! but changes neither `pipe` nor the position up to which holes have been retransmitted, so that `sack.at_timeout` has
-//! no effect. Three duplicate acknowledgements after a timeout trigger no transmission, but the window does not grow
-//! until all data sent before the timeout is acknowledged.
+//! acknowledgement without data and without progress is a duplicate acknowledgement, regardless of its SACK blocks. The
+//! third duplicate acknowledgement begins a recovery in which `pipe` limits transmission. `pipe` is in bytes, and its
+//! initial value is the amount of data that is neither acknowledged nor SACKed. Holes below the highest SACKed byte are
+//! retransmitted in order, and only once. Holes are also retransmitted outside a recovery, as long as data that was
+//! sent before the last window reduction (caused by a mark, a loss or a timeout) is unacknowledged. A timeout clears
+//! the SACK scoreboard, but changes neither `pipe` nor the position up to which holes have been retransmitted, so
+//! `sack.at_timeout` has no effect. If three duplicate acknowledgements arrive after a timeout, no segment is sent, and
+//! the window does not grow until all data sent before the timeout has been acknowledged.
 //!
 //! aqmlab's choices where the source is silent or irregular: a pending acknowledgement never triggers the transmission
-//! of data; holes are never searched below the acknowledged data, whereas ns-2 may do so after the receiver's window
-//! has limited transmission.
+//! of data; the search for holes never includes data below the acknowledgement number, whereas ns-2 may search there
+//! after the receiver's window has limited transmission.
 
 use super::sacked::SackedRanges;
 use super::{AckKind, AckOutcome, LossRecovery, ReceivedAck, Stream, TimerContext, Transmission, Windows};
 use crate::config::Config;
 
-/// State of a sender with `pipe = "ns-2-full"`.
+/// State of a sender that uses `pipe = "ns-2-full"`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FullTcp {
     /// Oldest unacknowledged byte (`highest_ack_`).
     una: u64,
-    /// Next byte in sequence (`t_seqno_`). A timeout resets it to `una`.
+    /// Next byte in sequence (`t_seqno_`). A timeout resets this number to `una`.
     nxt: u64,
     /// End of all sent data (`maxseq_`).
     max: u64,
-    /// End of the data that had been sent at the last reduction; 0 before the first reduction (`recover_`).
+    /// End of the data that had been sent when the window was last reduced; 0 before the first reduction (`recover_`).
     recover: u64,
     sacked: SackedRanges,
     /// Sequence number below which all holes have been retransmitted (`h_seqno_`).
@@ -38,20 +38,20 @@ pub(crate) struct FullTcp {
     dupacks: u32,
     /// Whether acknowledgements reduce `pipe` (`fastrecov_`).
     in_recovery: bool,
-    /// Whether `pipe` and not the window limits transmission (`pipectrl_`).
+    /// Whether `pipe`, rather than the amount of unacknowledged data, limits transmission (`pipectrl_`).
     controls_pipe: bool,
     /// Whether a mark caused the last reduction of the window (`last_cwnd_action_`).
     marked: bool,
-    /// Whether the first segment must be retransmitted.
+    /// Whether the first unacknowledged segment must be retransmitted.
     retransmit: bool,
-    /// Whether a timeout permits one segment regardless of `pipe`.
+    /// Whether a timeout permits the transmission of one segment regardless of `pipe`.
     forced: bool,
-    /// Whether transmission waits until the next acknowledgement arrives.
+    /// Whether transmission is suspended until the next acknowledgement arrives.
     waits: bool,
 }
 
 impl LossRecovery for FullTcp {
-    /// Implements `FullTcpAgent::recv`, from `process_sack` on.
+    /// Implements `FullTcpAgent::recv`, beginning with the call of `process_sack`.
     fn on_ack(&mut self, received: &ReceivedAck, _at: TimerContext<'_>, config: &Config) -> AckOutcome {
         if received.ack > self.max {
             return AckOutcome::NONE;
@@ -81,7 +81,7 @@ impl LossRecovery for FullTcp {
         AckOutcome { kind, ..AckOutcome::NONE }
     }
 
-    /// Implements `SackFullTcpAgent::timeout_action` and `timeout`, which always sends a segment.
+    /// Implements `SackFullTcpAgent::timeout_action` and `timeout`; a timeout always sends a segment.
     fn on_timeout(&mut self, _at: TimerContext<'_>, _config: &Config) {
         self.sacked.clear();
         self.nxt = self.una;
@@ -93,7 +93,7 @@ impl LossRecovery for FullTcp {
         self.waits = false;
     }
 
-    /// Implements `TcpAgent::ecn`, which sets `recover_` as a loss does.
+    /// Implements `TcpAgent::ecn`, which sets `recover_` in the same way as a loss.
     fn on_mark(&mut self, _delivered: u64, _gradual: bool) {
         self.recover = self.max;
         self.marked = true;
@@ -111,7 +111,7 @@ impl LossRecovery for FullTcp {
         self.retransmit || self.forced
     }
 
-    /// Implements `send_much`, `foutput` and `sent`. A segment that `dupack_action` sends is not counted in `pipe`.
+    /// Implements `send_much`, `foutput` and `sent`. `pipe` does not include a segment that `dupack_action` sends.
     fn next(&mut self, stream: Stream, _at: TimerContext<'_>) -> Option<Transmission> {
         let retransmit = std::mem::take(&mut self.retransmit);
         let seq = if retransmit { self.una } else { self.next_seq() };
@@ -185,7 +185,7 @@ impl FullTcp {
         self.pipe = (self.max - self.una) as i64 - self.sacked.bytes() as i64;
         let recovered = self.una > self.recover || self.recover == 0;
         if !recovered && !self.marked {
-            // The window was already reduced for this loss (`bug_fix_`).
+            // The window has already been reduced for this loss (`bug_fix_`).
             self.waits = true;
             return AckKind::Duplicate;
         }
@@ -196,7 +196,8 @@ impl FullTcp {
         if recovered { AckKind::Loss } else { AckKind::LossAfterMark }
     }
 
-    /// Returns the sequence number that is sent next if the windows permit it (`nxt_tseq`).
+    /// Returns the first sequence number of the next segment to send, if the windows permit another segment
+    /// (`nxt_tseq`).
     fn next_seq(&self) -> u64 {
         let hole = if self.una < self.recover { self.sacked.hole(self.filled) } else { None };
         hole.map_or(self.nxt, |hole| hole.0)
@@ -208,7 +209,7 @@ impl FullTcp {
         if self.waits || seq >= stream.limit() {
             return false;
         }
-        // A window below one segment must not block the sender forever.
+        // A window of less than one segment must not block the sender forever.
         let window = congestion.max(1);
         if self.controls_pipe {
             let room = seq < self.una + receiver * mss && self.pipe < (window * mss) as i64;

@@ -1,5 +1,5 @@
-//! Tests of FullTcp's recovery with SACK, with manual events. `reference/micro.py` compares the recovery with ns-2,
-//! segment by segment.
+//! Tests of FullTcp's recovery with SACK, with events that the tests generate one by one. In addition,
+//! `reference/micro.py` compares the recovery with ns-2, segment by segment.
 
 use aqm_net::{Instant, Size};
 
@@ -9,7 +9,7 @@ use crate::testing::timer_context;
 
 const WINDOW: u64 = 10;
 
-/// A recovery with segments of one byte, and its window.
+/// A recovery with one-byte segments, and the window of the recovery.
 struct Bench {
     recovery: FullTcp,
     config: Config,
@@ -17,7 +17,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// Creates a bench that has sent a window of ten segments.
+    /// Creates a test bench that has sent a full window of ten segments.
     fn filled() -> Self {
         let mut config = Config::default();
         config.connection.mss = Size::from_bytes(1);
@@ -33,7 +33,7 @@ impl Bench {
         self.recovery.on_ack(&received, timer_context(Instant::START), &self.config).kind
     }
 
-    /// Sends all permitted segments. Returns their numbers.
+    /// Sends all permitted segments. Returns the segment numbers.
     fn send(&mut self) -> Vec<u64> {
         self.recovery
             .set_windows(Windows { congestion: self.congestion, receiver: 100, mss: 1 }, &self.config);
@@ -47,8 +47,8 @@ impl Bench {
         self.congestion = 1;
     }
 
-    /// Creates a bench in which segments 0, 2 and 3 of ten segments are lost and the third duplicate acknowledgement
-    /// has arrived.
+    /// Creates a test bench in which segments 0, 2 and 3 of ten segments are lost and the third duplicate
+    /// acknowledgement has arrived.
     fn with_losses() -> Self {
         let mut bench = Self::filled();
         assert_eq!(bench.receive(0, &[(1, 2)]), AckKind::Duplicate);

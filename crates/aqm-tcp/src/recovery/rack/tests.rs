@@ -16,7 +16,7 @@ proptest! {
         steps in proptest::collection::vec((0..4u8, 0..40u64, 0..30u64), 1..120),
         recovering: bool,
     ) {
-        // RFC 8985, 6.2, step 5, segment by segment.
+        // RFC 8985, section 6.2, step 5, applied to one segment at a time.
         let config = Rto::default();
         let (estimator, mut now) = (Estimator::new(&config), Instant::from_nanos(1000));
         let (mut sent, mut rack) = (Sent::new(1), Rack::default());

@@ -1,4 +1,4 @@
-//! Processing of acknowledgements, and the beginning and the end of recoveries.
+//! Processes acknowledgements, and begins and ends recoveries.
 //!
 //! RFC 6675, sections 5 and 5.1; with RACK, RFC 8985, section 6.2.
 
@@ -19,13 +19,14 @@ struct ProcessedAck<'a> {
     acked: u64,
     /// Whether the acknowledgement ends a recovery.
     ends: bool,
-    /// Whether the acknowledgement undoes a reduction.
+    /// Whether the acknowledgement causes a window reduction to be undone.
     undone: bool,
 }
 
 impl Selective {
-    /// Processes an acknowledgement of the next data that reports nothing else, while no data is known to be missing.
-    /// Returns `None` for any other acknowledgement. This is a fast path with the same result as `on_full_ack`.
+    /// Processes an acknowledgement that acknowledges the next data and reports nothing else, if no data is known to be
+    /// missing. Returns `None` for any other acknowledgement. This function is a fast path with the same result as
+    /// `on_full_ack`.
     #[inline(always)]
     pub fn on_expected_ack(&mut self, received: &ReceivedAck, at: TimerContext<'_>) -> Option<AckOutcome> {
         let acked = received.ack.wrapping_sub(self.sent.una());
@@ -55,7 +56,8 @@ impl Selective {
         Some(AckOutcome { acked, delivered: acked, sent, newest, kind: AckKind::Advance, ..AckOutcome::NONE })
     }
 
-    /// Processes an acknowledgement if data is missing or may be found to be missing.
+    /// Processes an acknowledgement if data is known to be missing, or if the acknowledgement may show that data is
+    /// missing.
     #[inline(never)]
     pub(super) fn on_full_ack(
         &mut self,
@@ -94,7 +96,7 @@ impl Selective {
         let ends = acked > 0
             && match self.phase {
                 Phase::Open => false,
-                // The segment that carries CWR has arrived.
+                // The segment that carries the CWR flag has arrived.
                 Phase::Marked => self.sent.una() > self.recover,
                 Phase::Recovery | Phase::Loss => self.sent.una() >= self.recover,
             };
@@ -104,7 +106,7 @@ impl Selective {
         }
         self.urgent &= !ends && self.sent.due().is_some();
         self.dupacks += u32::from(sacked && self.phase != Phase::Recovery);
-        // The oldest segment was sent after a SACKed segment, so the timeout counts from now.
+        // The oldest segment was sent after a SACKed segment, so the retransmission timer restarts now.
         let restarts = acked == 0 && arrival.first_sacked.is_some_and(|left| self.sent.oldest() > Some(left));
         let rearms = self.linux_timers && (acked > 0 || restarts);
         if let Some(rack) = self.rack.as_mut().filter(|_| rearms) {
@@ -159,14 +161,14 @@ impl Selective {
         }
     }
 
-    /// Returns whether another timer is running instead of the retransmission timer, so that the timeout counts from
-    /// the departure of the oldest segment (Linux: `tcp_rearm_rto`).
+    /// Returns whether another timer is running instead of the retransmission timer. In this case, the retransmission
+    /// timeout is measured from the departure of the oldest segment (Linux: `tcp_rearm_rto`).
     fn is_delayed(&self) -> bool {
         let timer = self.rack.as_ref().filter(|_| self.linux_timers);
         timer.is_some_and(|rack| rack.probe.at.min(rack.reordering_timer) != Instant::NEVER)
     }
 
-    /// Records SACK blocks. Returns whether the blocks report new data.
+    /// Records SACK blocks. Returns whether the SACK blocks report new data.
     fn record_sacks(&mut self, received: &ReceivedAck, arrival: &mut Arrival) -> bool {
         let mut is_new = false;
         for (from, to) in received.sacks.ranges(received.ack) {
@@ -189,8 +191,8 @@ impl Selective {
             if !self.linux_timers {
                 rack.reordering_timer = rack.find_losses(&mut self.sent, at, status);
             } else if undone || arrival.newest.is_some() {
-                // Probes and the detection of losses share one timer in Linux. The timer keeps running if no further
-                // segment may be lost (`tcp_rack_mark_lost`).
+                // In Linux, probes and loss detection share one timer. If no further segment may be lost, this timer
+                // keeps running (`tcp_rack_mark_lost`).
                 let timer = rack.find_losses(&mut self.sent, at, status);
                 if timer != Instant::NEVER {
                     rack.reordering_timer = timer;
@@ -217,9 +219,9 @@ impl Selective {
     }
 
     /// Returns whether a recovery begins (RFC 6675, section 5, (1) and (2); section 5.1). With Linux's timers, a
-    /// recovery also begins in two further cases: after a timeout, when RACK detects a loss of data that was sent since
-    /// the timeout (`tcp_fastretrans_alert`: `FLAG_LOST_RETRANS`), and immediately after a recovery, if a later loss
-    /// has been retransmitted but is not repaired (`tcp_time_to_recover`: `lost_out`).
+    /// recovery also begins in two further cases: after a timeout, if RACK detects the loss of data that was sent after
+    /// the timeout (`tcp_fastretrans_alert`: `FLAG_LOST_RETRANS`); and immediately after a recovery, if data that was
+    /// lost later has been retransmitted but has not arrived (`tcp_time_to_recover`: `lost_out`).
     #[inline]
     pub(super) fn begins(&mut self, lost_since: bool, config: &Config) -> bool {
         let first = self.sent.first();
@@ -249,7 +251,7 @@ impl Selective {
         }
     }
 
-    /// Begins fast recovery. The acknowledgement that triggers it delivered `arrived` bytes.
+    /// Begins fast recovery. The acknowledgement that triggers fast recovery delivered `arrived` bytes.
     pub(super) fn enter(&mut self, arrived: u64, at: TimerContext<'_>, config: &Config) {
         self.begin_undo(config);
         let first = self.sent.due();

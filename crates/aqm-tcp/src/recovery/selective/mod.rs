@@ -1,18 +1,19 @@
-//! Loss recovery with SACK. Losses are detected from the arrival of later data, by counting or by time.
+//! Recovers losses with SACK. Losses are detected when later data arrives, either by counting or by time.
 //!
 //! E. Blanton, M. Allman, L. Wang, I. Jarvinen, M. Kojo, Y. Nishida, "A Conservative Loss Recovery Algorithm Based on
 //! Selective Acknowledgement (SACK) for TCP", RFC 6675, 2012; M. Mathis et al., RFC 2018, 1996, section 8 (effect of a
-//! timeout on SACK); S. Floyd et al., RFC 2883, 2000 (D-SACK; data that D-SACK reports never counts as new). With
-//! RACK-TLP (RFC 8985, in `rack.rs`), losses are detected by time, and probes replace rules (3) and (4) of `NextSeg`.
+//! timeout on SACK); S. Floyd et al., RFC 2883, 2000 (D-SACK; data that a D-SACK reports never counts as new data).
+//! With RACK-TLP (RFC 8985, in `rack.rs`), losses are detected by time, and probes replace rules (3) and (4) of
+//! `NextSeg`.
 //!
 //! aqmlab's choices where the sources are silent: a segment is sent if `pipe` is below the window, so that `pipe` may
-//! exceed the window by a part of a segment, as it may without SACK. Recovery also begins with an acknowledgement that
-//! carries no SACK, if it advances to a segment that is known to be lost. Recovery does not begin for a segment whose
-//! retransmission is in flight. After a timeout, the data sent before the timeout is retransmitted in order, as `pipe`
-//! permits, and then new data is sent. Losses of new data are repaired only after all data sent before the timeout is
-//! acknowledged. The rescue retransmission (rule (4)) is used only for the end of the data without SACK, because every
-//! earlier hole has its own retransmission. If the oldest segment is SACKed when a timeout occurs, the receiver has
-//! discarded this segment, so the scoreboard is always cleared.
+//! exceed the window by a part of a segment, as may also happen without SACK. Recovery also begins when an
+//! acknowledgement without SACK blocks advances to a segment that is known to be lost. Recovery does not begin for a
+//! segment whose retransmission is in flight. After a timeout, the data sent before the timeout is retransmitted in
+//! order, as far as `pipe` permits, and then new data is sent. Losses of new data are repaired only after all data sent
+//! before the timeout has been acknowledged. The rescue retransmission (rule (4)) is used only if the last segment has
+//! not been SACKed, because every earlier hole is retransmitted anyway. If the oldest segment is SACKed when a timeout
+//! occurs, the receiver has discarded this segment, so the scoreboard is always cleared.
 
 mod ack;
 mod next_seg;
@@ -40,8 +41,8 @@ use undo::UndoState;
 
 pub(super) const HAS_SACK: bool = true;
 
-/// Creates the recovery of `sack` and `rack`. If `sack` counts the data in the network, creates one of ns-2's
-/// recoveries.
+/// Creates the recovery for `sack` and `rack`. If `sack.pipe` specifies that the data in the network is counted as in
+/// ns-2, creates one of ns-2's recoveries.
 pub(super) fn new(config: &Config) -> AnyRecovery {
     match config.sack.pipe {
         Pipe::Counted if config.recovery.kind == RecoveryKind::Sack => {
@@ -52,13 +53,13 @@ pub(super) fn new(config: &Config) -> AnyRecovery {
     }
 }
 
-/// State of a sender with SACK.
+/// State of a sender that uses SACK.
 #[derive(Clone, Debug)]
 pub(crate) struct Selective {
     sent: Sent,
-    /// Maximum number of bytes in the network.
+    /// Maximum number of bytes that may be in the network.
     window: u64,
-    /// End of the receiver's window.
+    /// Sequence number at which the receiver's window ends.
     receiver_end: u64,
     phase: Phase,
     dupacks: u32,
@@ -77,12 +78,13 @@ pub(crate) struct Selective {
     entry: u64,
     /// Whether the recovery began while a mark was reducing the window.
     marked_before: bool,
-    /// Data in flight when a probe was sent that repaired a loss, if this repair was the last event; otherwise 0.
+    /// If the last acknowledgement showed that a probe repaired a loss: amount of data that was in flight when the
+    /// probe was sent; otherwise 0.
     probe_flight: u64,
     rack: Option<Box<Rack>>,
     mss: u64,
     reduction_rules: (Reduction, PrrBound, PrrShare),
-    /// Whether round trips are measured with the first segment that has arrived.
+    /// Whether the first of the segments that have newly arrived is used to measure the round-trip time.
     samples_first: bool,
     next_seg: NextSeg,
     /// Whether the probe timer behaves as in Linux.
@@ -95,11 +97,11 @@ pub(crate) struct Selective {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Open,
-    /// The window is decreasing after a mark, and no data is lost.
+    /// The window is decreasing after an ECN mark, and no data is known to be lost.
     Marked,
     /// Fast recovery.
     Recovery,
-    /// The phase after a timeout, until all data sent before the timeout is acknowledged.
+    /// The phase from a timeout until all data sent before the timeout has been acknowledged.
     Loss,
 }
 
@@ -238,7 +240,7 @@ impl LossRecovery for Selective {
         }
         let (reduction, bound, share) = self.reduction_rules;
         let goal = match share {
-            // RFC 9937, section 6.1: data that was SACKed before is not delivered in recovery.
+            // RFC 9937, section 6.1: data that was SACKed before recovery is not delivered during recovery.
             _ if reduction == Reduction::Rfc9937 => {
                 ReductionGoal { flight: flight - self.sent.sacked().bytes + self.entry, ..goal }
             }
@@ -262,7 +264,7 @@ impl LossRecovery for Selective {
         self.receiver_end = self.sent.una() + receiver * mss;
         self.window = self.reduction.window().unwrap_or(congestion.max(1) * mss);
         if config.recovery.limited_transmit == LimitedTransmit::Off && self.phase == Phase::Open {
-            // SACKed data leaves the network but permits no further transmissions.
+            // SACKed data has left the network, but must not permit further transmissions.
             self.window = self.window.saturating_sub(self.sent.sacked().bytes);
         }
     }
@@ -287,7 +289,7 @@ impl LossRecovery for Selective {
         if self.phase != Phase::Open || probe_due {
             return self.next_chosen(stream, at);
         }
-        // A fast path with the same result as `choose`, for the case that no loss is known and no probe is due.
+        // If no loss is known and no probe is due, this fast path has the same result as `choose`.
         if !self.has_room() {
             return None;
         }
@@ -350,8 +352,8 @@ impl LossRecovery for Selective {
 }
 
 impl Selective {
-    /// Returns whether `next` may return another segment or has state to update. The result may be `true` although
-    /// neither is the case, but is never wrongly `false`.
+    /// Returns whether `next` may return another segment or may have to update its state. If the result is `false`,
+    /// calling `next` is unnecessary; if the result is `true`, calling `next` may still have no effect.
     #[inline]
     pub fn may_send(&self) -> bool {
         self.has_room()

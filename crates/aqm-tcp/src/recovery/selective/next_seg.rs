@@ -1,5 +1,5 @@
-//! Selection of the next transmission, which is `NextSeg` of RFC 6675, section 4, preceded by the probes of RFC 8985,
-//! section 7.
+//! Selects the next transmission: first a probe that is due (RFC 8985, section 7), and then the segment that `NextSeg`
+//! selects (RFC 6675, section 4).
 
 use aqm_net::{Instant, Span};
 
@@ -13,9 +13,9 @@ use crate::recovery::{Stream, TimerContext, Transmission};
 pub(super) enum Choice {
     /// A lost segment (rule (1) of `NextSeg`).
     Lost(Number),
-    /// New data, with the number of sequence numbers that it occupies (rule (2)).
+    /// New data, with the number of sequence numbers that the new data occupies (rule (2)).
     New(u64),
-    /// A segment that may be lost (rule (3)).
+    /// A segment that may have been lost (rule (3)).
     NextSeg(Number),
     /// The last segment (rule (4) or a probe).
     Last(Number),
@@ -83,7 +83,7 @@ impl Selective {
         }
         if self.undo.requires_new_data() && self.phase == Phase::Loss {
             let new = self.fresh(stream).map(Choice::New);
-            // Data sent before the timeout waits until new data is acknowledged.
+            // Data sent before the timeout is not retransmitted until new data has been acknowledged.
             if new.is_some() || self.sent.end() > self.recover {
                 return new;
             }
@@ -100,8 +100,8 @@ impl Selective {
         }
     }
 
-    /// Returns how many sequence numbers the next new segment occupies; `None` if there is no new segment or it exceeds
-    /// the receiver's window.
+    /// Returns the number of sequence numbers that the next new segment occupies; `None` if there is no new segment or
+    /// the new segment would exceed the receiver's window.
     #[inline]
     pub(super) fn fresh(&self, stream: Stream) -> Option<u64> {
         let seq = self.sent.end();
@@ -109,7 +109,7 @@ impl Selective {
         (len > 0 && seq + len.min(stream.mss) <= self.receiver_end).then_some(len)
     }
 
-    /// Returns a segment that may be lost but is not known to be lost (rules (3) and (4) of `NextSeg`).
+    /// Returns a segment that may have been lost but is not known to be lost (rules (3) and (4) of `NextSeg`).
     fn last_resort(&self) -> Option<Choice> {
         if self.phase != Phase::Recovery || self.rack.is_some() || self.next_seg == NextSeg::LostOnly {
             return None;

@@ -1,6 +1,6 @@
-//! The timer of the tail loss probe, as far as the timer depends on the state of the recovery.
+//! Controls the timer of the tail loss probe, to the extent that the timer depends on the state of the recovery.
 //!
-//! RFC 8985, section 7.2, and Linux (`tcp_schedule_loss_probe`); the probe itself is in `rack.rs`.
+//! RFC 8985, section 7.2, and Linux (`tcp_schedule_loss_probe`); `rack.rs` implements the probe itself.
 
 use aqm_net::{Instant, Span};
 
@@ -8,8 +8,8 @@ use super::Selective;
 use crate::recovery::TimerContext;
 
 impl Selective {
-    /// Returns the departure time of the next probe. No probe is sent during a recovery or while SACK reports holes
-    /// (RFC 8985, section 7.2).
+    /// Returns the departure time of the next probe. No probe is sent during a recovery or while SACK blocks report
+    /// holes (RFC 8985, section 7.2).
     #[inline]
     pub(super) fn probe_timer(&self) -> Instant {
         match &self.rack {
@@ -21,7 +21,7 @@ impl Selective {
         }
     }
 
-    /// Drops a probe that became due while another probe was in flight (RFC 8985, section 7.3).
+    /// Discards a probe that became due while another probe was in flight (RFC 8985, section 7.3).
     #[inline]
     pub(super) fn miss_probe(&mut self, now: Instant) {
         let missed = !self.linux_timers && self.probe_timer() < now;
@@ -30,8 +30,8 @@ impl Selective {
         }
     }
 
-    /// Resets the probe timer that an acknowledgement has just set, so that the timer takes the acknowledgement's
-    /// round-trip sample into account.
+    /// Sets the probe timer again if an acknowledgement has just set the timer, so that the timer takes the
+    /// acknowledgement's round-trip sample into account.
     #[inline]
     pub(super) fn restart_probe(&mut self, at: TimerContext<'_>) {
         if let Some(rack) = self.rack.as_mut().filter(|rack| rack.probe.since == at.now) {
@@ -39,7 +39,7 @@ impl Selective {
         }
     }
 
-    /// Sets the probe timer. The retransmission timer would expire after `timeout`.
+    /// Sets the probe timer. `timeout` is the remaining time until the retransmission timer would expire.
     pub(super) fn schedule_probe(&mut self, timeout: Span, at: TimerContext<'_>) {
         let open = self.phase.is_open() && self.sent.is_plain() && self.sent.len() > 0;
         if let Some(rack) = self.rack.as_mut().filter(|_| open) {

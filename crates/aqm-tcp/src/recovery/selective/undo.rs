@@ -1,4 +1,4 @@
-//! Detection of unnecessary reductions. A reduction was unnecessary if D-SACK reports that retransmitted data had
+//! Detects unnecessary window reductions. A reduction was unnecessary if D-SACKs report that all retransmitted data had
 //! already arrived, if timestamps show that an acknowledgement responds to an original transmission, or if F-RTO shows
 //! that a timeout was spurious.
 //!
@@ -6,9 +6,9 @@
 //! RFC 3522, 2003 (timestamps), as implemented in Linux (`tcp_may_undo`, `tcp_packet_delayed`, `tcp_try_undo_partial`);
 //! P. Sarolahti, M. Kojo, K. Yamamoto, M. Hata, "Forward RTO-Recovery (F-RTO)", RFC 5682, 2009, section 3.1.
 //!
-//! There is one difference from Linux. While a retransmission is in flight, a partial acknowledgement may respond to an
-//! original transmission according to its timestamps. In Linux, such an acknowledgement prevents the retransmission of
-//! the other segments that are considered lost.
+//! aqmlab differs from Linux in one respect. While a retransmission is in flight, the timestamps of a partial
+//! acknowledgement may show that the acknowledgement responds to an original transmission. In Linux, unlike in aqmlab,
+//! this acknowledgement prevents the retransmission of the other segments that are considered lost.
 
 use aqm_net::{Instant, Span};
 
@@ -19,22 +19,22 @@ use crate::recovery::ReceivedAck;
 use crate::recovery::rack::duplicate;
 use crate::recovery::sent::Arrival;
 
-/// The state that is needed to undo a reduction.
+/// The state that is needed to undo a window reduction.
 #[derive(Clone, Debug, Default)]
 pub(super) struct UndoState {
     retransmissions: Option<Retransmissions>,
-    /// Byte that was the oldest unacknowledged byte at the last timeout.
+    /// Oldest byte that was unacknowledged at the last timeout.
     timed_out_at: Option<u64>,
     frto: FrtoStep,
 }
 
-/// Retransmissions since a reduction. They may still turn out to be unnecessary (Linux: `undo_marker`, `undo_retrans`,
-/// `retrans_stamp`).
+/// Retransmissions that have been sent since a window reduction and may still turn out to be unnecessary (Linux:
+/// `undo_marker`, `undo_retrans`, `retrans_stamp`).
 #[derive(Clone, Copy, Debug)]
 struct Retransmissions {
-    /// End of the data that was acknowledged when the window was reduced.
+    /// End of the data that had been acknowledged when the window was reduced.
     from: u64,
-    /// Number of retransmissions that D-SACK has not reported; `None` if there was no retransmission.
+    /// Number of retransmissions that no D-SACK has reported yet; `None` if there was no retransmission.
     unanswered: Option<u64>,
     /// Departure time of the first retransmission.
     first: Option<Instant>,
@@ -47,33 +47,34 @@ impl Retransmissions {
     }
 }
 
-/// Returns the departure time of the segment that an acknowledgement at `now` echoes, in the resolution of the
-/// timestamp clock; `None` if the acknowledgement echoes no timestamp. With this time, an acknowledged retransmission
-/// is a round-trip sample (`tcp_ack_update_rtt`).
+/// Returns the departure time of the segment whose timestamp is echoed by an acknowledgement that arrives at `now`, at
+/// the resolution of the timestamp clock; `None` if the acknowledgement echoes no timestamp. Because of the echoed
+/// timestamp, even an acknowledged retransmission yields a round-trip sample (`tcp_ack_update_rtt`).
 pub(super) fn echoed_departure(echo: Instant, now: Instant) -> Option<Instant> {
     let round_trip = Span::from_millis(ticks(now).saturating_sub(ticks(echo)).max(1));
     (echo != Instant::START).then(|| Instant::from_nanos(now.nanos().saturating_sub(round_trip.nanos())))
 }
 
-/// Returns a time in ticks of the timestamp clock, which are milliseconds (Linux: `TCP_TS_HZ`).
+/// Converts a time to ticks of the timestamp clock, which are milliseconds (Linux: `TCP_TS_HZ`).
 fn ticks(moment: Instant) -> u64 {
     moment.nanos() / 1_000_000
 }
 
-/// Step of F-RTO (RFC 5682, section 3.1).
+/// Current step of F-RTO (RFC 5682, section 3.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum FrtoStep {
     #[default]
     /// Spurious timeouts are not detected.
     Off,
-    /// The oldest segment was retransmitted, and the acknowledgement of this segment decides (step 1).
+    /// The oldest segment has been retransmitted, and the acknowledgement of this segment determines the next step
+    /// (step 1).
     Waits,
-    /// New data is sent before retransmissions (step 2).
+    /// New data must be sent before further retransmissions (step 2).
     NewDataFirst,
 }
 
 impl UndoState {
-    /// Ends all detection.
+    /// Stops the detection of unnecessary reductions.
     pub fn clear(&mut self) {
         self.frto = FrtoStep::Off;
         self.retransmissions = None;
@@ -92,7 +93,7 @@ impl UndoState {
         self.frto = FrtoStep::Off;
     }
 
-    /// Returns whether F-RTO requires that new data is sent before retransmissions.
+    /// Returns whether F-RTO requires new data to be sent before further retransmissions.
     pub fn requires_new_data(&self) -> bool {
         self.frto == FrtoStep::NewDataFirst
     }
@@ -109,7 +110,7 @@ impl Selective {
         self.undo.frto = if is_enabled { FrtoStep::Waits } else { FrtoStep::Off };
     }
 
-    /// Starts to detect whether a new reduction is unnecessary.
+    /// Starts to detect whether a new window reduction was unnecessary.
     pub(super) fn begin_undo(&mut self, config: &Config) {
         // Retransmissions that are in flight may still arrive as duplicates (`tcp_init_undo`).
         let resent = self.sent.resent_count();
@@ -122,7 +123,8 @@ impl Selective {
         });
     }
 
-    /// Returns whether an acknowledgement of `acked` new bytes shows that all retransmitted data had already arrived.
+    /// Returns whether an acknowledgement of `acked` new bytes shows that all retransmitted data had already arrived
+    /// without the retransmissions.
     pub(super) fn is_undone(&mut self, received: &ReceivedAck, acked: u64) -> bool {
         let Some(retransmissions) = &mut self.undo.retransmissions else { return false };
         if let Some(unanswered) = &mut retransmissions.unanswered
@@ -133,7 +135,8 @@ impl Selective {
         retransmissions.unanswered == Some(0) && (self.phase != Phase::Loss || acked > 0)
     }
 
-    /// Returns whether timestamps show that the original transmission of the `acked` new bytes arrived.
+    /// Returns whether timestamps show that the original transmission of the `acked` newly acknowledged bytes has
+    /// arrived.
     pub(super) fn arrives_delayed(&self, received: &ReceivedAck, acked: u64) -> bool {
         let Some(retransmissions) = &self.undo.retransmissions else { return false };
         acked > 0
@@ -145,7 +148,8 @@ impl Selective {
             }
     }
 
-    /// Returns whether F-RTO shows that a timeout was spurious. Otherwise, performs the next step of F-RTO.
+    /// Returns whether F-RTO shows that a timeout was spurious. If the timeout cannot be considered spurious, this
+    /// function performs the next step of F-RTO.
     pub(super) fn is_spurious(
         &mut self,
         received: &ReceivedAck,

@@ -1,4 +1,5 @@
-//! Data that an acknowledgement reports as arrived, in order or by SACK (`Update` of RFC 6675).
+//! Records the data that an acknowledgement reports as arrived, either cumulatively or with SACK blocks (`Update` of
+//! RFC 6675).
 
 use aqm_net::Instant;
 
@@ -8,24 +9,24 @@ use super::{EVER_RESENT, LOST, RESENT, SACKED, Segment, Sent, Stamp};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
     pub bytes: u64,
-    /// Newest arrived segment that was sent only once.
+    /// Newest of the arrived segments that were sent only once.
     pub newest_sent_once: Option<Stamp>,
-    /// Most recently sent segment that has arrived. A retransmission is included only if it was sent at or before
-    /// `credible`.
+    /// Most recently sent of the arrived segments. A retransmission is considered only if the retransmission was sent
+    /// at or before `credible`.
     pub newest: Option<Stamp>,
-    /// End and departure time of the highest of these segments. If any data was acknowledged in order, only this data
-    /// is considered; otherwise, the SACKed data.
+    /// End and departure time of the highest of the segments that `newest` considers. If any data was acknowledged
+    /// cumulatively, only this data is considered; otherwise, only the SACKed data is considered.
     pub highest_departure: Option<(u64, Instant)>,
-    /// Departure time of the first newly acknowledged segment that was sent only once and was not SACKed before.
+    /// Departure time of the first newly acknowledged segment that was sent only once and had not been SACKed before.
     pub first: Option<Instant>,
     /// Departure time of the first newly SACKed segment that was sent only once.
     pub first_sacked: Option<Instant>,
-    /// Whether a retransmitted segment is acknowledged.
+    /// Whether a retransmitted segment was acknowledged.
     pub has_retransmission: bool,
     /// Latest departure time of a retransmission that can have been acknowledged by now; `None` if no retransmission
-    /// can.
+    /// can have been acknowledged.
     credible: Option<Instant>,
-    /// End of the lowest arrived segment that was sent only once.
+    /// End of the lowest of the arrived segments that were sent only once.
     pub lowest_sent_once: u64,
     /// End of the highest arrived segment.
     pub highest: u64,
@@ -64,8 +65,8 @@ impl Arrival {
 }
 
 impl Sent {
-    /// Same as `acknowledge`, but only for the case that no segment is SACKed, lost or retransmitted. Returns the
-    /// positions of the first and the last segment that arrived, in the order of transmission.
+    /// Like `acknowledge`, but only if no segment is SACKed, lost or retransmitted. Returns the positions, in the order
+    /// of transmission, of the first and the last segment that arrived.
     #[inline]
     pub fn acknowledge_plain(&mut self, ack: u64) -> Option<(Stamp, Stamp)> {
         let mut arrived = None;
@@ -107,10 +108,10 @@ impl Sent {
         self.refresh_due();
     }
 
-    /// Records that SACK covers `[from, to)`. Returns whether any of this data is new. An invalid range contains no new
-    /// data.
+    /// Records that a SACK block covers `[from, to)`. Returns whether any of this data is new. An invalid range
+    /// contains no new data.
     pub fn sack(&mut self, from: u64, to: u64, arrival: &mut Arrival) -> bool {
-        // A block that begins at or below `una` contradicts the acknowledgement, or is a D-SACK.
+        // A block that begins at or below `una` contradicts the acknowledgement number or is a D-SACK.
         if from <= self.una || from >= to || to > self.end {
             return false;
         }
@@ -169,7 +170,7 @@ impl Sent {
         }
     }
 
-    /// Records the arrival of the first segment if any of the segment's flags is set.
+    /// Records the arrival of the first segment, if any of the segment's flags is set.
     fn release(&mut self, arrival: &mut Arrival) {
         let segment = &self.segments[0];
         let len = segment.len();

@@ -1,4 +1,4 @@
-//! Lost segments (`IsLost` of RFC 6675), and segments that may be lost.
+//! Determines which segments are lost (`IsLost` of RFC 6675) and which segments may be lost.
 
 use std::cmp::Reverse;
 
@@ -10,7 +10,7 @@ impl Sent {
     /// Detects losses according to RFC 6675 (`IsLost`).
     #[inline]
     pub fn lose_uncovered(&mut self, dupthresh: u32) {
-        // Without a SACKed segment beyond `edge`, no segment is lost.
+        // If no segment beyond `edge` is SACKed, no further segment is lost.
         while self.beyond > 0 {
             if self.segments[(self.edge - self.first) as usize].is(SACKED) {
                 self.beyond -= 1;
@@ -23,8 +23,8 @@ impl Sent {
         }
     }
 
-    /// Marks segments as lost, in order of transmission, if they were sent only once, are `overtaken` and satisfy
-    /// `is_late`. Returns the last overtaken segment that is not late but may become late.
+    /// Marks as lost, in the order of transmission, the segments that were sent only once, are `overtaken` and satisfy
+    /// `is_late`. Returns the position of the last overtaken segment that does not satisfy `is_late` yet.
     pub fn lose_late(
         &mut self,
         overtaken: impl Fn(Stamp) -> bool,
@@ -61,7 +61,7 @@ impl Sent {
         }
     }
 
-    /// Marks a segment as lost unless it is already SACKed or lost.
+    /// Marks a segment as lost, unless the segment is already SACKed or lost.
     pub fn lose(&mut self, number: Number) {
         let segment = &mut self.segments[(number - self.first) as usize];
         if segment.is(LOST | SACKED) {
@@ -97,8 +97,8 @@ impl Sent {
         }
     }
 
-    /// Marks all segments that have not arrived as lost. With `forget`, SACKed segments are marked, too. Segments that
-    /// were sent after `since` are excluded, except the oldest segment.
+    /// Marks all segments that have not arrived as lost. If `forget` is true, SACKed segments are also marked as lost.
+    /// Segments that were sent after `since` are not marked, except the oldest segment.
     pub fn lose_all(&mut self, forget: bool, since: Option<Instant>) {
         if forget {
             self.sacked = Amount::default();
@@ -143,7 +143,7 @@ impl Sent {
         }
     }
 
-    /// Clears all losses.
+    /// Marks all segments as not lost.
     pub fn lose_none(&mut self) {
         for segment in &mut self.segments {
             segment.state &= !LOST;
@@ -154,8 +154,8 @@ impl Sent {
         self.beyond = self.sacked.segments;
     }
 
-    /// Returns the first segment from `from` on that may be lost and is not in flight again. Too little SACKed data
-    /// follows such a segment to decide whether it is lost.
+    /// Returns the first segment at or after `from` that may be lost and of which no retransmission is in flight. The
+    /// amount of SACKed data that follows this segment is too small to decide whether the segment is lost.
     pub fn next_possibly_lost(&self, from: Number) -> Option<Number> {
         let mut at = (from.max(self.edge).max(self.first) - self.first) as usize;
         loop {

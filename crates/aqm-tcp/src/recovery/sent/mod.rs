@@ -1,13 +1,13 @@
-//! Sent segments that are not acknowledged, with the SACK state of each segment.
+//! Stores the sent segments that have not been acknowledged, with the SACK state of each segment.
 //!
 //! E. Blanton et al., "A Conservative Loss Recovery Algorithm Based on Selective Acknowledgement (SACK) for TCP", RFC
-//! 6675, 2012, section 4: `Update`, `IsLost` and `SetPipe`, implemented with flags of segments and incremental sums, so
-//! that the cost of an acknowledgement does not depend on the size of the window.
+//! 6675, 2012, section 4: `Update`, `IsLost` and `SetPipe`, implemented with a set of flags for each segment and with
+//! incremental sums, so that the cost of an acknowledgement does not depend on the size of the window.
 //!
-//! aqmlab's choices where the source is silent: `IsLost` counts segments, where the RFC, which knows only bytes, counts
-//! separate ranges and full segments; `DupThresh` ranges or full segments are at least `DupThresh` of aqmlab's
-//! segments. A segment of which SACK reports only a part has not arrived. A retransmitted segment that is not known to
-//! be lost is counted twice in `pipe`, as in the RFC.
+//! aqmlab's choices where the source is silent: `IsLost` counts segments, whereas the RFC, which considers only bytes,
+//! counts separate ranges and full segments. `DupThresh` ranges or full segments always consist of at least `DupThresh`
+//! of aqmlab's segments. A segment that SACK blocks cover only in part counts as not arrived. A retransmitted segment
+//! that is not known to be lost is counted twice in `pipe`, as in the RFC.
 
 mod arrival;
 mod losses;
@@ -21,7 +21,7 @@ use super::delivery_rate::DeliveryRate;
 
 pub(crate) use arrival::Arrival;
 
-/// SACK has reported the segment.
+/// A SACK block has reported the segment.
 const SACKED: u8 = 1;
 /// The segment is considered lost.
 const LOST: u8 = 2;
@@ -30,8 +30,8 @@ const RESENT: u8 = 4;
 /// The segment was sent more than once.
 const EVER_RESENT: u8 = 8;
 
-/// Position in the order of transmission. The position consists of the departure time, the number of segments that were
-/// sent earlier at the same instant, and the end of the segment (RFC 8985, `RACK_sent_after`).
+/// Position of a segment in the order of transmission. The position consists of the departure time, the number of
+/// segments that were sent earlier at the same instant, and the end of the segment (RFC 8985, `RACK_sent_after`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Stamp {
     pub sent: Instant,
@@ -40,20 +40,20 @@ pub(crate) struct Stamp {
 }
 
 impl Stamp {
-    /// Position before the positions of all segments.
+    /// Position that precedes the positions of all segments.
     pub const FIRST: Self = Self { sent: Instant::START, order: 0, end: 0 };
 }
 
-/// A segment, from its first transmission to its acknowledgement.
+/// A segment that has been sent and has not been acknowledged.
 #[derive(Clone, Debug)]
 struct Segment {
     seq: u64,
     /// Time of the last transmission.
     sent: Instant,
-    /// For a SACKed segment, a lower bound of the number of consecutive SACKed segments from this segment on. For any
-    /// other segment, the number of segments that were sent earlier at the same instant.
+    /// For a SACKed segment, a lower bound on the number of consecutive SACKed segments that begin with this segment.
+    /// For any other segment, the number of segments that were sent earlier at the same instant.
     run_or_order: u32,
-    /// Length in sequence numbers minus one. One is subtracted so that 65536 fits.
+    /// Length in sequence numbers, minus one. One is subtracted so that a length of 65536 fits into the field.
     len_minus_one: u16,
     state: u8,
 }
@@ -75,7 +75,7 @@ impl Segment {
         self.state & bits != 0
     }
 
-    /// Returns whether the segment was retransmitted and may be in the network.
+    /// Returns whether the segment was retransmitted and may still be in the network.
     fn is_resent(&self) -> bool {
         self.is(EVER_RESENT) && !self.is(SACKED) && (self.is(RESENT) || !self.is(LOST))
     }
@@ -100,7 +100,7 @@ impl Amount {
     }
 }
 
-/// Number of a segment, which is the number of segments that were sent before it.
+/// Number of a segment, which is equal to the number of segments that were sent before this segment.
 pub(crate) type Number = u64;
 
 /// All segments from the oldest unacknowledged segment to the newest segment.
@@ -119,18 +119,18 @@ pub(crate) struct Sent {
     /// First segment that may be neither SACKed, lost nor retransmitted; all earlier segments are SACKed, lost or
     /// retransmitted.
     edge: Number,
-    /// Number of SACKed segments from the segment `edge` on.
+    /// Number of SACKed segments at or after the segment `edge`.
     beyond: u64,
-    /// Lost segments that are not in flight again. Entries may be outdated, except for the first entry.
+    /// Lost segments of which no retransmission is in flight. All entries except the first may be outdated.
     due: BinaryHeap<Reverse<Number>>,
-    /// Number of times that a segment was detected as lost.
+    /// Number of times that any segment has been detected as lost.
     losses: u64,
     /// Number of unacknowledged segments that were sent more than once.
     repeated: u64,
     /// Time of the last transmission, and number of segments that were sent earlier at this instant.
     latest: (Instant, u32),
     mss: u64,
-    /// Delivery rate, if the congestion control uses it.
+    /// State for measuring the delivery rate; `None` if the congestion control does not use the delivery rate.
     rate: Option<Box<DeliveryRate>>,
 }
 
@@ -156,23 +156,23 @@ impl Sent {
         }
     }
 
-    /// Sets whether the delivery rate is measured; no data has been sent yet.
+    /// Sets whether the delivery rate is measured. This function must be called before any data is sent.
     pub fn measure_rate(&mut self, is_on: bool) {
         self.rate = is_on.then(Box::default);
     }
 
-    /// Returns the delivery rate, if it is measured.
+    /// Returns the state for measuring the delivery rate; `None` if the delivery rate is not measured.
     pub fn rate(&mut self) -> Option<&mut DeliveryRate> {
         self.rate.as_deref_mut()
     }
 
-    /// Returns the end of the acknowledged data (`HighACK + 1`).
+    /// Returns the sequence number that follows the acknowledged data (`HighACK + 1`).
     #[inline]
     pub fn una(&self) -> u64 {
         self.una
     }
 
-    /// Returns the sequence number after the sent data (`HighData + 1`).
+    /// Returns the sequence number that follows the sent data (`HighData + 1`).
     #[inline]
     pub fn end(&self) -> u64 {
         self.end
@@ -184,7 +184,7 @@ impl Sent {
         self.sacked
     }
 
-    /// Returns the number of times that a segment was detected as lost.
+    /// Returns the number of times that any segment has been detected as lost.
     #[inline]
     pub fn losses(&self) -> u64 {
         self.losses
@@ -208,7 +208,8 @@ impl Sent {
         self.repeated == 0
     }
 
-    /// Returns the oldest segment's position if `ack` acknowledges this segment and every segment was sent only once.
+    /// Returns the oldest segment's position in the order of transmission, if `ack` acknowledges this segment and every
+    /// segment was sent only once.
     #[inline]
     pub fn next_if_sent_once(&self, ack: u64) -> Option<Stamp> {
         let oldest = self.segments.front()?.stamp();
@@ -237,18 +238,18 @@ impl Sent {
         (!self.segments.is_empty()).then(|| self.first + self.segments.len() as u64 - 1)
     }
 
-    /// Returns whether any segment is lost, including lost segments that are in flight again.
+    /// Returns whether any segment is lost, including lost segments of which a retransmission is in flight.
     pub fn has_lost(&self) -> bool {
         self.lost > 0
     }
 
-    /// Returns the first lost segment that is not in flight again.
+    /// Returns the first lost segment of which no retransmission is in flight.
     #[inline]
     pub fn due(&self) -> Option<Number> {
         self.due.peek().map(|&Reverse(number)| number)
     }
 
-    /// Returns the sequence number at which a segment begins, or the end of all data if the segment was not sent.
+    /// Returns the sequence number at which a segment begins, or the end of all data if the segment has not been sent.
     pub fn seq(&self, number: Number) -> u64 {
         self.get(number).map_or(self.end, |segment| segment.seq)
     }
@@ -263,17 +264,18 @@ impl Sent {
         self.get(number).is_some_and(|segment| segment.is(SACKED | RESENT))
     }
 
-    /// Returns the time of the last transmission of the oldest segment.
+    /// Returns the time at which the oldest segment was last sent.
     pub fn oldest(&self) -> Option<Instant> {
         self.segments.front().map(|segment| segment.sent)
     }
 
-    /// Returns whether a segment that was retransmitted at `stamp` may be in the network.
+    /// Returns whether the retransmission of a segment at the position `stamp` may still be in the network.
     pub fn is_resent(&self, number: Number, stamp: Stamp) -> bool {
         self.get(number).is_some_and(|segment| segment.is_resent() && segment.stamp() == stamp)
     }
 
-    /// Returns the retransmissions that may be in the network, with their positions in the order of transmission.
+    /// Returns the retransmissions that may still be in the network, with the position of each retransmission in the
+    /// order of transmission.
     pub fn resent(&self) -> impl Iterator<Item = (Number, Stamp)> {
         let numbered = (self.first..).zip(&self.segments);
         numbered.filter(|(_, segment)| segment.is_resent()).map(|(number, segment)| (number, segment.stamp()))
@@ -296,7 +298,7 @@ impl Sent {
         }
     }
 
-    /// Records a new segment for the delivery rate.
+    /// Records a new segment for the measurement of the delivery rate.
     #[cold]
     fn note_new(&mut self, len: u64, now: Instant) {
         let in_flight = self.pipe();
@@ -312,8 +314,8 @@ impl Sent {
         self.latest.1
     }
 
-    /// Retransmits a segment. Returns the segment's beginning, its length in sequence numbers, and its position in the
-    /// order of transmission.
+    /// Retransmits a segment. Returns the segment's first sequence number, its length in sequence numbers, and its
+    /// position in the order of transmission.
     pub fn resend(&mut self, number: Number, now: Instant) -> (u64, u64, Stamp) {
         let run_or_order = self.next_order(now);
         let segment = &mut self.segments[(number - self.first) as usize];
@@ -339,7 +341,7 @@ impl Sent {
     /// Returns the index of the first segment that begins at or after `seq`.
     fn position(&self, seq: u64) -> usize {
         let Some(front) = self.segments.front() else { return 0 };
-        // The guess assumes full segments, because most segments are full.
+        // This guess assumes that all segments are full, because most segments are.
         let guess = (seq.saturating_sub(front.seq).div_ceil(self.mss)) as usize;
         match self.segments.get(guess) {
             Some(segment) if segment.seq == seq => guess,
@@ -355,7 +357,8 @@ impl Sent {
         {
             to += segment.run_or_order as usize;
         }
-        // The next search that starts at any of these segments takes only one step.
+        // The skipped segments are updated, so that the next search that starts at any of these segments takes only one
+        // step.
         let mut at = from;
         while at < to {
             let segment = &mut self.segments[at];

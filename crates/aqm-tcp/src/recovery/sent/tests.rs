@@ -1,16 +1,16 @@
-//! Checks that the incremental sums equal the sums of a complete recount.
+//! Checks that the incremental sums are equal to sums that are recomputed from all segments.
 
 use super::*;
 
 impl Sent {
-    /// Returns the positions of all transmissions that may be in the network.
+    /// Returns the positions of all transmissions that may still be in the network.
     pub fn in_flight(&self) -> impl Iterator<Item = Stamp> {
         let is_in_network =
             |segment: &&Segment| !segment.is(SACKED) && (!segment.is(LOST) || segment.is(RESENT));
         self.segments.iter().filter(is_in_network).map(Segment::stamp)
     }
 
-    /// Recomputes all sums and compares them with the incremental sums.
+    /// Recomputes all sums and compares the results with the incremental sums.
     pub fn check(&self) {
         let sum = |bits: u8| -> u64 {
             self.segments.iter().filter(|segment| segment.is(bits)).map(|segment| segment.len()).sum()
@@ -31,7 +31,7 @@ impl Sent {
                 let skipped = self.segments.range(at..at + segment.run_or_order as usize);
                 assert!(skipped.into_iter().all(|segment| segment.is(SACKED)));
             }
-            // `SetPipe`, (a) and (b).
+            // Steps (a) and (b) of `SetPipe`.
             if !segment.is(SACKED) {
                 in_network += segment.len() * (u64::from(!segment.is(LOST)) + u64::from(segment.is(RESENT)));
             }

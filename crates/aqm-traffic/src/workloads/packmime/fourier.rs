@@ -1,16 +1,16 @@
-//! The fast Fourier transform of complex numbers, and the product of long real sequences.
+//! Computes the fast Fourier transform of complex numbers, and the product of long real sequences.
 //!
 //! Sources: J. W. Cooley & J. W. Tukey, "An Algorithm for the Machine Calculation of Complex Fourier Series", 1965, in
 //! the form of C. M. Fiduccia, "Polynomial Evaluation via the Division Algorithm", 1972. A polynomial modulo z^2n - r²
 //! is split into its remainders modulo z^n - r and modulo z^n + r, and the remainders are split again until each
-//! remainder is a number. If the splitting starts with r² = 1, the result is the usual transform. If the splitting
+//! remainder is a number. If the splitting starts with r² = 1, the result is the ordinary transform. If the splitting
 //! starts with r² = i, the result is the right-angle transform of R. Crandall & B. Fagin, "Discrete Weighted Transforms
-//! and Large-Integer Arithmetic", 1994, section 5. With this transform, the product of two real sequences of n values
-//! requires complex transforms of size n instead of size 2n.
+//! and Large-Integer Arithmetic", 1994, section 5. With the right-angle transform, the product of two real sequences of
+//! n values requires complex transforms of size n instead of 2n.
 //!
-//! aqmlab's choices: transformed values remain in the order in which the splitting creates them, because multiplication
-//! does not need another order. Sums and products have a fixed order, and sines and cosines are computed by libm, so
-//! that results are identical on every platform.
+//! aqmlab's choices: transformed values remain in the order in which the splitting produces them, because
+//! multiplication does not require a different order. Sums and products are computed in a fixed order, and sines and
+//! cosines are computed by libm, so that results are identical on every platform.
 
 use std::f64::consts::PI;
 
@@ -49,7 +49,7 @@ pub(crate) enum Modulus {
 #[derive(Clone, Debug)]
 pub(crate) struct Fourier {
     size: usize,
-    /// The numbers r of all splittings, in the order in which the transform uses them.
+    /// The numbers r for all splittings, in the order in which the transform uses them.
     roots: Vec<(f64, f64)>,
 }
 
@@ -57,7 +57,7 @@ impl Fourier {
     pub(crate) fn new(size: usize, modulus: Modulus) -> Self {
         debug_assert!(size.is_power_of_two());
         let mut roots = Vec::with_capacity(size);
-        // The angles of the numbers r², in half turns.
+        // The array contains the angles of the numbers r², in half turns.
         let mut angles = vec![if modulus == Modulus::One { 0.0 } else { 0.5 }];
         while roots.len() + 1 < size {
             for angle in &angles {
@@ -69,7 +69,7 @@ impl Fourier {
         Self { size, roots }
     }
 
-    /// Transforms the coefficients of a polynomial into its values.
+    /// Transforms the coefficients of a polynomial into the polynomial's values.
     pub(crate) fn forward(&self, data: &mut Complex) {
         let (mut half, mut first) = (self.size / 2, 0);
         while half > 0 {
@@ -87,7 +87,7 @@ impl Fourier {
         }
     }
 
-    /// Transforms values into the coefficients of a polynomial, multiplied by the size.
+    /// Transforms the values of a polynomial into its coefficients multiplied by the size of the transform.
     pub(crate) fn backward(&self, data: &mut Complex) {
         let (mut half, mut first) = (1, self.roots.len());
         while half < self.size {
@@ -110,7 +110,7 @@ impl Fourier {
 #[derive(Clone, Debug)]
 pub(crate) struct Filter {
     fourier: Fourier,
-    /// The transform of the filter's coefficients, divided by the size.
+    /// The transform of the filter's coefficients, divided by the size of the transform.
     response: Complex,
     work: Complex,
 }
@@ -148,7 +148,7 @@ pub(crate) fn reciprocal(f: &[f64], size: usize) -> Vec<f64> {
     while g.len() < size {
         let next = 2 * g.len();
         let mut filter = Filter::new(&g, next);
-        // Newton's step g (2 - f g), modulo z^next.
+        // This is the Newton step g (2 - f g), modulo z^next.
         let mut rest: Vec<f64> = filter.apply(&f[..f.len().min(next)]).0.iter().map(|value| -value).collect();
         rest[0] += 2.0;
         g = filter.apply(&rest).0.to_vec();

@@ -2,19 +2,19 @@
 //! of lags. The sum-difference process of fractional noise is a normal sequence with long memory and added white noise.
 //!
 //! Sources: J. R. M. Hosking, "Fractional Differencing", Biometrika 68, 1981, for the autocovariances and for the
-//! predictor over N lags, which is the result of the Durbin-Levinson recursion with partial correlations d/(t - d); J.
-//! Cao, W. S. Cleveland, Y. Gao, K. Jeffay, F. D. Smith & M. Weigle, "Stochastic Models for Generating Synthetic HTTP
-//! Source Traffic", INFOCOM 2004, for the fractional sum-difference model. As in ns-2's PackMimeHTTP, the recursion
-//! stops at N lags and the predictor remains fixed afterwards. The result is an autoregression of order N whose
-//! autocovariances are those of the fractional noise up to lag N.
+//! predictor over N lags, which the Durbin-Levinson recursion yields if the partial correlations are d/(t - d); J. Cao,
+//! W. S. Cleveland, Y. Gao, K. Jeffay, F. D. Smith & M. Weigle, "Stochastic Models for Generating Synthetic HTTP Source
+//! Traffic", INFOCOM 2004, for the fractional sum-difference model. As in ns-2's PackMimeHTTP, the recursion stops at N
+//! lags, and the predictor remains fixed afterwards. The result is an autoregression of order N whose autocovariances
+//! equal those of fractional noise up to lag N.
 //!
 //! aqmlab's choice is the algorithm, which does not change the distribution. The recursion needs N multiplications for
 //! each value. In aqmlab's algorithm, each block of values is the sum of the prediction from past values and the effect
-//! of the innovations since the start of the block. The prediction and the effect of the innovations are products with
-//! fixed sequences, which are computed by Fourier transform. Their sum equals the values of the autoregression. The
-//! first N values are drawn together, according to their autocovariances, by circulant embedding (R. B. Davies & D. S.
-//! Harte, "Tests for Hurst effect", Biometrika 74, 1987), whereas the recursion would draw them one by one from the
-//! same distribution.
+//! of the innovations since the start of the block. The prediction and the effect of the innovations are both products
+//! with fixed sequences, and are computed by Fourier transform. The sum of these two products equals the values of the
+//! autoregression. The first N values are drawn together, according to their autocovariances, by circulant embedding
+//! (R. B. Davies & D. S. Harte, "Tests for Hurst effect", Biometrika 74, 1987), whereas the recursion would draw these
+//! values one by one from the same distribution.
 
 use aqm_net::Rng;
 
@@ -26,7 +26,7 @@ use crate::distributions::Normal;
 pub(crate) struct Memory {
     /// The exponent `d`, between 0 and 1/2.
     pub(crate) d: f64,
-    /// The number of lags `N`, after which the predictor remains fixed.
+    /// The number of lags `N` at which the predictor becomes fixed.
     pub(crate) lags: usize,
 }
 
@@ -48,8 +48,8 @@ impl Memory {
         std::iter::once(self.variance()).chain(rest).collect()
     }
 
-    /// Returns the predictor over all lags, starting with the coefficient of the most recent value. The closed form of
-    /// the recursion's result is used (Hosking 1981, theorem 1).
+    /// Returns the predictor over all lags, starting with the coefficient of the most recent value. The predictor is
+    /// computed from the closed form of the recursion's result (Hosking 1981, theorem 1).
     fn predictor(self) -> Vec<f64> {
         let n = self.lags as f64;
         let mut value = n * self.d / (n - self.d);
@@ -69,13 +69,13 @@ impl Memory {
     }
 }
 
-/// Fractional noise. All values are computed on demand, so that nothing is computed before the first value is drawn.
+/// Fractional noise. All values are computed on demand, so no work is done before the first value is drawn.
 #[derive(Clone, Debug)]
 pub(crate) struct Fractional {
     memory: Memory,
     rng: Rng,
     filter: Option<Box<BlockFilter>>,
-    /// The current block, and the number of values of this block that have been drawn.
+    /// The current block, and the number of its values that have been drawn.
     block: Vec<f64>,
     used: usize,
 }
@@ -118,13 +118,13 @@ impl Fractional {
         self.block = self.first_block();
     }
 
-    /// Draws the first values. Their number is the number of lags.
+    /// Draws the first block, which contains as many values as there are lags.
     fn first_block(&mut self) -> Vec<f64> {
         let size = self.memory.lags.next_power_of_two();
         let fourier = Fourier::new(2 * size, Modulus::One);
         let mut data = embedding(self.memory, &fourier, size);
         for (re, im) in data.re.iter_mut().zip(&mut data.im) {
-            // The smallest eigenvalues would be zero without rounding errors.
+            // Without rounding errors, the smallest eigenvalues would be zero.
             let scale = (re.max(0.0) / (2 * size) as f64).sqrt();
             let [a, b] = Normal::pair(&mut self.rng);
             (*re, *im) = (scale * a, scale * b);
@@ -135,8 +135,8 @@ impl Fractional {
     }
 }
 
-/// Returns the eigenvalues of a circulant matrix, as real parts. The first row of the matrix contains the
-/// autocovariances up to lag `size` and then in reverse order.
+/// Returns the eigenvalues of a circulant matrix as real parts. The first row of the matrix contains the
+/// autocovariances up to lag `size`, followed by the same autocovariances in reverse order.
 fn embedding(memory: Memory, fourier: &Fourier, size: usize) -> Complex {
     let mut row = memory.autocovariances(size);
     row.extend_from_within(1..size);
@@ -150,10 +150,10 @@ impl BlockFilter {
     fn new(memory: Memory) -> Self {
         let predictor = memory.predictor();
         let size = memory.lags.next_power_of_two();
-        // Longer blocks need less prediction time per value, but more cache memory.
+        // Longer blocks need less time per value for the prediction, but more cache memory.
         let block = 2 * size;
         let series: Vec<f64> = std::iter::once(1.0).chain(predictor.iter().map(|value| -value)).collect();
-        // The first coefficient of the predictor belongs to lag one.
+        // The first coefficient of the predictor is that of lag one.
         Self {
             predict: Filter::new(&predictor, size),
             grow: Filter::new(&reciprocal(&series, block), block),
@@ -175,7 +175,7 @@ impl BlockFilter {
     /// Replaces `past` by the next block, using the current innovations.
     fn follow(&mut self, past: &mut Vec<f64>, lags: usize) {
         let (low, high) = self.predict.apply(&past[past.len() - lags..]);
-        // The last lag's index is the index of the first new value's prediction from all past values.
+        // The prediction of the first new value from all past values has the same index as the last lag.
         let predicted = low[lags - 1..].iter().chain(high).take(lags);
         for (innovation, predicted) in self.innovations.iter_mut().zip(predicted) {
             *innovation += predicted;
@@ -192,7 +192,7 @@ impl BlockFilter {
 pub(crate) struct SumDifference {
     noise: Fractional,
     last: Option<f64>,
-    /// Factors of the sum of two consecutive values and of the white noise.
+    /// Factors by which the sum of two consecutive values and the white noise are multiplied.
     sum: f64,
     white: f64,
     rng: Rng,
@@ -200,8 +200,8 @@ pub(crate) struct SumDifference {
 }
 
 impl SumDifference {
-    /// Creates the process. `theta` is the share of white noise, and the first random stream is used for the fractional
-    /// noise.
+    /// Creates the process. `theta` is the fraction of the variance that is white noise. The first random stream is
+    /// used for the fractional noise, and the second for the white noise.
     pub(crate) fn new(memory: Memory, theta: f64, [noise, white]: [Rng; 2]) -> Self {
         let d = memory.d;
         let variance = memory.variance() * (2.0 + 2.0 * d / (1.0 - d));
@@ -228,8 +228,8 @@ impl SumDifference {
         self.sum * (before + now) + self.white * white
     }
 
-    /// Draws the next value and returns the probability that a normally distributed value exceeds it. This probability
-    /// is uniform on (0, 1).
+    /// Draws the next value, and returns the probability that a normally distributed value exceeds it. This probability
+    /// is uniformly distributed on (0, 1).
     pub(crate) fn exceeded(&mut self) -> f64 {
         0.5 * libm::erfc(self.draw() * std::f64::consts::FRAC_1_SQRT_2)
     }
@@ -247,7 +247,8 @@ mod tests {
         Streams::new(3).named("fractional", index)
     }
 
-    /// The Durbin-Levinson recursion as published. Returns the predictor over N lags and the predictor's error.
+    /// Implements the Durbin-Levinson recursion as published. Returns the predictor over N lags and the prediction
+    /// error.
     fn durbin_levinson(memory: Memory) -> (Vec<f64>, f64) {
         let (mut predictor, mut variance) = (Vec::new(), memory.variance());
         for t in 1..=memory.lags {

@@ -3,18 +3,19 @@
 //!
 //! Sources: J. Cao, W. S. Cleveland, Y. Gao, K. Jeffay, F. D. Smith & M. Weigle, "Stochastic Models for Generating
 //! Synthetic HTTP Source Traffic", INFOCOM 2004, and the implementation in ns-2 (ns-2 manual, chapter "PackMime-HTTP"),
-//! which contains these fits to Bell Labs traces. Gaps, request sizes and round-trip times have long memory
-//! ([`fractional`]). Response sizes occur in runs of small sizes and runs of large sizes. All distributions depend on
-//! the rate of new connections. Nothing depends on the network, so the traffic is an open loop.
+//! which contains the model's fits to Bell Labs traces. Gaps, request sizes and round-trip times have long memory
+//! ([`fractional`]). Small response sizes and large response sizes occur in separate runs. All distributions depend on
+//! the rate of new connections. The traffic does not depend on the network, so the workload is an open loop.
 //!
-//! The logits of the fits have base 2, as in ns-2; natural logits do not reproduce the gaps and runs of ns-2.
+//! The fits use logits to base 2, as in ns-2; natural logits do not reproduce the gaps and runs that ns-2 generates.
 //!
 //! aqmlab's choices, where the source is silent:
-//! - aqmlab uses only some of the points of each fit. Sizes and times are within 1.5 % of those of the full tables.
-//! - aqmlab draws the gap before the first connection like the other gaps.
+//! - aqmlab uses only some of the points of each fit. The resulting sizes and times are within 1.5 % of those that the
+//!   full tables yield.
+//! - aqmlab draws the gap before the first connection in the same way as all other gaps.
 //! - aqmlab reduces sizes above `maximum` to the maximum.
-//! - aqmlab delays all packets of a connection. ns-2's delay boxes remove a connection at the connection's first FIN, so
-//!   that ns-2 does not delay later packets.
+//! - aqmlab delays all packets of a connection. In ns-2, a delay box removes a connection when its first FIN arrives,
+//!   so that later packets are not delayed.
 
 mod fourier;
 mod fractional;
@@ -36,7 +37,7 @@ choices! {
     pub enum Http {
         /// Each connection carries one request and one response.
         OneZero = "1.0",
-        /// Some connections persist and carry the objects of one or several pages, one object after another.
+        /// Some connections are persistent and carry the objects of one or more pages, one object after another.
         OneOne = "1.1",
     }
 }
@@ -44,7 +45,7 @@ choices! {
 choices! {
     /// Scope of the random effects that determine the gaps on persistent connections.
     pub enum GapEffects {
-        /// Each connection draws its own effects, as in the model.
+        /// The effects are drawn for each connection, as in the model.
         Connection = "connection",
         /// The effects are drawn once for the whole workload, as in ns-2.
         Workload = "workload",
@@ -60,16 +61,17 @@ parameters! {
         pub http: Http = Http::OneZero, "ns-2, PackMimeHTTP: `http_1_1_` off";
         /// Scope of the random effects that determine the gaps on persistent connections.
         pub gap_effects: GapEffects = GapEffects::Connection, "Cao et al. 2004";
-        /// Sizes of requests; by default, the sizes of the model, which have long memory.
+        /// Sizes of requests; by default, the model's sizes, which have long memory.
         pub request_sizes: Option<distributions::Config> = None, "Cao et al. 2004";
-        /// Sizes of responses; by default, the sizes of the model, which occur in runs of short responses and runs of
+        /// Sizes of responses; by default, the model's sizes, which occur in runs of short responses and runs of
         /// downloads.
         pub response_sizes: Option<distributions::Config> = None, "Cao et al. 2004";
         /// Delay between the arrival of the complete request at the server and the start of the response; by default,
-        /// the delay of the model.
+        /// the delay that the model specifies.
         pub server_delay: Option<distributions::Config> = None, "Cao et al. 2004";
         /// Maximum size of a request or a response. Larger sizes are reduced to this maximum. The default is the last
-        /// size in the table of downloads. Beyond this size, the Pareto tail with index 1.23 is unbounded.
+        /// size in the table of downloads. Without a maximum, sizes beyond the last size in the table would follow an
+        /// unbounded Pareto tail with index 1.23.
         pub maximum: Size = Size::from_bytes(61_603_116), "aqmlab's choice: the last knot of the fit";
         /// Start of the gap before the first connection.
         pub start: Span = Span::ZERO, "aqmlab's choice";
@@ -78,11 +80,11 @@ parameters! {
     }
 }
 
-/// Range of connection rates in which the model's distributions keep their shape.
+/// Range of connection rates for which the model's distributions retain their shape.
 const RATES: [f64; 2] = [0.1, 100_000.0];
 
-/// Size in bytes. If the first response of a persistent connection is larger, the sizes of the later responses are
-/// drawn separately.
+/// Size of a response, in bytes. If the first response on a persistent connection is larger than this size, the sizes
+/// of the later responses are drawn separately.
 const LARGE_RESPONSE: u64 = 275;
 
 impl Build for Config {
@@ -157,7 +159,7 @@ impl Build for Config {
 
 /// The parts of the model that depend on the rate of new connections.
 struct RateModel {
-    /// Shares of white noise in the sum-difference processes of gaps, request sizes, and the two parts of the
+    /// Fractions of white noise in the sum-difference processes of gaps, request sizes, and the two parts of the
     /// round-trip time.
     arrivals: f64,
     requests: f64,
@@ -188,7 +190,7 @@ impl RateModel {
     }
 }
 
-/// Returns the inverse of the base-2 logit, which the fits use.
+/// Returns the inverse of the logit to base 2, which the fits use.
 fn logistic(x: f64) -> f64 {
     1.0 / (1.0 + libm::exp2(-x))
 }
@@ -203,14 +205,14 @@ struct PackMime {
     client_times: SumDifference,
     server_times: SumDifference,
     responses: Responses,
-    /// Distributions that replace distributions of the model.
+    /// Distributions that replace those of the model.
     request_sizes: Option<Sizes>,
     request_rng: Rng,
     response_sizes: Option<Sizes>,
     response_rng: Rng,
     server_delay: Option<Times>,
     server_delay_rng: Rng,
-    /// State of persistent connections; only with HTTP/1.1.
+    /// State of the persistent connections, which exist only with HTTP/1.1.
     persistent: Option<Persistent>,
     maximum: u64,
     wire: Wire,
@@ -221,7 +223,7 @@ struct PackMime {
     offered: Offered,
 }
 
-/// Connections, exchanges and bytes that have been offered so far.
+/// Totals of the connections, exchanges and bytes that have been offered so far.
 #[derive(Clone, Default)]
 struct Offered {
     connections: u64,
@@ -249,8 +251,8 @@ impl Workload for PackMime {
         self.sleep(cx);
     }
 
-    /// Passes the facts of the workload to `show`. The realised values cover the whole period and are therefore
-    /// complete only at the end of the run.
+    /// Passes facts about the workload to `show`. The realised values cover the whole period and are therefore complete
+    /// only at the end of the run.
     fn facts(&self, show: &mut dyn FnMut(&'static str, f64)) {
         let Offered { connections, exchanges, request_bytes, response_bytes, wire_bytes } = self.offered;
         let mean = |bytes: u64| if exchanges == 0 { 0.0 } else { bytes as f64 / exchanges as f64 };
@@ -295,7 +297,7 @@ impl PackMime {
         }
     }
 
-    /// Returns the exchanges that follow the first exchange, if the connection persists.
+    /// Returns the exchanges that follow the first exchange if the connection is persistent.
     fn following(&mut self, first: Exchange) -> Vec<Exchange> {
         let Some(persistent) = &mut self.persistent else { return Vec::new() };
         let Some(pauses) = persistent.pauses() else { return Vec::new() };
@@ -358,14 +360,14 @@ fn one_way(millis: f64) -> Span {
     nanos(millis * 0.5e6)
 }
 
-/// Draws the delay of the server, which is at most 0.1 s.
+/// Draws the server's delay, which is at most 0.1 s.
 fn server_delay(rng: &mut Rng) -> Span {
     let answers_per_second = Weibull { shape: 0.63, scale: 305.0 }.sample(rng).max(10.0);
     nanos(1e9 / answers_per_second)
 }
 
-/// Response sizes. Runs of short responses, which confirm that the client's copy is valid, alternate with runs of
-/// downloads. The first run consists of downloads.
+/// Response sizes. Runs of short responses, which confirm that the client's cached copy is valid, alternate with runs
+/// of downloads. The first run consists of downloads.
 #[derive(Clone)]
 struct Responses {
     runs: [Weibull; 2],
@@ -381,7 +383,7 @@ const DOWNLOAD: usize = 1;
 
 impl Responses {
     fn new(runs: [Weibull; 2], [run_lengths, sizes]: [Rng; 2]) -> Self {
-        // The initial state is the end of an empty run of short responses, so that a run of downloads follows.
+        // Initially, an empty run of short responses has just ended, so that a run of downloads follows.
         Self { runs, state: SHORT, left: 0.0, run_lengths, sizes }
     }
 

@@ -1,9 +1,9 @@
 //! The fits of PackMime-HTTP. Each fit is a quantile function, given as knots that are connected by straight lines.
 //!
 //! Sources: J. Cao et al., "Stochastic Models for Generating Synthetic HTTP Source Traffic", INFOCOM 2004, and ns-2's
-//! PackMimeHTTP. The full table of a distribution of sizes has about one hundred knots, and the tables of this module
-//! contain some of these knots. Sizes are within 1.5 % and mean sizes are within 0.4 % of those of the full tables.
-//! Before the first knot and after the last knot, the straight line is extrapolated.
+//! PackMimeHTTP. The full table of a size distribution has about one hundred knots, and the tables in this module
+//! contain some of these knots. Sizes are within 1.5 %, and mean sizes within 0.4 %, of those that the full tables
+//! yield. Before the first knot and after the last knot, the straight lines are extrapolated.
 
 /// A piecewise linear function, given as knots in ascending order.
 #[derive(Clone, Copy, Debug)]

@@ -1,4 +1,5 @@
-//! The statistics of the model, computed by integration if a closed form exists and otherwise by sampling.
+//! Tests of the model's statistics, which are computed by integration if a closed form exists and by sampling
+//! otherwise.
 
 use super::*;
 use crate::testing::{context, distance, fact, gaps, run, seconds};
@@ -9,8 +10,8 @@ fn rng(index: u64) -> Rng {
     Streams::new(11).named("packmime", index)
 }
 
-/// Returns the mean of a distribution that is given by its inverse survival function. The mean is computed by the
-/// midpoint rule over the binary logarithm of the probability.
+/// Returns the mean of a distribution that is given by its inverse survival function. The mean is computed with the
+/// midpoint rule, over the binary logarithm of the probability.
 fn mean(exceeded_with: impl Fn(f64) -> f64) -> f64 {
     let step = 1e-3;
     (0..60_000)
@@ -23,8 +24,8 @@ fn close(actual: f64, expected: f64, tolerance: f64) {
     assert!((actual / expected - 1.0).abs() < tolerance, "actual {actual}, expected {expected}");
 }
 
-/// Checks the mean, the median, and the 10th, 90th and 99th percentiles. Most of the expected values are known to two
-/// digits.
+/// Checks the mean, the median, and the 10th, 90th and 99th percentiles. Most of the expected values are known to only
+/// two digits.
 fn check(exceeded_with: impl Fn(f64) -> f64, [average, median, p10, p90, p99]: [f64; 5]) {
     close(mean(&exceeded_with), average, 0.01);
     for (p, expected) in [(0.5, median), (0.9, p10), (0.1, p90), (0.01, p99)] {
@@ -102,7 +103,7 @@ fn responses_come_in_runs_of_short_ones_and_downloads() {
     for (actual, expected) in actual.into_iter().zip([894.0, 129.0, 14_900.0, 72_000.0]) {
         close(actual, expected, 0.02);
     }
-    // The length of a run follows the model and is rounded up. P(more than k) is therefore the probability before
+    // The length of a run is drawn from the model and rounded up. Therefore, P(more than k) is the same as before
     // rounding.
     let runs: Vec<&[usize]> = states.chunk_by(|a, b| a == b).collect();
     for (state, run) in RateModel::new(100.0).runs.into_iter().enumerate() {
@@ -136,7 +137,8 @@ fn the_gaps_between_connections_are_weibull() {
     close(opened.len() as f64, 30_000.0, 0.05);
     let gaps = gaps(&seconds(opened.iter().map(|(at, _)| *at)));
     let Weibull { shape, scale } = RateModel::new(100.0).gap;
-    // Long memory slightly increases the distance of a sample. At this rate, 89 % of the variance is white noise.
+    // Long memory slightly increases the distance between a sample and its distribution. At this rate, 89 % of the
+    // variance is white noise.
     let far = distance(gaps, |x| 1.0 - libm::exp(-libm::exp(shape * libm::log(x.max(1e-12) / scale))));
     assert!(far < 2.5, "{far}");
 }
@@ -189,7 +191,7 @@ fn with_http_1_1_some_connections_persist_and_the_first_exchanges_stay() {
     assert!(one.iter().zip(&persistent).all(|(a, b)| a.0 == b.0 && same(&a.1.first, &b.1.first)));
     let lasting: Vec<&Conversation> =
         persistent.iter().map(|(_, it)| it).filter(|it| !it.rest.is_empty()).collect();
-    // Each connection that persists has at least two exchanges.
+    // Each persistent connection has at least two exchanges.
     close(lasting.len() as f64 / persistent.len() as f64, 0.09, 0.05);
     let counts: Vec<f64> = lasting.iter().map(|it| 1.0 + it.rest.len() as f64).collect();
     close(counts.iter().sum::<f64>() / counts.len() as f64, 3.19, 0.02);
@@ -200,7 +202,8 @@ fn with_http_1_1_some_connections_persist_and_the_first_exchanges_stay() {
             assert!(it.rest.iter().all(|next| next.response == it.first.response));
         }
     }
-    // Gaps within a connection are similar. With shared effects, the gaps of different connections are similar as well.
+    // The gaps within a connection are similar. If the random effects are shared, the gaps of different connections are
+    // similar as well.
     let medians = |opened: &[(Instant, Conversation)]| {
         let pauses = opened.iter().flat_map(|(_, it)| &it.rest).map(|next| next.pause.seconds());
         quantiles(pauses.collect(), [0.01, 0.5, 0.99])
@@ -213,8 +216,8 @@ fn with_http_1_1_some_connections_persist_and_the_first_exchanges_stay() {
 fn one_object_gaps_and_page_gaps_have_the_medians_of_the_model() {
     let mut persistent = Persistent::new(GapEffects::Connection, [rng(4), rng(5)]);
     let pauses: Vec<Vec<Span>> = (0..400_000).filter_map(|_| persistent.pauses()).collect();
-    // The expected medians are 2 to the power of -4.15 and 2 to the power of 3.22. Nearly all gaps of a second or less
-    // are between objects.
+    // The expected medians are 2 to the power of -4.15 and 2 to the power of 3.22. Nearly all gaps of one second or
+    // less are gaps between objects.
     let short = pauses.iter().flatten().map(|pause| pause.seconds()).filter(|&pause| pause < 1.0).collect();
     let long = pauses.iter().flatten().map(|pause| pause.seconds()).filter(|&pause| pause >= 1.0).collect();
     let ([short], [long]) = (quantiles(short, [0.5]), quantiles(long, [0.5]));
@@ -239,8 +242,8 @@ fn the_mode_and_the_cut_are_kept_and_the_same_seed_gives_the_same() {
     assert!(moments.len() > 700 && moments.iter().all(|(at, _)| (20.0..30.0).contains(&at.seconds())));
 }
 
-/// The 10,000th connection with seed 1, which is several blocks of fractional noise after the start. If this value
-/// changes, results change; the results version must then be increased.
+/// Checks the 10,000th connection with seed 1, which is several blocks of fractional noise after the start. If this
+/// value changes, results change, too; in this case, the results version must be increased.
 #[test]
 fn the_values_are_pinned() {
     let opened = run(&mut *Config::default().build(&context(1, 110)).unwrap()).conversations;

@@ -1,16 +1,16 @@
-//! Web users. Each user browses continuously, with a think time between pages. A user fetches the objects of a
-//! page with gaps between the starts of the objects. Each object has its own connection (HTTP/1.0).
+//! Web users. Each user browses continuously, with a think time between pages. A user fetches the objects of a page one
+//! after another, with gaps between the starts of the objects. Each object has its own connection (HTTP/1.0).
 //!
 //! Sources: A. Feldmann, A. C. Gilbert, P. Huang & W. Willinger, "Dynamics of IP Traffic: A Study of the Role of
 //! Variability and the Impact of Control", SIGCOMM 1999, and the implementation of its model in ns-2
-//! (webcache/webtraf.cc). In ns-2, the first object of a page begins when the page begins. The time between two pages
-//! is measured from the start of the first page or, as an option since November 2001, from the end of the first page's
-//! last object. The numbers are from L. Guo & I. Matta, "The War Between Mice and Elephants", 2001.
+//! (webcache/webtraf.cc). In ns-2, the first object of a page begins when the page begins. The think time between two
+//! pages starts when the first of the two pages begins or, as an option since November 2001, when the last object of
+//! this page ends. The numbers are from L. Guo & I. Matta, "The War Between Mice and Elephants", 2001.
 //!
-//! aqmlab's choices, where the source is silent: users start at the start of the run, and each user's first page begins
+//! aqmlab's choices, where the source is silent: all users start when the run starts, and each user's first page begins
 //! after a think time. The pages, sizes, gaps and think times of a user, and their order, depend neither on the network
-//! nor on the number of users. In the closed loop, if TCP gives up the transfer of an object, the object counts as
-//! complete when its connection has been removed.
+//! nor on the number of users. In the closed loop, if TCP gives up on the transfer of an object, the object is
+//! considered complete once its connection has been removed.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -28,10 +28,10 @@ use crate::{Build, BuildContext, TrafficContext, Transfer, Workload};
 choices! {
     /// Event that starts a user's think time before the next page.
     pub enum ThinkFrom {
-        /// The start of the page, regardless of the page's transfers. This is an open loop, as in ns-2 before November
-        /// 2001.
+        /// The start of the page, regardless of the page's transfers. The traffic is an open loop, as in ns-2 before
+        /// November 2001.
         PageStart = "page-start",
-        /// The end of the page's last object. This is a closed loop.
+        /// The end of the page's last object. The traffic is a closed loop.
         PageEnd = "page-end",
     }
 }
@@ -39,11 +39,11 @@ choices! {
 parameters! {
     /// Web users who browse continuously: pages of several objects, with think times between the pages.
     pub struct Config {
-        /// Number of users. Set either this number or `load`.
+        /// Number of users. Set either `users` or `load`.
         pub users: Option<u32> = None, "no default: either `users` or `load` is required";
-        /// Offered load as a share of the bottleneck's rate, which determines the number of users. The load counts the
-        /// bytes on the wire of first transmissions. Set either this load or `users`. With `think_from = "page-end"`,
-        /// users also wait for their objects, so this load is an upper limit.
+        /// Offered load as a fraction of the bottleneck's rate. The load determines the number of users. The load
+        /// counts the bytes that transfers need on the wire without retransmissions. Set either `load` or `users`. With
+        /// `think_from = "page-end"`, users also wait for their objects, so the actual load is at most this value.
         pub load: Option<f64> = None, "no default: either `users` or `load` is required";
         /// Think times.
         pub think_time: distributions::Config = exponential(9500), "aqmlab's choice: the talk does not specify think times";
@@ -59,21 +59,21 @@ parameters! {
         /// Without a request, the server opens the connection and sends the object.
         pub request: Option<Size> = None, "aqmlab's choice: responses only";
         /// Number of persistent connections over which a client fetches the objects of a page. Each connection fetches
-        /// the next object when the previous object is complete (HTTP/1.1). All objects are known when the page begins,
-        /// so `object_gap` must be zero. By default, each object has its own connection. The load is computed as if
-        /// each object had its own connection.
+        /// the next object when its previous object is complete (HTTP/1.1). All objects are known when the page begins,
+        /// so `object_gap` must be zero. By default, each object has its own connection. The load is always computed as
+        /// if each object had its own connection.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub connections: Option<u32> = None, "Feldmann et al. 1999: HTTP/1.0; RFC 7928, section 7.2: 6";
         /// Number of hosts on each side. Each host has its own access link, and users are assigned to hosts in turn.
         pub hosts: u32 = 1, "aqmlab's choice";
-        /// Time at which the users' first think time starts.
+        /// Time at which the first think time of each user starts.
         pub start: Span = Span::ZERO, "aqmlab's choice";
         /// Time after which no page begins; by default, the end of the run.
         pub stop: Option<Span> = None, "aqmlab's choice";
     }
 }
 
-/// Exponentially distributed times with this mean.
+/// Returns exponentially distributed times with this mean.
 fn exponential(millis: u64) -> distributions::Config {
     distributions::Config::exponential(exponential::Config::of(Amount::millis(millis)))
 }
@@ -83,8 +83,8 @@ fn web_objects() -> distributions::Config {
     distributions::Config::discrete_uniform(discrete_uniform::Config::of(2, 7))
 }
 
-/// Sizes of files. The unit is the packet, because if these numbers were bytes, every file would fit into one packet.
-/// The mean is 21.2 packets, plus half a packet because sizes are rounded up.
+/// Returns the sizes of files. The unit is the packet: if these numbers were bytes, nearly every file would fit into
+/// one packet. The mean is 21.2 packets, plus half a packet because sizes are rounded up.
 fn web_sizes() -> distributions::Config {
     distributions::Config::bounded_pareto(bounded_pareto::Config {
         shape: 1.2,
@@ -112,7 +112,7 @@ impl Build for Config {
         let period = Period::new(self.start, self.stop, context.duration)?;
         let wire = Wire::of(context.packetisation);
         let mean_objects = objects.mean();
-        // Seconds from one page of a user to the next page, if transfers take no time.
+        // Time from one page of a user to the next, in seconds, if transfers take no time.
         let cycle = match self.think_from {
             ThinkFrom::PageStart => think_time.mean() / 1e9,
             ThinkFrom::PageEnd => think_time.mean() / 1e9 + (mean_objects - 1.0) * (object_gap.mean() / 1e9),
@@ -168,16 +168,16 @@ impl Build for Config {
     }
 }
 
-/// Maximum mean activity of one user, in objects per second and as a load.
+/// Maximum mean activity of one user, as a number of objects per second and as a load.
 struct Pace {
-    /// Objects per second.
+    /// Number of objects per second.
     objects: f64,
-    /// Load as a share of the bottleneck's rate.
+    /// Load as a fraction of the bottleneck's rate.
     load: f64,
 }
 
 impl Config {
-    /// Returns the number of users, given the load `each` that one user offers.
+    /// Returns the number of users, if each user offers the load `each`.
     fn count(&self, each: f64) -> Result<u32, ConfigError> {
         match (self.users, self.load) {
             (Some(users), None) if (1..=MAX_USERS).contains(&users) => Ok(users),
@@ -213,7 +213,8 @@ struct Sessions {
     scheduled: u64,
     /// Time of the earliest requested wake-up.
     next_wake: Instant,
-    /// Incomplete pages of a closed loop, by page number. For each page, the user and the number of incomplete objects.
+    /// Incomplete pages of a closed loop, keyed by page number. For each page, the map contains the user and the number
+    /// of incomplete objects.
     under_way: BTreeMap<u64, (u32, u32)>,
     /// Pages whose objects share connections; `None` if each object has its own connection.
     fetching: Option<Fetching>,
@@ -251,7 +252,7 @@ impl User {
     }
 }
 
-/// A scheduled event. Of several events at the same time, the event that was scheduled first occurs first.
+/// A scheduled event. If several events have the same time, the event that was scheduled first occurs first.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct ScheduledEvent {
     at: Instant,
@@ -268,7 +269,7 @@ enum Event {
     Object { user: u32, page: u64, page_objects: u32, bytes: u64 },
 }
 
-/// Pages, objects and bytes that have been offered so far.
+/// Totals of the pages, objects and bytes that have been offered so far.
 #[derive(Clone, Default)]
 struct Offered {
     pages: u64,
@@ -325,7 +326,7 @@ impl Workload for Sessions {
         self.complete_page(complete, cx);
     }
 
-    /// Passes the facts of the workload to `show`. The realised load covers the whole period and is therefore complete
+    /// Passes facts about the workload to `show`. The realised load covers the whole period and is therefore complete
     /// only at the end of the run.
     fn facts(&self, show: &mut dyn FnMut(&'static str, f64)) {
         show("users", self.users.len() as f64);
@@ -350,14 +351,14 @@ impl Sessions {
         }
     }
 
-    /// Removes a complete page. In a closed loop, the user's think time then begins.
+    /// Removes a complete page. In a closed loop, the user's next think time begins at this point.
     fn complete_page(&mut self, page: Option<u64>, cx: &mut dyn TrafficContext) {
         let Some((user, _)) = page.and_then(|page| self.under_way.remove(&page)) else { return };
         self.think(user, cx.now());
         self.sleep(cx);
     }
 
-    /// Starts a user's think time at `from`. After the think time a page begins, unless the period is over.
+    /// Starts a user's think time at `from`. After the think time, a page begins, unless the period is over.
     fn think(&mut self, user: u32, from: Instant) {
         let next = from + self.think_time.sample_span(&mut self.users[user as usize].think);
         if next < self.period.end {
@@ -365,8 +366,8 @@ impl Sessions {
         }
     }
 
-    /// Draws the objects of a page. The first object begins immediately; if objects share connections, as many objects
-    /// begin immediately as there are connections.
+    /// Draws the objects of a page. The first object begins immediately; if objects share connections, the number of
+    /// objects that begin immediately is the number of connections.
     fn begin_page(&mut self, user: u32, now: Instant, cx: &mut dyn TrafficContext) {
         let page = self.offered.pages;
         self.offered.pages += 1;

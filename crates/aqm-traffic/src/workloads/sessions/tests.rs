@@ -1,10 +1,10 @@
-//! The behaviour of Web users is compared with their distributions, with a fast network, with a slow network, and
-//! without a network.
+//! Tests that compare the behaviour of Web users with the configured distributions: with a fast network, with a slow
+//! network, and without a network.
 
 use super::*;
 use crate::testing::{context, distance, fact, run, run_conversing, run_served, seconds};
 
-/// A page of a user, as the start and the transfer of each object.
+/// A user's page: the start and the transfer of each object.
 type Page = Vec<(Instant, Transfer)>;
 
 fn users(users: u32) -> Config {
@@ -15,7 +15,7 @@ fn closed(count: u32) -> Config {
     Config { think_from: ThinkFrom::PageEnd, ..users(count) }
 }
 
-/// A distribution of sizes whose sample mean converges within a few thousand draws.
+/// Returns a distribution of sizes whose sample mean converges within a few thousand draws.
 fn light() -> distributions::Config {
     sizes(1.2, Amount::Packets(4), Amount::Packets(50))
 }
@@ -29,7 +29,7 @@ fn objects(least: u32, most: u32) -> distributions::Config {
     distributions::Config::discrete_uniform(discrete_uniform::Config::of(least, most))
 }
 
-/// Duration of a transfer in the tests' network: 0.2 s plus 1 ms per packet.
+/// Returns the duration of a transfer in the network that the tests use: 0.2 s plus 1 ms per packet.
 fn network(transfer: Transfer) -> Option<Span> {
     Some(Span::from_millis(200 + transfer.bytes? / 934))
 }
@@ -63,14 +63,14 @@ fn a_page_has_two_to_seven_objects_that_begin_after_exponential_gaps() {
     assert_eq!(counts[..2], [0, 0]);
     let expected = pages.len() as f64 / 6.0;
     let squared: f64 = counts[2..].iter().map(|&n| (n as f64 - expected) * (n as f64 - expected)).sum();
-    // The 99 % point of the chi-squared distribution with five degrees of freedom.
+    // The limit is the 99 % quantile of the chi-squared distribution with five degrees of freedom.
     assert!(squared / expected < 15.09, "{counts:?}");
     assert!(distance(gaps, |gap| 1.0 - libm::exp(-gap / 0.05)) < 1.63);
 }
 
 #[test]
 fn sizes_are_bounded_pareto() {
-    // The sizes are in bytes, so that they are nearly continuous.
+    // The sizes are in bytes, so that their distribution is nearly continuous.
     let sizes = sizes(1.2, Amount::bytes(40_000), Amount::bytes(2_000_000_000));
     let opened = run(&mut *Config { sizes, ..users(50) }.build(&context(3, 1000)).unwrap()).opened;
     let samples: Vec<f64> = opened.iter().map(|(_, transfer)| transfer.bytes.unwrap() as f64).collect();
@@ -86,8 +86,8 @@ fn in_the_open_loop_pages_of_a_user_are_exponential_gaps_apart_from_the_start_on
     assert!(moments.len() > 4500);
     moments.insert(0, 0.0);
     assert!(distance(crate::testing::gaps(&moments), |gap| 1.0 - libm::exp(-gap / 9.5)) < 1.63);
-    // The pages of many users form a Poisson process from the start of the run, so that their times are uniform in the
-    // interval.
+    // From the start of the run, the pages of many users form a Poisson process, so that the start times of the pages
+    // are uniformly distributed over the interval.
     let many = seconds(open_pages(&users(1000), 20).iter().map(|page| page[0].0));
     assert!(many.len() > 1900);
     assert!(distance(many, |at| at / 20.0) < 1.63);
@@ -164,7 +164,7 @@ fn users_are_assigned_to_hosts_in_turn() {
 
 #[test]
 fn the_number_of_users_is_that_of_the_study() {
-    /// A packetisation with 500 bytes per packet and no further overhead.
+    /// A packetisation with 500 bytes per packet and no additional overhead.
     struct Packets500;
     impl crate::Packetisation for Packets500 {
         fn wire_bytes(&self, bytes: u64) -> u64 {
@@ -174,7 +174,8 @@ fn the_number_of_users_is_that_of_the_study() {
             500
         }
     }
-    // 0.9 * 1.25 MB/s * 9.5 s / (4.5 * 21.768 * 500 B) is 218.2, and 222.2 with 3.5 additional gaps of 50 ms.
+    // 0.9 * 1.25 MB/s * 9.5 s / (4.5 * 21.768 * 500 B) is 218.2; with 3.5 additional gaps of 50 ms, the result is
+    // 222.2.
     for (think_from, expected) in [(ThinkFrom::PageStart, 218.0), (ThinkFrom::PageEnd, 222.0)] {
         let config = Config { load: Some(0.9), think_from, ..Config::default() };
         let workload = config.build(&BuildContext { packetisation: &Packets500, ..context(1, 100) }).unwrap();
@@ -193,7 +194,8 @@ fn in_the_long_run_the_offered_load_is_the_nominal_load() {
         let mut workload = config.build(&context(2, 5000)).unwrap();
         let opened = run_served(&mut *workload, at_once).opened;
         let wire = Wire::of(&crate::testing::FullPackets);
-        // The expected value is the variance of a compound Poisson sum, which exceeds the variance of the closed loop.
+        // The expected value is the variance of a compound Poisson sum, which is larger than the variance in the closed
+        // loop.
         let of_page =
             |page: &Page| page.iter().map(|(_, it)| wire.bytes(it.bytes.unwrap()) as f64).sum::<f64>();
         let squares: f64 = pages(&opened).iter().map(of_page).map(|bytes| bytes * bytes).sum();
@@ -301,7 +303,7 @@ fn over_connections_a_user_has_the_same_pages_and_thinks_from_the_end_of_the_las
     assert_eq!(fact(&*workload, "pages"), actual.len() as f64);
 }
 
-/// A distribution in which all times between objects are zero.
+/// Returns a distribution in which all times between objects are zero.
 fn no_time() -> distributions::Config {
     distributions::Config::read(serde_json::json!({ "kind": "constant", "value": "0s" })).unwrap()
 }

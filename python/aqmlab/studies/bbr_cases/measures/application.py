@@ -1,4 +1,4 @@
-"""Measures of the cases in which the application limits the rate, or pauses."""
+"""Measures of the cases in which the application limits the rate or pauses."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ RESTART_GAIN = measure("restart-gain", "pacing gain after a pause", _restart_gai
 
 
 def _limited_refills(sender: Sender) -> list[Phase]:
-    """REFILLs in which the sender sends nothing for at least half a round trip."""
+    """REFILL phases in which the sender sends nothing for at least half a round trip."""
     found = []
     for one in sender.of(REFILL):
         inside = sender.sent_at[(sender.sent_at >= one.begin_s) & (sender.sent_at <= one.end_s)]
@@ -93,7 +93,8 @@ def _refill_to_up(sender: Sender) -> float | None:
 
 
 def _refill_then_down(sender: Sender) -> float | None:
-    """The share of UPs after these REFILLs that end in DOWN."""
+    """Among the UP phases that follow a REFILL phase with a pause, the share of UP phases that end in
+    DOWN."""
     ups = {one.first: one for one in sender.of(UP)}
     return share(
         [sender.next(ups[one.last + 1]) == DOWN for one in _limited_refills(sender) if one.last + 1 in ups]

@@ -27,7 +27,7 @@ def _least_window(sender: Sender) -> float | None:
 
 
 def _slow_pacing(sender: Sender) -> float | None:
-    """Pacing rate in CRUISE relative to the rate of the slow link for payload."""
+    """Pacing rate in CRUISE relative to the payload rate of the slow link."""
     found = [float(np.median(sender.pacing[one.first : one.last + 1])) for one in sender.of(CRUISE)]
     value = average(found)
     return None if value is None else value / (SLOW_BPS * PAYLOAD_SHARE)
@@ -51,9 +51,9 @@ def _rounds_to_full(sender: Sender) -> float | None:
 
 
 def growth_ratio(windows: list[float]) -> float | None:
-    """The median ratio of successive increments of a window, from the first increment of a segment up to
-    the first increment that is smaller than the one before, because then the window is no longer at its
-    limit."""
+    """The median ratio of successive increments of a window, from the first increment of at least one segment
+    up to the first increment that is smaller than the previous increment, because from then on the window is
+    no longer at its limit."""
     steps = [after - before for before, after in itertools.pairwise(windows)]
     steps = steps[next((at for at, step in enumerate(steps) if step >= 1), len(steps)) :]
     end = next((at for at in range(1, len(steps)) if steps[at] < steps[at - 1]), len(steps))
@@ -62,7 +62,8 @@ def growth_ratio(windows: list[float]) -> float | None:
 
 
 def _long_term_growth(sender: Sender) -> float | None:
-    """The growth ratio of the window in the UP in which the bandwidth reaches more than half of 100 Mb/s."""
+    """The growth ratio of the window in the UP phase in which the bandwidth reaches more than half of 100
+    Mb/s."""
     for one in (phase for phase in sender.phases if phase.state == UP and phase.end_s >= STEP_S):
         if sender.bandwidth[one.last] >= 50e6:
             ends = [one.begin_s, *sender.rounds(one.begin_s, one.end_s)]
@@ -71,8 +72,9 @@ def _long_term_growth(sender: Sender) -> float | None:
 
 
 def _rounds_to_fall(sender: Sender) -> float | None:
-    """Time from the first retransmission after the step until the bandwidth is at most 0.75 of that before,
-    in round trips of the first time. Cumulative acknowledgements, which count rounds, stop during the
+    """Time from the first retransmission after the step until the bandwidth is at most 0.75 times the
+    bandwidth before the step, divided by the smoothed round-trip time at this retransmission. Rounds are not
+    counted, because the cumulative acknowledgements from which rounds are determined stop during the
     recovery."""
     lost = sender.retransmitted_at[sender.retransmitted_at >= STEP_S]
     if not lost.size:
@@ -87,7 +89,8 @@ def _rounds_to_fall(sender: Sender) -> float | None:
 
 
 def _cycles_to_fall(sender: Sender) -> float | None:
-    """Ends of UP after the step up to the first time from which the bandwidth stays within 2 % of 10 Mb/s."""
+    """Number of UP phases that end after the step, but no later than the time from which the bandwidth stays
+    within 2 % of 10 Mb/s."""
     above = np.nonzero(sender.bandwidth > 1.02 * 10e6 * PAYLOAD_SHARE)[0]
     if not above.size or above[-1] + 1 >= sender.time.size:
         return math.inf
@@ -96,7 +99,7 @@ def _cycles_to_fall(sender: Sender) -> float | None:
 
 
 def _final_estimate(sender: Sender) -> float | None:
-    """Bandwidth at the end, relative to 10 Mb/s."""
+    """Bandwidth at the end of the run, relative to 10 Mb/s."""
     return float(sender.bandwidth[-1]) / (10e6 * PAYLOAD_SHARE)
 
 
@@ -119,7 +122,8 @@ FINAL_ESTIMATE = measure("final-estimate", "bandwidth at the end, relative to 10
 
 
 def _startup_window(sender: Sender) -> float | None:
-    """The largest window in Startup, in bandwidth-delay products of the model at its end."""
+    """The largest window in Startup, in multiples of the model's bandwidth-delay product at the end of
+    Startup."""
     phase = sender.first(STARTUP)
     if phase is None:
         return None
@@ -127,7 +131,7 @@ def _startup_window(sender: Sender) -> float | None:
 
 
 def _over_send_rate(sender: Sender) -> float | None:
-    """The bandwidth at the end of Startup, relative to the largest pacing rate before it."""
+    """The bandwidth at the end of Startup, relative to the largest pacing rate before the end of Startup."""
     phase = sender.first(STARTUP)
     if phase is None:
         return None
@@ -135,7 +139,8 @@ def _over_send_rate(sender: Sender) -> float | None:
 
 
 def _startup_growth(sender: Sender) -> float | None:
-    """Mean growth per round of the data sent in a round, until the bandwidth is 90 % of the link's."""
+    """Mean growth per round of the amount of data that is sent in a round, until the bandwidth reaches 90 %
+    of the link rate."""
     phase = sender.first(STARTUP)
     if phase is None:
         return None
@@ -158,8 +163,9 @@ def _cruise_window(sender: Sender) -> float | None:
 
 
 def _cruise_rate(sender: Sender) -> float | None:
-    """Payload that reaches the receiver during CRUISE, relative to the link's rate for payload. The first
-    three round trips of each CRUISE are left out, because the window recovers from ProbeRTT in that time."""
+    """Payload that reaches the receiver during CRUISE, relative to the link's payload rate. The first three
+    round trips of each CRUISE phase are omitted, because the window recovers from ProbeRTT during these round
+    trips."""
     received, time = 0, 0.0
     for one in sender.of(CRUISE, SETTLED_S):
         begin = one.begin_s + 3 * RTT_S
@@ -170,7 +176,7 @@ def _cruise_rate(sender: Sender) -> float | None:
 
 
 def _longest_pause(sender: Sender) -> float | None:
-    """The longest time between two packets that are sent in one CRUISE, in milliseconds."""
+    """The longest time between two packets that are sent in one CRUISE phase, in milliseconds."""
     gaps = [
         float(np.max(np.diff(sender.sent_at[inside])))
         for one in sender.of(CRUISE, SETTLED_S)
@@ -202,21 +208,22 @@ def _policed_loss(sender: Sender) -> float | None:
 
 
 def _policed_rate(sender: Sender) -> float | None:
-    """Payload that reaches the receiver in the second half of the run, relative to the token rate for
-    payload."""
+    """Payload that reaches the receiver in the second half of the run, relative to the payload rate that the
+    token rate allows."""
     begin = _second_half(sender)
     received = int((sender.received_at >= begin).sum())
     return 8 * MSS * received / (sender.end_s - begin) / (TOKEN_BPS * PAYLOAD_SHARE)
 
 
 def _policed_bandwidth(sender: Sender) -> float | None:
-    """The median of the bandwidth in the second half, relative to the token rate."""
+    """The median of the bandwidth in the second half of the run, relative to the token rate."""
     late = sender.bandwidth[sender.time >= _second_half(sender)]
     return float(np.median(late)) / (TOKEN_BPS * PAYLOAD_SHARE)
 
 
 def _adapted(values: Callable[[Sender], Floats]) -> Callable[[Sender], float | None]:
-    """The least value in the twenty round trips after the first drop, relative to the value at the drop."""
+    """The smallest value in the twenty round trips after the first drop, relative to the value at the
+    drop."""
 
     def compute(sender: Sender) -> float | None:
         if not sender.dropped_at.size:

@@ -27,8 +27,8 @@ LOSSES = measure("losses", "dropped packets", lambda sender: float(sender.droppe
 
 
 def _after_loss(sender: Sender) -> float | None:
-    """The window at the first acknowledgement in DOWN, relative to 0.7 of the smaller of window and
-    bandwidth-delay product at the last acknowledgement in UP."""
+    """The window at the first acknowledgement in DOWN, relative to 0.7 times the smaller of the window and
+    the bandwidth-delay product at the last acknowledgement in UP."""
     found = []
     for one in sender.of(UP):
         if sender.next(one) == DOWN and one.last > one.first:
@@ -42,13 +42,15 @@ AFTER_LOSS = measure("after-loss", "window after UP, relative to 0.7 of min(BDP,
 # Spurious retransmissions
 
 SETTLE_S = 0.15
-"""Time after a spurious retransmission in which its undo must be complete: more than three round trips."""
+"""Time within which the response to a spurious retransmission must have been undone: more than three round
+trips."""
 AFTER_CRUISE = (REFILL, UP)
 """States that can follow CRUISE within `SETTLE_S` without a loss."""
 
 
 def _isolated(sender: Sender) -> list[float]:
-    """Retransmissions in CRUISE without another one, and without ProbeRTT, within `SETTLE_S`."""
+    """Retransmissions in CRUISE that are at least `SETTLE_S` apart from any other retransmission, and that
+    are not followed by ProbeRTT within `SETTLE_S`."""
     times = sender.retransmitted_at
     found = []
     for at, time in enumerate(times):
@@ -103,7 +105,8 @@ SAME_STATE = measure("same-state", "fraction of recoveries after which CRUISE co
 
 
 def _around_timeout(sender: Sender) -> tuple[int, int] | None:
-    """The rows before the silence of the delay spike, and three round trips after the silence."""
+    """The last row before the silence that the delay spike causes, and the row three round trips after the
+    silence."""
     gaps = np.diff(sender.acked_at)
     at = int(np.argmax(gaps)) if gaps.size else 0
     if not gaps.size or gaps[at] < 0.25:
@@ -112,7 +115,7 @@ def _around_timeout(sender: Sender) -> tuple[int, int] | None:
 
 
 def _across_timeout(values: Callable[[Sender], Floats]) -> Callable[[Sender], float | None]:
-    """The restored part of a value, at most 1."""
+    """The share of a value that has been restored after the timeout, at most 1."""
 
     def compute(sender: Sender) -> float | None:
         rows = _around_timeout(sender)

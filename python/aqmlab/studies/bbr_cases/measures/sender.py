@@ -1,9 +1,9 @@
 """The sender's model, from the tables `senders` and `packets`, and the functions that all measures use.
 
-The tables contain the state, the window, the pacing rate, the estimated bandwidth `min(max_bw,
-bw_shortterm)` and the minimum round trip after each acknowledgement. The gain is the pacing rate relative
-to 99 % of the bandwidth (the draft's `PacingMargin` is 1 %). Rounds are the draft's packet-timed rounds: a
-round ends when data that was sent after its beginning is acknowledged.
+The tables contain the state, the window, the pacing rate, the estimated bandwidth `min(max_bw, bw_shortterm)`
+and the minimum round-trip time after each acknowledgement. The gain is the pacing rate relative to 99 % of
+the bandwidth (the draft's `PacingMargin` is 1 %). Rounds are the draft's packet-timed rounds: a round ends
+when data that was sent after its beginning is acknowledged.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Sender:
         ]
 
     def first(self, state: str, after_s: float = 0.0) -> Phase | None:
-        """The first of the phases of `of`; `None` without a phase."""
+        """The first of the phases that `of` returns, or `None` if there is no phase."""
         return next(iter(self.of(state, after_s)), None)
 
     def ended(self, state: str, after_s: float = 0.0) -> list[Phase]:
@@ -129,14 +129,14 @@ class Sender:
         return self.bandwidth * self.min_rtt / (8 * MSS)
 
     def inflight(self, time_s: float) -> float:
-        """Segments sent but not acknowledged just after an acknowledgement, before the next packet is sent.
-        This is exact if no packet is lost or reordered."""
+        """Number of segments that have been sent but not acknowledged, just after an acknowledgement and
+        before the next packet is sent. This number is exact if no packet is lost or reordered."""
         sent = int(np.searchsorted(self.sent_at, time_s, side="left"))
         acked = int(np.searchsorted(self.acked_at, time_s, side="right"))
         return float((self.sent_end[sent - 1] if sent else 0) - (self.acked[acked - 1] if acked else 0)) / MSS
 
     def rounds(self, begin_s: float, end_s: float) -> Iterator[float]:
-        """The ends of the rounds from `begin_s` up to `end_s`, included."""
+        """The ends of the rounds from `begin_s` to `end_s`, inclusive."""
         while True:
             sent = int(np.searchsorted(self.sent_at, begin_s, side="right"))
             mark = self.sent_end[sent - 1] if sent else 0
@@ -161,10 +161,10 @@ def measure(name: str, title: str, compute: Callable[[Sender], float | None], un
 
 
 def share(flags: list[bool]) -> float | None:
-    """The share of true values; `None` without values."""
+    """The share of true values, or `None` if there are no values."""
     return sum(flags) / len(flags) if flags else None
 
 
 def average(values: list[float]) -> float | None:
-    """The mean of the values; `None` without values."""
+    """The mean of the values, or `None` if there are no values."""
     return mean(np.array(values)) if values else None

@@ -25,8 +25,9 @@ from aqmlab.studies.bbr_cases.network import LINK_BPS, PAYLOAD_SHARE, RTT_S
 
 
 def followed_by(state: str, *expected: str, after_s: float = 0.0) -> Callable[[Sender], float | None]:
-    """The share of complete phases of a state that one of the expected states follows. A phase that ProbeRTT
-    interrupts is left out, because ProbeRTT can follow any state, unless ProbeRTT is expected."""
+    """The share of complete phases of a state that are followed by one of the expected states. Unless
+    ProbeRTT is expected, a phase that ProbeRTT interrupts is omitted, because ProbeRTT can follow any
+    state."""
 
     def compute(sender: Sender) -> float | None:
         following = [sender.next(one) for one in sender.of(state, after_s)]
@@ -56,8 +57,8 @@ def inflight_at_end(state: str, after_s: float = 0.0) -> Callable[[Sender], floa
 
 
 def inflight_before_end(state: str, after_s: float = 0.0) -> Callable[[Sender], float | None]:
-    """The mean of the data in flight at the last acknowledgement before the one that ends a state, relative
-    to the estimated bandwidth-delay product."""
+    """The mean of the data in flight at the last acknowledgement before the acknowledgement that ends a
+    state, relative to the estimated bandwidth-delay product."""
     return lambda sender: average(
         [
             sender.inflight(float(sender.time[one.last])) / float(sender.bdp[one.last])
@@ -77,13 +78,13 @@ def rounds_in(state: str, after_s: float = 0.0) -> Callable[[Sender], float | No
 
 
 def _estimate(sender: Sender) -> float | None:
-    """Bandwidth at the end of Startup, relative to the link's rate for payload."""
+    """Bandwidth at the end of Startup, relative to the link's payload rate."""
     phase = sender.first(STARTUP)
     return None if phase is None else float(sender.bandwidth[phase.last + 1]) / (LINK_BPS * PAYLOAD_SHARE)
 
 
 def plateau_rounds(bandwidths: list[float]) -> int:
-    """Rounds after the last round in which the bandwidth grew by at least 25 %."""
+    """Number of rounds after the last round in which the bandwidth grew by at least 25 %."""
     full, count = 0.0, 0
     for bandwidth in bandwidths:
         if bandwidth >= 1.25 * full:
@@ -127,13 +128,13 @@ FROM_DRAIN = measure(
 
 
 def _up_lasts(sender: Sender) -> float | None:
-    """Mean duration of UP, in round trips without queue."""
+    """Mean duration of UP, in round-trip times without queueing."""
     value = average([one.duration_s for one in sender.of(UP)])
     return None if value is None else value / RTT_S
 
 
 def _slow_down(sender: Sender) -> Phase | None:
-    """The first DOWN after the first UP; `None` if ProbeRTT interrupts DOWN."""
+    """The first DOWN phase after the first UP phase, or `None` if ProbeRTT interrupts this DOWN phase."""
     phase = sender.first(DOWN, SETTLED_S)
     return None if phase is None or sender.next(phase) == PROBE_RTT else phase
 
@@ -157,7 +158,8 @@ UP_TO_DOWN_OR_CRUISE = measure(
 
 
 SETTLED_S = 1.0
-"""Time from which a DOWN follows an UP. A DOWN in the first second follows Drain and ends at once."""
+"""Time from which a DOWN phase follows an UP phase. A DOWN phase in the first second follows Drain and ends
+immediately."""
 DOWN_GAIN = measure("down-gain", "pacing gain in DOWN", gain_in(DOWN, SETTLED_S))
 DOWN_INFLIGHT = measure(
     "down-inflight", "data in flight at the end of DOWN, in BDP", inflight_at_end(DOWN, SETTLED_S)
@@ -209,7 +211,7 @@ def _startup_probe_rtts(sender: Sender) -> float | None:
 
 
 def _back_to_startup(sender: Sender) -> float | None:
-    """The share of ProbeRTTs that begin in Startup and end in Startup."""
+    """The share of the ProbeRTT phases that begin in Startup and also end in Startup."""
     phases = sender.phases
     triples = zip(phases, phases[1:], phases[2:], strict=False)
     return share(

@@ -17,7 +17,7 @@ fn linux(changes: Value) -> Config {
     read(aqm_tcp::overlay(&json!({ "profile": "linux-6" }), changes))
 }
 
-/// Returns the rejected parameters, one line for each parameter.
+/// Returns the rejected parameters, with one line per parameter.
 fn refused(config: &Config, kernel: &Kernel) -> Vec<String> {
     let errors = KernelTcp::of(config, kernel, NO_LINK).err();
     errors.iter().flat_map(|errors| errors.iter().map(ToString::to_string)).collect()
@@ -145,7 +145,7 @@ fn a_buffer_holds_the_window_whatever_the_kernel_takes_for_data() {
         );
         tcp.unwrap().sysctls["ipv4/tcp_rmem"].clone()
     };
-    // Of 2304 bytes of memory, 1460 are data, which is a share of 162/256.
+    // Of 2304 bytes of memory, 1460 bytes are data, which is a fraction of 162/256.
     assert_eq!(buffer("1460B", 40, &KERNEL), "4096 95747 95747");
     assert!((41 * 1460..42 * 1460).contains(&(95_747 * 162 / 256)), "one segment has just arrived");
     assert_eq!(buffer("536B", 20, &KERNEL), "4096 85760 85760");
@@ -252,7 +252,7 @@ fn no_parameter_is_ignored_in_silence() {
             if SIMULATED.contains(&&*path) || NO_EFFECT_WITH_SACK.contains(&&*path) {
                 continue;
             }
-            // A parameter with its default may be missing from the complete table.
+            // A parameter that has its default value may be missing from the complete table.
             let written = &table[group.name][field.name];
             let current = if written.is_null() { &field.default } else { written };
             for other in others(&field, current) {

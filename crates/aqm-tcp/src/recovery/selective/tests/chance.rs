@@ -1,4 +1,4 @@
-//! Tests of the loss recovery with SACK over a path with random losses, delays and duplicates.
+//! Tests of the loss recovery with SACK over a path that loses, delays and duplicates packets randomly.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,7 +11,7 @@ use crate::config::recovery::{
 };
 use crate::config::sack::{Sack, SacksAtTimeout};
 
-/// The generator SplitMix64 (Steele, Lea, Flood 2014).
+/// The random number generator SplitMix64 (Steele, Lea, Flood 2014).
 fn draw(state: &mut u64, below: u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut word = *state;
@@ -23,14 +23,14 @@ fn draw(state: &mut u64, below: u64) -> u64 {
 const UNIT: u64 = 10;
 const RECEIVER: u64 = 60;
 
-/// The sequence numbers that have arrived, stored one by one.
+/// The sequence numbers that have arrived, recorded individually.
 #[derive(Default)]
 struct Naive {
     has: Vec<bool>,
 }
 
 impl Naive {
-    /// Records a segment. Returns the acknowledgement and its SACK blocks, with the newest block first.
+    /// Records a segment. Returns the acknowledgement number and the SACK blocks, of which the newest is the first.
     fn take(&mut self, seq: u64, len: u64) -> (u64, Vec<(u64, u64)>) {
         let (from, to) = (seq as usize, (seq + len) as usize);
         self.has.resize(self.has.len().max(to), false);
@@ -86,14 +86,14 @@ impl Path {
     }
 }
 
-/// A sender that uses the recovery, with a timer and a window that changes like Reno's window.
+/// A sender that uses the recovery, with a retransmission timer and with a window that changes as in Reno.
 struct Run {
     driver: Driver,
     path: Path,
     receiver: Naive,
     cwnd: f64,
     timer: Instant,
-    /// Sequence numbers that SACK has reported, stored one by one.
+    /// Sequence numbers that SACK blocks have reported, recorded individually.
     reported: Vec<bool>,
     writes: Vec<u64>,
 }
@@ -143,7 +143,7 @@ impl Run {
         let brings = self.reported != before;
         let outcome = self.driver.ack_bytes(ack, runs);
         assert_eq!(outcome.acked, ack.saturating_sub(una));
-        // Any acknowledgement may reveal a loss by time (RFC 8985, section 6.2).
+        // With RACK, any acknowledgement may lead to the detection of a loss by time (RFC 8985, section 6.2).
         let found = outcome.kind == AckKind::Loss && self.driver.recovery.rack.is_some();
         let is_new = outcome.acked > 0 || brings;
         assert!(if is_new {
@@ -264,7 +264,7 @@ proptest! {
             driver, path, receiver: Naive::default(), cwnd: 10.0, timer: Instant::NEVER, reported: Vec::new(), writes,
         };
         for _ in 0..100 {
-            // The application's first writes are at random times, too.
+            // The first writes of the application also occur at random times.
             run.transmit();
         }
         let mut steps = 0;

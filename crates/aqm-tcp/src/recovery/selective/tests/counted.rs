@@ -1,4 +1,4 @@
-//! Tests of loss detection by counting (RFC 6675). The file is long because it tests rule by rule.
+//! Tests of loss detection by counting (RFC 6675). The file is long because every rule has its own tests.
 
 use super::*;
 use crate::config::recovery::{FastRetransmitGuard, LimitedTransmit, PrrBound, RecoveryKind, Reduction};
@@ -8,7 +8,7 @@ fn sack() -> Config {
     with(Config::default(), |config| config.recovery.kind = RecoveryKind::Sack)
 }
 
-/// Creates a driver with ten segments, the first of which is lost.
+/// Creates a driver that has sent ten segments, of which the first is lost.
 fn first_lost() -> Driver {
     let mut driver = Driver::filled(10, sack());
     assert_eq!(driver.ack(0, &[(1, 4)]).kind, AckKind::Loss);
@@ -142,7 +142,7 @@ fn a_hole_that_was_not_repaired_begins_another_recovery_when_the_first_ends() {
 #[test]
 fn a_tail_is_rescued_once_a_recovery() {
     let mut driver = Driver::filled(10, sack());
-    // Segment 0 and all segments from 5 on are lost.
+    // Segment 0 and all segments from segment 5 onwards are lost.
     driver.ack(0, &[(1, 5)]);
     assert_eq!(driver.send(), [0]);
     assert_eq!(driver.ack(5, &[]).kind, AckKind::Partial);
@@ -169,7 +169,7 @@ fn prr_sends_a_segment_more_if_an_acknowledgement_shows_no_further_loss() {
         assert_eq!(driver.send(), [0, 1]);
         let delivered = ack + ranges.iter().map(|(from, to)| to - from).sum::<u64>();
         driver.ack(ack, &ranges);
-        // Three segments had been delivered when the recovery began, and two segments were sent.
+        // Three segments had been delivered when the recovery began, and two segments have been sent since then.
         driver.recovery.window - driver.recovery.outstanding() - (delivered + 1) * MSS
     });
     assert_eq!(opened, [MSS, 0]);
@@ -464,9 +464,10 @@ fn prr_sends_half_of_the_arriving_data() {
 
 #[test]
 fn rfc_9937_divides_by_the_data_that_is_delivered_in_recovery() {
-    // Segments 1 and 2 are SACKed before recovery, so that 18 of 20 segments are delivered in recovery. `rfc-9937`
-    // sends ceil(10/18) of the delivered segments, and `prr` ceil(10/20). The bounds apply when ten segments are in
-    // flight, which is the case for the last three and for the last five acknowledgements.
+    // Segments 1 and 2 are SACKed before recovery, so 18 of 20 segments are delivered during recovery. After n segments
+    // have been delivered, `rfc-9937` has sent ceil(10/18 n) segments, and `prr` has sent ceil(10/20 n). The bounds
+    // apply when ten segments are in flight. With `rfc-9937`, the bounds apply to the last three acknowledgements; with
+    // `prr`, to the last five.
     let sends = |reduction| {
         let mut driver = Driver::filled(20, with(sack(), |config| config.recovery.reduction = reduction));
         for last in 1..3 {
@@ -500,7 +501,7 @@ fn rate_halving_sends_a_segment_with_every_second_acknowledgement() {
     driver.window = 10;
     driver.recovery.on_reduction(20.0, 10.0);
     assert_eq!(driver.send(), [0]);
-    // After the first retransmission, 17 segments are in flight, which is one segment more than before it.
+    // After the first retransmission, 17 segments are in flight, one more than before the retransmission.
     let mut sent = Vec::new();
     for to in 5..=20 {
         driver.ack(0, &[(1, to)]);

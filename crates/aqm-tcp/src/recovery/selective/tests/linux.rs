@@ -1,4 +1,4 @@
-//! Tests of the differences between Linux and the RFCs.
+//! Tests of the respects in which Linux differs from the RFCs.
 
 use super::*;
 use crate::config::recovery::{PrrBound, PrrShare, RecoveryKind, Reduction, TimeoutLoses, Undo};
@@ -43,8 +43,8 @@ fn prr_may_divide_by_the_window_before_it_fell() {
         }
         (first, driver.send().len())
     };
-    // First 3 and then 7 segments have arrived. With a divisor of 12, 1 and 3 segments should be sent; with a divisor
-    // of 8, 2 and 4.
+    // At first, 3 segments have arrived, and later 7 segments have arrived. With a divisor of 12, a total of 1 and then
+    // 3 segments should have been sent; with a divisor of 8, a total of 2 and then 4 segments.
     assert_eq!((sends(PrrShare::Flight), sends(PrrShare::Window)), ((1, 2), (2, 2)));
 }
 
@@ -115,8 +115,8 @@ fn a_probe_that_repaired_a_loss_leaves_nothing_to_repair() {
     assert_eq!(driver.ack(5, &[]).kind, AckKind::Repaired);
 }
 
-/// Creates a driver with Linux's timers and a round-trip time of 100 ms. `sent` segments have been in flight for 100
-/// ms.
+/// Creates a driver with Linux's timers and a round-trip time of 100 ms, in which `sent` segments have just been sent,
+/// at 100 ms.
 fn probing(sent: u64) -> Driver {
     let mut driver =
         Driver::new(1, with(rack(), |config| config.rto.restarted_by = RestartedBy::OldestSegment));
@@ -135,8 +135,8 @@ fn millis(instant: Instant) -> Option<u64> {
 
 #[test]
 fn the_timer_of_a_probe_is_set_by_new_data_and_limited_by_the_timeout_of_the_oldest_segment() {
-    // `tcp_schedule_loss_probe`: the delay is twice the round trip and 2 ms; for a single segment, it is twice the
-    // round trip and 200 ms. The timeout is a second.
+    // `tcp_schedule_loss_probe`: the delay is twice the round-trip time plus 2 ms; for a single segment, the delay is
+    // twice the round-trip time plus 200 ms. The retransmission timeout is one second.
     let mut driver = probing(1);
     assert_eq!(millis(driver.recovery.timer()), Some(100 + 400));
     for (now, runs_out) in [(150, 352), (200, 402), (450, 652), (950, 1100)] {
@@ -227,7 +227,7 @@ fn a_loss_of_data_sent_since_a_timeout_begins_a_recovery() {
 
 #[test]
 fn one_timer_serves_for_probes_and_for_reordering_and_runs_on_without_need() {
-    // `inet_csk_reset_xmit_timer` in `tcp_rack_mark_lost` is called only if a further segment may be lost.
+    // `tcp_rack_mark_lost` calls `inet_csk_reset_xmit_timer` only if a further segment may be lost.
     let mut driver = probing(4);
     driver.advance(100);
     driver.ack(1, &[(2, 3)]);
@@ -242,7 +242,7 @@ fn one_timer_serves_for_probes_and_for_reordering_and_runs_on_without_need() {
 
 #[test]
 fn losses_detected_by_the_timer_in_a_recovery_make_room() {
-    // `tcp_rack_reo_timeout`: `snd_cwnd` is constant, and less data is in flight.
+    // `tcp_rack_reo_timeout`: `snd_cwnd` stays constant, although less data is in flight.
     let config = with(rack(), |config| {
         config.rto.restarted_by = RestartedBy::OldestSegment;
         config.recovery.reduction = Reduction::Prr;
@@ -272,7 +272,7 @@ fn losses_detected_by_the_timer_in_a_recovery_make_room() {
 
 #[test]
 fn d_sack_widens_the_reordering_window_only_after_reordering() {
-    // `tcp_dsack_seen`: requires `reord_seen`, and excludes `FLAG_DSACK_TLP`.
+    // `tcp_dsack_seen` considers a D-SACK only with `reord_seen` and without `FLAG_DSACK_TLP`.
     let mut driver = probing(4);
     driver.advance(100);
     driver.ack(1, &[(0, 1), (2, 3)]);
@@ -284,7 +284,7 @@ fn d_sack_widens_the_reordering_window_only_after_reordering() {
 
 #[test]
 fn retransmissions_in_flight_at_the_begin_of_a_recovery_count_for_its_undo() {
-    // `tcp_init_undo`: `undo_retrans` starts with the value of `retrans_out`.
+    // `tcp_init_undo`: the initial value of `undo_retrans` is `retrans_out`.
     let mut driver = probing(3);
     driver.config.recovery.undo = Undo::Dsack;
     driver.run_timer();

@@ -1,4 +1,4 @@
-//! Tests of the loss recovery with SACK, with manual and random events.
+//! Tests of the loss recovery with SACK, with events that a test generates one by one and with random events.
 
 mod chance;
 mod counted;
@@ -24,19 +24,19 @@ fn with(mut config: Config, change: impl FnOnce(&mut Config)) -> Config {
     config
 }
 
-/// A recovery and its sender's state, with manual events. Segments are counted from 0.
+/// A recovery and the state of its sender, for tests that generate events one by one. Segments are numbered from 0.
 struct Driver {
     recovery: Selective,
     config: Config,
     estimator: Estimator,
     stream: Stream,
     now: Instant,
-    /// The window, in segments. A loss does not change the window.
+    /// The window, in segments. A loss does not change this window.
     window: u64,
 }
 
 impl Driver {
-    /// Creates a driver with `segments` full segments to send, and a window that never limits transmission.
+    /// Creates a driver that has `segments` full segments to send and a window that never limits transmission.
     fn new(segments: u64, config: Config) -> Self {
         let config = with(config, |config| config.connection.mss = Size::from_bytes(MSS));
         Self {
@@ -56,7 +56,7 @@ impl Driver {
         driver
     }
 
-    /// Adds `segments` segments of data that the application has written.
+    /// Adds `segments` full segments of data that the application has written.
     fn write(&mut self, segments: u64) {
         self.stream.end += segments * MSS;
     }
@@ -79,7 +79,7 @@ impl Driver {
         sending
     }
 
-    /// Returns the next segment to send, and checks that the fast path has the same result as the complete path.
+    /// Returns the next segment to send, and checks that the fast path and the complete path have the same result.
     fn poll(&mut self) -> Option<Transmission> {
         let at = TimerContext { now: self.now, estimator: &self.estimator, config: &self.config.rto };
         let mut other = self.recovery.clone();
@@ -91,12 +91,13 @@ impl Driver {
         sending
     }
 
-    /// Sends all permitted segments. Returns their numbers.
+    /// Sends all permitted segments. Returns the segment numbers.
     fn send(&mut self) -> Vec<u64> {
         std::iter::from_fn(|| self.next()).map(|sending| sending.seq / MSS).collect()
     }
 
-    /// Processes an acknowledgement in whole segments, with SACK for the ranges `[from, to)` of segments.
+    /// Processes an acknowledgement of all segments below `ack`, with SACK blocks for the given ranges `[from, to)` of
+    /// segments.
     fn ack(&mut self, ack: u64, ranges: &[(u64, u64)]) -> AckOutcome {
         let ranges: Vec<_> = ranges.iter().map(|&(from, to)| (from * MSS, to * MSS)).collect();
         self.ack_bytes(ack * MSS, &ranges)
@@ -116,7 +117,7 @@ impl Driver {
         let mut other = self.recovery.clone();
         let outcome = self.recovery.on_ack(&received, at, &self.config);
         if ack <= self.recovery.sent() {
-            // If the fast path applied, it has the same result as the complete path.
+            // If the fast path was taken, its result must be the same as the result of the complete path.
             assert_eq!(outcome, other.on_full_ack(&received, at, &self.config));
             assert_eq!(format!("{:?}", self.recovery), format!("{other:?}"));
         }

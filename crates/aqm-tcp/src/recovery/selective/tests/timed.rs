@@ -7,8 +7,8 @@ fn rack() -> Config {
     with(Config::default(), |config| config.recovery.kind = RecoveryKind::Rack)
 }
 
-/// Creates a driver with segments 0 to 9, which are sent a millisecond apart from 100 ms on. The round-trip time is 100
-/// ms.
+/// Creates a driver with a round-trip time of 100 ms. Segment 0 has been acknowledged, and segments 1 to 10 have been
+/// sent 1 ms apart, beginning at 100 ms.
 fn spaced() -> Driver {
     let mut driver = Driver::new(1, rack());
     driver.send();
@@ -32,7 +32,8 @@ fn millis(instant: Instant) -> u64 {
 fn a_segment_counts_as_lost_a_quarter_of_a_round_trip_after_a_later_one_arrived() {
     let mut driver = spaced();
     driver.advance(1);
-    // Segment 1 was sent at 100 ms. The next segment was sent a millisecond later and arrives at 201 ms.
+    // Segment 1 was sent at 100 ms. The next segment was sent a millisecond later, and its acknowledgement arrives at
+    // 201 ms.
     assert_eq!(driver.ack(1, &[(2, 3)]).kind, AckKind::Duplicate);
     assert_eq!(millis(driver.recovery.timer()), 100 + 100 + 25);
     let outcome = driver.run_timer();
@@ -73,7 +74,7 @@ fn d_sack_counts_once_per_round_and_the_reordering_window_is_at_most_a_round_tri
     }
     let mut seen = 1;
     for _ in 0..6 {
-        // Each round ends when all data that was sent before the last segment is acknowledged.
+        // Each round ends when all data that had been sent when the round began is acknowledged.
         let all = driver.recovery.sent() / MSS;
         driver.advance(100);
         driver.ack(all, &[]);
@@ -148,7 +149,7 @@ fn an_acknowledgement_faster_than_any_round_trip_is_not_that_of_a_retransmission
 
 #[test]
 fn the_reordering_timer_waits_for_the_last_possibly_lost_segment() {
-    // RFC 8985, 6.2, step 5: "timeout = max(remaining, timeout)".
+    // RFC 8985, section 6.2, step 5: "timeout = max(remaining, timeout)".
     let mut driver = spaced();
     driver.advance(3);
     driver.ack(1, &[(4, 5)]);
@@ -159,7 +160,7 @@ fn the_reordering_timer_waits_for_the_last_possibly_lost_segment() {
 
 #[test]
 fn any_acknowledgement_detects_losses_by_time() {
-    // RFC 8985, 6.2: losses are detected "upon receiving an ACK".
+    // RFC 8985, section 6.2: losses are detected "upon receiving an ACK".
     let mut driver = spaced();
     driver.advance(3);
     driver.ack(1, &[(4, 5)]);
@@ -196,7 +197,7 @@ fn the_reordering_timer_waits_for_the_last_possibly_lost_retransmission() {
 
 #[test]
 fn simultaneous_segments_are_ordered_by_transmission() {
-    // RFC 8985, 6.2, `RACK_sent_after`, where sequence numbers determine this order.
+    // In RFC 8985, section 6.2, `RACK_sent_after` orders simultaneous segments by sequence number.
     let in_recovery = || {
         let mut driver = spaced();
         driver.advance(3);
@@ -227,7 +228,7 @@ fn simultaneous_segments_are_ordered_by_transmission() {
 
 #[test]
 fn the_round_trip_is_that_of_the_last_segment_delivered_in_order() {
-    // RFC 8985, 6.2, step 2, processes the newly acknowledged segments one by one.
+    // RFC 8985, section 6.2, step 2, processes the newly acknowledged segments one by one.
     let mut driver = spaced();
     driver.advance(3);
     driver.ack(1, &[(2, 5)]);
@@ -386,8 +387,8 @@ fn a_probe_waits_longer_for_a_single_segment_but_not_beyond_the_timer() {
 
 #[test]
 fn a_probe_needs_a_round_trip_measured_since_the_last_one() {
-    // RFC 8985, 7.3: "the sender has obtained an RTT measurement since the last loss probe transmission or, if the
-    // sender has not yet sent any loss probes on this connection, since the start of the connection".
+    // RFC 8985, section 7.3: "the sender has obtained an RTT measurement since the last loss probe transmission or, if
+    // the sender has not yet sent any loss probes on this connection, since the start of the connection".
     let mut driver = Driver::new(1, rack());
     driver.send();
     assert_eq!(driver.recovery.timer(), Instant::NEVER, "not even the handshake was measured");
@@ -412,7 +413,8 @@ fn a_probe_needs_a_round_trip_measured_since_the_last_one() {
 
 #[test]
 fn a_probe_waits_for_twice_the_round_trip_including_the_latest_sample() {
-    // RFC 8985, 7.2: `PTO = 2 * SRTT`, after the acknowledgement has arrived.
+    // RFC 8985, section 7.2: `PTO = 2 * SRTT`, in which SRTT includes the sample of the acknowledgement that has just
+    // arrived.
     let mut driver = spaced();
     driver.advance(9);
     driver.ack(8, &[]);
@@ -439,7 +441,8 @@ fn an_acknowledgement_without_new_data_does_not_cancel_a_probe() {
 
 #[test]
 fn new_data_delays_a_probe() {
-    // RFC 8985, 7.2: the time counts from "transmitting new data" or from its acknowledgement.
+    // RFC 8985, section 7.2: the delay of a probe is counted from "transmitting new data" or from the acknowledgement
+    // of new data.
     let mut driver = spaced();
     driver.ack(5, &[]);
     let before = millis(driver.recovery.timer());

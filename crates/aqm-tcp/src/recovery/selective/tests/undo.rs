@@ -1,4 +1,4 @@
-//! Tests of the undo of reductions, and of F-RTO.
+//! Tests of the detection of unnecessary window reductions, and of F-RTO.
 
 use super::*;
 use crate::config::recovery::{Frto, RecoveryKind, Reduction, Undo};
@@ -12,7 +12,8 @@ fn sack() -> Config {
     with(Config::default(), |config| config.recovery.kind = RecoveryKind::Sack)
 }
 
-/// Creates a driver with six segments after a timeout. The first segment was retransmitted.
+/// Creates a driver in which a timeout has occurred after six segments were sent, and the first segment has been
+/// retransmitted.
 fn timed_out_with_frto() -> Driver {
     let mut driver = Driver::filled(6, with(sack(), |config| config.recovery.frto = Frto::On));
     driver.window = 1;
@@ -59,7 +60,7 @@ fn a_timeout_is_spurious_if_data_sent_once_arrives_after_new_data_was_sent() {
 
 #[test]
 fn a_duplicate_after_a_timeout_sends_no_new_data_first() {
-    // RFC 5682, 3.1, step 2a.
+    // RFC 5682, section 3.1, step 2a.
     let mut driver = timed_out_with_frto();
     driver.write(4);
     driver.window = 2;
@@ -83,7 +84,7 @@ fn after_a_spurious_timeout_a_loss_begins_a_recovery() {
 
 #[test]
 fn data_sent_before_a_timeout_waits_for_new_data_only_if_there_is_some() {
-    // RFC 5682, 3.1, step 2b.
+    // RFC 5682, section 3.1, step 2b.
     for (new, next, then) in [(2, vec![6, 7], vec![]), (0, vec![1, 2, 3, 4, 5], vec![])] {
         let mut driver = timed_out_with_frto();
         driver.write(new);
@@ -153,7 +154,7 @@ fn a_reduction_is_undone_without_new_data_acknowledged() {
 
 #[test]
 fn without_new_data_a_timeout_is_not_detected_as_spurious() {
-    // RFC 5682, 3.1, step 2b: "skip step 3 of this algorithm"; Linux: `tcp_process_loss`, `tcp_xmit_recovery`.
+    // RFC 5682, section 3.1, step 2b: "skip step 3 of this algorithm"; Linux: `tcp_process_loss`, `tcp_xmit_recovery`.
     let mut driver = timed_out_with_frto();
     driver.window = 2;
     driver.ack(1, &[]);
@@ -163,7 +164,7 @@ fn without_new_data_a_timeout_is_not_detected_as_spurious() {
 
 #[test]
 fn d_sack_does_not_show_that_a_timeout_was_not_spurious() {
-    // `tcp_ack`: with `FLAG_DSACKING_ACK`, an acknowledgement is not a duplicate acknowledgement.
+    // `tcp_ack`: an acknowledgement with `FLAG_DSACKING_ACK` does not count as a duplicate acknowledgement.
     let timed_out = || {
         let mut driver = timed_out_with_frto();
         driver.write(4);
@@ -210,7 +211,7 @@ fn a_segment_sent_twice_is_no_sample_after_an_undone_timeout() {
 
 #[test]
 fn a_segment_sent_twice_may_be_lost_after_an_undone_timeout() {
-    // RFC 8985, 6.2, step 5: "For each segment, Segment, not acknowledged yet".
+    // RFC 8985, section 6.2, step 5: "For each segment, Segment, not acknowledged yet".
     let mut driver = Driver::new(1, with(rack(), |config| config.recovery.frto = Frto::On));
     driver.send();
     driver.advance(100);
@@ -236,8 +237,8 @@ fn a_segment_sent_twice_may_be_lost_after_an_undone_timeout() {
     assert_eq!(driver.send(), [8], "9 and 10 were sent after the probe");
 }
 
-/// Creates a driver with timestamps. Six segments were sent a second after the start, a timeout occurred a second
-/// later, and then the first segment was retransmitted.
+/// Creates a driver that uses timestamps. Six segments were sent one second after the start of the run, a timeout
+/// occurred one second later, and then the first segment was retransmitted.
 fn timed_out_with_timestamps() -> Driver {
     let config = with(rack(), |config| {
         config.recovery.undo = Undo::DsackOrTimestamps;
@@ -276,7 +277,8 @@ fn a_timeout_is_not_undone_by_the_acknowledgement_of_the_retransmission_or_witho
         driver.now = at_millis(2100);
         assert!(!driver.ack_echoing(MSS, &[], echo).undone);
         assert_eq!(driver.send(), [1, 2, 3, 4, 5], "all data is lost");
-        // Data sent in the same millisecond as the first retransmission is not older according to the timestamp clock.
+        // According to the timestamp clock, data sent in the same millisecond as the first retransmission is not older
+        // than the retransmission.
         assert!(!driver.ack_echoing(2 * MSS, &[], Instant::from_nanos(2_000_100_000)).undone);
     }
 }

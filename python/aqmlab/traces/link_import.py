@@ -421,7 +421,7 @@ def _rate(text: str, unit: float | None, line: int) -> float:
     if unit is None:
         raise RecordingError(
             f"line {line}: the rate `{text}` has no unit: use a column name that ends with the unit, such "
-            "as rate_kbps, or use --rate-unit, such as Mbps"
+            "as rate_kbps, or specify the unit with --rate-unit Mbps"
         )
     return value * unit
 

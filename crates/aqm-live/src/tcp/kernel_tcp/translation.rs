@@ -312,7 +312,7 @@ impl Translation<'_> {
         let allowed = if self.kernel.has_sack_without_rack() {
             "must be rack, sack or newreno"
         } else {
-            "must be rack, or newreno without SACK, because SACK requires RACK since Linux 6.17"
+            "must be rack, or newreno without SACK, because SACK has required RACK since Linux 6.17"
         };
         let known = match kind {
             RecoveryKind::Rack | RecoveryKind::NewReno => true,

@@ -168,7 +168,7 @@ fn what_the_kernel_cannot_do_is_refused_by_name_and_value() {
     let cases = [
         (
             json!({"recovery": {"kind": "tahoe"}, "congestion_control": {"kind": "reno"}}),
-            "recovery.kind: must be rack, or newreno without SACK, because SACK requires RACK since Linux 6.17 (got tahoe)",
+            "recovery.kind: must be rack, or newreno without SACK, because SACK has required RACK since Linux 6.17 (got tahoe)",
         ),
         (
             json!({"recovery": {"reduction": "rate-halving"}}),

@@ -1,4 +1,4 @@
-"""Pairs of runs, which are runs of two points with the same seed."""
+"""Pairs of runs: the two runs of a pair belong to different points and have the same seed."""
 
 from __future__ import annotations
 

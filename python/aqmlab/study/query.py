@@ -210,7 +210,7 @@ def of_runs(
 
 
 def exactly(value: float) -> Interval:
-    """Returns a number as an interval without ends."""
+    """Returns a number as an estimate whose interval has no bounds."""
     return Interval(value=float(value), low=math.nan, high=math.nan, count=0)
 
 

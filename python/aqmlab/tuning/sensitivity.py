@@ -1,4 +1,4 @@
-"""Global sensitivity analysis by Sobol's indices or Morris's elementary effects.
+"""Global sensitivity analysis using Sobol indices or Morris elementary effects.
 
 A [`Design`] determines the parameter values of the runs, and computes indices from the runs' outputs. Other
 modules execute the runs. SALib provides the sampling methods and the estimators (Iwanaga, Usher and Herman,

@@ -39,7 +39,7 @@ struct Server {
     ended: Option<Exit>,
 }
 
-/// The exit of a program.
+/// How a program ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Exit {
     status: i32,

@@ -58,7 +58,7 @@ pub(super) struct EndSpec {
     pub(super) delays: mpsc::Sender<ConnectionDelays>,
 }
 
-/// The state that is shared by all connections of an end.
+/// The state that is shared by all connections of an endpoint.
 pub(super) struct End {
     spec: EndSpec,
     clock: Clock,

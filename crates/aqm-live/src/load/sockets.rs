@@ -59,7 +59,7 @@ pub(super) fn bind(from: Ipv4Addr, ports: &Ports, options: Options) -> io::Resul
     Ok((TcpSocket::from_std_stream(socket.into()), local))
 }
 
-/// The ports from which an end opens connections, used in ascending order. Connections that are opened in the same
+/// The local ports from which an endpoint opens connections, used in ascending order. Connections that are opened in the same
 /// order therefore have the same ports in each run, and a port is reused as late as possible. The ports are not
 /// selected by the kernel, because the kernel needs several milliseconds to find a free port if thousands of ports are
 /// in use.

@@ -291,7 +291,7 @@ impl Sender {
             }
     }
 
-    /// Returns the next transmission that the recovery selects.
+    /// Returns the next transmission that the loss recovery selects.
     #[inline(always)]
     fn next(&mut self, now: Instant, tcp: &CheckedConfig) -> Option<Transmission> {
         let at = self.timer.context(now, &tcp.config.rto);

@@ -30,8 +30,8 @@ from aqmlab.sweep import Changes
 
 def _half_streaming(table: dict[str, Any]) -> dict[str, Any]:
     """Replaces half of the load with streaming flows at a codec's rate. Each flow sends a packet every
-    25 ms, for 30 s on average. The warm-up must be long enough that, at its end, these long flows end as often as
-    they start."""
+    25 ms, for 30 s on average. The warm-up must be long enough that, at its end, these long flows end as
+    often as they start."""
     table["warm_up"] = f"{min(120, metrics.seconds(table['duration']) / 2):g}s"
     traffic = table["traffic"]
     traffic["background"]["load"] /= 2

@@ -17,6 +17,8 @@ import data
 import l4s_path
 from aqmlab.scenario import Scenario
 from aqmlab.scenario.run import Run
+from aqmlab.studies.coexistence import network
+from aqmlab.studies.coexistence.recorded import QUEUES
 from case import Case, Cause, Job
 from judge import Measures, Quantity, Row
 from l4s_path import Side
@@ -37,8 +39,6 @@ OFFSET_MS = 50
 less than a second."""
 GROUPS: Mapping[Side, str] = {"a": "l4s", "b": "other"}
 """The recorded names of the two groups."""
-PACKET = 1500
-"""Bytes of a packet in the authors' limits in packets."""
 KEYS = (
     "other_cc",
     "other_ecn",
@@ -199,29 +199,5 @@ def other_tcp(cell: Cell) -> dict[str, Any]:
 
 
 def queue(cell: Cell) -> Mapping[str, Any]:
-    """The queue of a cell, from the `tc` line of its name."""
-    size = int(1000 * float(cell.n_bdp) * RATE_MBPS * float(cell.rtt_ms) / 8)
-    packets = f"{size // PACKET + 1}p"
-    target = f"{cell.threshold_ms}ms"
-    codel = {"kind": "codel", "limit": packets, "target": target}
-    fq = {"kind": "fq", "limit": packets, "flow_limit": packets, "orphans": True, "ce_threshold": target}
-    fq_codel = {"kind": "fq-codel", "limit": packets, "target": target, "start": "fresh"}
-    selected = {"ce_threshold": "1ms", "ce_threshold_selector": 1, "ce_threshold_mask": 1}
-    queues: Mapping[str, Mapping[str, Any]] = {
-        "fifo": {"kind": "drop-tail", "limit": f"{size}B"},
-        "step_single": fq | {"orphan_mask": 0},
-        "pie_drop": {
-            "kind": "pie",
-            "limit": packets,
-            "target": target,
-            "hz": l4s_path.HZ,
-            "start": "fresh",
-        },
-        "codel_drop": codel,
-        "codel_ecn": codel | {"ecn": True},
-        "fq_step": fq,
-        "fq_codel": fq_codel,
-        "fq_codel_l4s": fq_codel | selected,
-        "dualpi2": l4s_path.DUALPI2 | {"target": target},
-    }
-    return queues[cell.queue]
+    """The queue of a cell, from the `tc` line of its name, as in the study `coexistence`."""
+    return network.queues(int(cell.rtt_ms), float(cell.n_bdp))[QUEUES[cell.queue]]

@@ -101,7 +101,7 @@ parameters! {
     }
 }
 
-/// Value in the table `distribution` that stands for all elastic flows together.
+/// Name of the aggregate of all elastic flows in the table `distribution`.
 pub(crate) const ELASTIC: &str = "elastic";
 
 /// Maximum number of traffic classes. The processing time of each event grows with the number of classes.

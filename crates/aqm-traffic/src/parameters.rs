@@ -108,8 +108,8 @@ pub(crate) fn request_bytes(request: Size) -> u32 {
 /// Maximum number of transfers per run. The number is limited because each transfer needs memory.
 const MAX_TRANSFERS: f64 = 5e7;
 
-/// Returns an error if there are so many transfers that they would not fit into memory. `expected` is the number of
-/// transfers that result from the parameter `path`. `remedy` tells the user how to reduce this number.
+/// Returns an error if the number of transfers exceeds `MAX_TRANSFERS`. `expected` is the number of transfers that
+/// result from the parameter `path`. `remedy` tells the user how to reduce this number.
 pub(crate) fn check_transfers(expected: f64, path: &str, remedy: &str) -> Result<(), ConfigError> {
     if expected <= MAX_TRANSFERS {
         return Ok(());
@@ -122,8 +122,8 @@ pub(crate) fn check_transfers(expected: f64, path: &str, remedy: &str) -> Result
 /// Maximum number of datagrams per run. A run with more datagrams would take too long.
 const MAX_DATAGRAMS: f64 = 1e10;
 
-/// Returns an error if there are so many datagrams that the run would take too long. `expected` is the number of
-/// datagrams that result from the parameter `path`.
+/// Returns an error if the number of datagrams exceeds `MAX_DATAGRAMS`. `expected` is the number of datagrams that
+/// result from the parameter `path`.
 pub(crate) fn check_datagrams(expected: f64, path: &str) -> Result<(), ConfigError> {
     if expected <= MAX_DATAGRAMS {
         return Ok(());

@@ -31,7 +31,7 @@ def layout(
         panels = (rest.pop(0),)
     if rest:
         raise ValueError(
-            f"{', '.join(rest)}: the chart cannot show so many axes: select one value of this axis, or set "
+            f"{', '.join(rest)}: the chart cannot show this many axes: select one value of this axis, or set "
             "x, by and panel"
         )
     return x, lines, panels

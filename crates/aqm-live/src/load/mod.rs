@@ -258,8 +258,8 @@ impl Addresses {
         SocketAddrV4::new(self.address(side, host), self.port)
     }
 
-    /// Returns the addresses on which an end listens. If `at_all` is true, the result is the single unspecified
-    /// address, which stands for all addresses; otherwise, the result contains the address of each host.
+    /// Returns the addresses on which an endpoint listens: the unspecified address (0.0.0.0), which accepts connections
+    /// to all addresses, if `at_all` is true; otherwise, the address of each host.
     fn listening(&self, side: Side, at_all: bool) -> Vec<SocketAddrV4> {
         let each = || (0..self.count).map(|host| self.remote(side, host)).collect();
         if at_all { vec![SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, self.port)] } else { each() }

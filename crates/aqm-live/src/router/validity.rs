@@ -81,7 +81,7 @@ pub fn invalid_reasons(
         add_if(
             late > WAKE_UP && late > scales.packet_time,
             format!(
-                "{:.0} % of packets are more than {:.0} us late, which exceeds a packet's transmission time of {:.0} us",
+                "{:.0} % of packets are more than {:.0} us late, which exceeds the transmission time of a packet, {:.0} us",
                 100.0 * (1.0 - ON_TIME),
                 micros(late),
                 micros(scales.packet_time)

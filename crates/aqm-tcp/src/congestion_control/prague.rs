@@ -52,8 +52,8 @@ choices! {
         /// L4STeam/linux, 02573a21: the fractional window has no minimum and determines the pacing rate, so that a
         /// sender can send less than one segment per round trip.
         Draft = "draft",
-        /// Kernels of 2020 (Linux 5.4): the window is at least two segments. The pacing rate is determined by the whole
-        /// window or by the data in flight, whichever is larger.
+        /// Kernels of 2020 (Linux 5.4): the window is at least two segments. The whole window determines the growth, the
+        /// reduction after a mark and, unless the data in flight is larger, the pacing rate.
         Linux2020 = "linux-2020",
     }
 }
@@ -465,6 +465,12 @@ mod tests {
             }
         }
 
+        /// Returns the pacing rate in segments per round trip.
+        fn paced_segments(&self) -> f64 {
+            let header_bytes = Config::default().header_bytes;
+            self.controller.pacing_rate().unwrap() * self.rtt.seconds() / (MSS + header_bytes) as f64
+        }
+
         /// Delivers `segments` segments, each of which is marked with probability `p`. Returns the mean rate in
         /// segments per second.
         fn rate(&mut self, segments: u64, p: f64, random: &mut Rng) -> f64 {
@@ -535,8 +541,7 @@ mod tests {
         let windows = |profile| {
             let mut path = Path::new(&Config { profile, ..Config::default() }, Span::from_millis(100));
             (0..200).for_each(|_| path.deliver(true));
-            let segments = path.controller.pacing_rate().unwrap() * 0.1 / 1052.0;
-            (path.controller.cwnd(), segments)
+            (path.controller.cwnd(), path.paced_segments())
         };
         assert!(matches!(windows(Profile::Draft), (2.0, segments) if segments < 0.01));
         assert_eq!(windows(Profile::Linux2020), (2.0, 2.0));
@@ -567,10 +572,10 @@ mod tests {
         let windows = |profile| {
             let mut path = Path::new(&Config { profile, ..Config::default() }, Span::from_millis(100));
             (0..30).for_each(|_| path.deliver(false));
-            let before = path.controller.pacing_rate().unwrap() * 0.1 / 1052.0;
+            let before = path.paced_segments();
             path.deliver(true);
-            let after = path.controller.pacing_rate().unwrap() * 0.1 / 1052.0;
-            (before.round(), path.controller.cwnd(), path.controller.ssthresh(), after.round())
+            let (cwnd, ssthresh) = (path.controller.cwnd(), path.controller.ssthresh());
+            (before.round(), cwnd, ssthresh, path.paced_segments().round())
         };
         assert_eq!(windows(Profile::Draft), (80.0, 39.0, 20.0, 20.0));
         assert_eq!(

@@ -2,8 +2,8 @@
 //! how a queue's treatment of flows of one size changes over time.
 //!
 //! Source: the foreground traffic of L. Guo & I. Matta, "The War Between Mice and Elephants", 2001: ten flows of 10
-//! packets every 25 s, and ten flows of 1000 packets every 125 s. Each batch is recorded as a page, so that the batches
-//! can be told apart in the tables.
+//! packets every 25 s, and ten flows of 1000 packets every 125 s. Each batch is recorded as a page, so that the tables
+//! distinguish the batches.
 //!
 //! aqmlab's choices, where the source is silent: the first batch begins at `start`, and flow number i uses the same
 //! host in all batches.

@@ -34,14 +34,14 @@ FIFO, STEP, PIE, CODEL, CODEL_ECN = "FIFO", "step", "PIE", "CoDel", "CoDel+ECN"
 FQ_STEP, FQ_CODEL, FQ_CODEL_L4S, DUALPI2 = "FQ+step", "FQ-CoDel", "FQ-CoDel L4S", "DualPI2"
 
 
-def buffer_bytes(rtt_ms: int) -> int:
-    """The size of the buffer."""
-    return BUFFER_BDP * RATE_BPS // 8 * rtt_ms // 1000
+def buffer_bytes(rtt_ms: int, buffer_bdp: float = BUFFER_BDP) -> int:
+    """The size of a buffer of `buffer_bdp` bandwidth-delay products."""
+    return int(buffer_bdp * RATE_BPS / 8 * rtt_ms / 1000)
 
 
-def queues(rtt_ms: int) -> dict[str, Table]:
+def queues(rtt_ms: int, buffer_bdp: float = BUFFER_BDP) -> dict[str, Table]:
     """The nine queues, each from the `tc` line of the notebooks (cell "AQM")."""
-    size = buffer_bytes(rtt_ms)
+    size = buffer_bytes(rtt_ms, buffer_bdp)
     packets = f"{size // PACKET_BYTES + 1}p"
     target = f"{TARGET_MS[rtt_ms]}ms"
     codel = {"kind": "codel", "limit": packets, "target": target}

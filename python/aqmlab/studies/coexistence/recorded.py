@@ -21,7 +21,7 @@ from aqmlab.study.query import Found, Query, query
 PAIRS, SHORT_PAIRS, GROUPS = "pairs", "pairs-2ms", "groups"
 """The names of the experiments: two flows with a round trip of 10 ms or 2 ms, and groups of flows."""
 
-_QUEUES = {
+QUEUES = {
     "fifo": net.FIFO,
     "step_single": net.STEP,
     "pie_drop": net.PIE,
@@ -32,6 +32,8 @@ _QUEUES = {
     "fq_codel_l4s": net.FQ_CODEL_L4S,
     "dualpi2": net.DUALPI2,
 }
+"""The queues by their names in the recorded tables."""
+
 _OTHERS = {
     ("cubic", "none", "0"): net.CUBIC,
     ("cubic", "ecn", "0"): net.CUBIC_ECN,
@@ -130,7 +132,7 @@ def _trials() -> tuple[_Trial, ...]:
 
 def _trial(row: Mapping[str, str]) -> _Trial:
     flows = int(row["prague_flows"]), int(row["other_flows"])
-    queue = _QUEUES[row["queue"]]
+    queue = QUEUES[row["queue"]]
     other = _OTHERS[row["other_cc"], row["other_ecn"], row["prague_fallback"]]
     is_pair = flows == (1, 1)
     return _Trial(

@@ -162,7 +162,7 @@ fn invalid_values_are_reported_with_what_is_allowed() {
     refused(&with("\"1s\"", "\"10s\""), "warm_up", &["shorter than the duration", "10s"]);
     refused(&with("\"10Mbps\"", "\"0bps\""), "bottleneck.rate", &["0bps", "between"]);
     refused(&with("\"90p\"", "\"30p\""), "bottleneck.queue.max_th", &["exceed min_th", "30p"]);
-    refused(&with("\"90p\"", "\"90kB\""), "bottleneck.queue.max_th", &["unit of min_th"]);
+    refused(&with("\"90p\"", "\"90kB\""), "bottleneck.queue.max_th", &["same unit as min_th"]);
     refused(&with("0.0008", "0.0"), "bottleneck.queue.weight", &["above 0", "got 0"]);
     refused(&with("0.0008", "-1.0"), "bottleneck.queue.weight", &["above 0", "-1"]);
     refused(&with("\"225p\"", "\"30p\""), "bottleneck.queue.limit", &["exceed min_th"]);

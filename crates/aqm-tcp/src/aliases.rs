@@ -45,6 +45,7 @@ const ALIASES: &[Alias] = &[
     alias("vegas", "TCP Vegas (L. Brakmo, L. Peterson 1995) with SACK.", "vegas", "sack"),
     alias("westwood", "TCP Westwood+ (L. Grieco, S. Mascolo 2004) with SACK.", "westwood", "sack"),
     alias("linux", "CUBIC with RACK-TLP (RFC 8985), as in current Linux.", "cubic", "rack"),
+    alias("quic", "CUBIC over QUIC (RFC 9002); sets the profile `quic`.", "cubic", "quic"),
 ];
 
 const fn alias(
@@ -90,6 +91,9 @@ pub fn transport(text: &str) -> Result<Value, ConfigError> {
     RecoveryKind::read(recovery.into())
         .map_err(|errors| ConfigError::at("", format!("recovery: {}", errors.first().problem)))?;
     let mut table = json!({ "congestion_control": { "kind": control }, "recovery": { "kind": recovery } });
+    if recovery == "quic" {
+        table["profile"] = "quic".into();
+    }
     let requires_ecn =
         Control::read(json!({ "kind": control })).is_ok_and(|control| control.ecn().is_required);
     if has_suffix || requires_ecn {
@@ -121,13 +125,16 @@ mod tests {
             let table = transport(control).unwrap();
             assert_eq!(table["congestion_control"]["kind"], *control);
             read(table).unwrap().build().unwrap();
-            for recovery in ["reno", "newreno", "sack", "rack"] {
+            for recovery in ["reno", "newreno", "sack", "rack", "quic"] {
                 let table = transport(&format!("{control}/{recovery}")).unwrap();
                 assert_eq!(table["recovery"]["kind"], recovery);
                 let built = read(table).unwrap().build();
-                let is_permitted = !(control.starts_with("bbr") || *control == "prague")
-                    || ["sack", "rack"].contains(&recovery);
-                assert_eq!(built.is_ok(), is_permitted, "{control}/{recovery}: a model needs delivery rates");
+                let uses_rates = control.starts_with("bbr") || *control == "prague";
+                let is_permitted = match recovery {
+                    "quic" => *control != "ledbat",
+                    _ => !uses_rates || ["sack", "rack"].contains(&recovery),
+                };
+                assert_eq!(built.is_ok(), is_permitted, "{control}/{recovery}");
             }
         }
     }
@@ -166,14 +173,14 @@ mod tests {
             problem("copa"),
             "unknown transport `copa`; allowed: `tahoe`, `reno`, `newreno`, `sack`, `highspeed`, \
              `scalable`, `cubic`, `ledbat`, `bbr`, `bbr1`, `dctcp`, `prague`, \
-             `htcp`, `vegas`, `westwood`, `linux`, or CONTROL/RECOVERY"
+             `htcp`, `vegas`, `westwood`, `linux`, `quic`, or CONTROL/RECOVERY"
         );
         assert!(
             problem("newreno/sack").starts_with("unknown congestion control `newreno`; allowed: `reno`, ")
         );
         assert_eq!(
             problem("cubic/fack"),
-            "recovery: unknown word `fack`; did you mean `sack`? allowed: `tahoe`, `reno`, `newreno`, `sack`, `rack`"
+            "recovery: unknown word `fack`; did you mean `sack`? allowed: `tahoe`, `reno`, `newreno`, `sack`, `rack`, `quic`"
         );
         assert!(problem("").starts_with("unknown transport ``"));
         assert!(problem("reno/").starts_with("recovery: unknown word ``"));

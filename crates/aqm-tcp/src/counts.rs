@@ -11,7 +11,7 @@ pub struct Counts {
     pub acks_sent: u64,
     /// Number of segments in `segments_sent` that retransmitted data or a FIN. Retransmitted SYNs are not counted.
     pub retransmitted: u32,
-    /// Number of expirations of the retransmission timer.
+    /// Number of expirations of the retransmission timer. In QUIC, the number includes probe timeouts.
     pub timeouts: u32,
     /// Number of retransmissions triggered by duplicate acknowledgements.
     pub fast_retransmits: u32,

@@ -15,6 +15,7 @@ pub mod config;
 pub mod congestion_control;
 mod counts;
 mod endpoint;
+mod packet_ranges;
 mod profiles;
 mod receiver;
 mod recovery;

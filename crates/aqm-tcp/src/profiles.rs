@@ -22,6 +22,8 @@
 //!
 //! This file is long because it contains a single list whose entries must be easy to compare with each other.
 //!
+//! The profile `quic` consists of the values of RFC 9000, RFC 9002 and RFC 9438.
+//!
 //! aqmlab's choices where the sources are silent: all connections share one `rto.tick_phase`, whereas ns-2 draws a
 //! random phase for each connection; the round-trip time of the handshake is always used as a sample, although Linux
 //! 2.4 discards this sample if timestamps are off.
@@ -32,7 +34,8 @@ use serde_json::Value;
 use crate::config::Config;
 use crate::config::connection::{Close, FinAck, Handshake, HandshakeAck, LastSegment, Nagle, RepeatedSyn};
 use crate::config::cwnd::{GrowthWhenLimited, Hint, IdleRestart, ReductionBasis, RepeatedTimeout};
-use crate::config::ecn::MarkResponse;
+use crate::config::ecn::{Feedback, MarkResponse};
+use crate::config::pacing::PacingMode;
 use crate::config::receiver::DelayedAck;
 use crate::config::recovery::{
     ExitAck, ExitWindow, FastRetransmitGuard, Frto, Inflation, LimitedTransmit, PartialAckTimer, PrrBound,
@@ -103,7 +106,7 @@ macro_rules! set {
 pub fn profiles() -> Vec<Profile> {
     let rfc = "TCP Reno according to the current RFCs, without SACK and timestamps.";
     let rfc = Profile::new("rfc", rfc);
-    vec![rfc, ns_2001(), ns_2003(), ns_2003_full(), ns_2_35(), ns_2_35_full(), linux_2_4(), linux_6()]
+    vec![rfc, ns_2001(), ns_2003(), ns_2003_full(), ns_2_35(), ns_2_35_full(), linux_2_4(), linux_6(), quic()]
 }
 
 /// Returns a profile with the values that all ns-2 profiles share.
@@ -324,6 +327,39 @@ fn linux_6() -> Profile {
     ]);
     linux.controls = vec![linux_reno(), Control::cubic(linux_cubic()), linux_dctcp()];
     linux
+}
+
+fn quic() -> Profile {
+    let about = "QUIC with CUBIC and pacing: RFC 9000, RFC 9002 and RFC 9438, without Linux's rules.";
+    let mut quic = Profile::new("quic", about);
+    set! { quic:
+        connection.mss = Size::from_bytes(1437), "1500 B minus `connection.header`; RFC 9000, 14.3: path MTU discovery";
+        connection.header = Size::from_bytes(63), "IPv4 20, UDP 8, short header 11 (RFC 9000, 17.3.1), AEAD 16 (RFC 9001, 5.3), STREAM frame 8 (RFC 9000, 19.8)";
+        connection.syn_size = Size::from_bytes(1228), "RFC 9000, 14.1: the first datagram has at least 1200 B, plus IPv4 and UDP";
+        connection.ack_size = Size::from_bytes(61), "IPv4 20, UDP 8, short header 11, AEAD 16, ACK frame 6 (RFC 9000, 19.3)";
+        connection.syn_ack_size = Some(Size::from_bytes(1228)), "RFC 9000, 14.1; aqmlab's choice: the server's handshake fits into one datagram";
+        connection.close = Close::None, "RFC 9000, 10.1: the connection ends without an exchange of packets";
+        cwnd.initial_after_syn_loss = 10, "RFC 9002, 7.2: no other window after the loss of a handshake packet";
+        cwnd.abc_limit = None, "RFC 9002, B.5: all acknowledged bytes count";
+        cwnd.growth_when_limited = GrowthWhenLimited::GrowsIfUsed, "RFC 9002, 7.8; the rule is Linux's";
+        cwnd.idle_restart = IdleRestart::Off, "aqmlab's choice; RFC 9002, 7.8, permits RFC 7661";
+        cwnd.reduction_basis = ReductionBasis::Window, "RFC 9002, B.6";
+        receiver.delayed_ack_timer = Span::from_millis(25), "RFC 9000, 18.2: `max_ack_delay`";
+        recovery.kind = RecoveryKind::Quic, "RFC 9002";
+        recovery.exit_ack = ExitAck::GrowsWithSack, "RFC 9002, B.5: only packets sent before the recovery do not count";
+        rto.initial = Span::from_millis(999), "RFC 9002, 6.2.2: `kInitialRtt` 333 ms, probe timeout 3 times this value";
+        rto.after_syn_loss = None, "RFC 9002 has no such rule";
+        rto.min = Span::from_millis(1), "RFC 9002, 6.1.2: `kGranularity`";
+        rto.tick = Span::from_millis(1), "RFC 9002, 6.1.2: `kGranularity`";
+        rto.samples = RttSamples::FirstSegment, "RFC 9002, 5.1: every acknowledgement of the largest packet number";
+        ecn.feedback = Some(Feedback::Accurate), "RFC 9000, 19.3.2: counts of marked packets";
+        ecn.acks = Some(true), "RFC 9000, 13.4: all packets";
+        pacing.mode = PacingMode::On, "RFC 9002, 7.7";
+        pacing.slow_start_ratio = 1.25, "RFC 9002, 7.7: N = 1.25";
+        pacing.avoidance_ratio = 1.25, "RFC 9002, 7.7: N = 1.25";
+        congestion_control = Control::cubic(CubicConfig::default()), "RFC 9438; RFC 9002, 7, permits any congestion control";
+    }
+    quic
 }
 
 /// Returns the parameters of Linux's CUBIC (`tcp_cubic.c`: `cubictcp_recalc_ssthresh`, `hystart_update`,

@@ -15,9 +15,10 @@ use aqm_net::{Ecn, Instant};
 pub struct Segment {
     /// Sequence number of the first payload byte, or of the sender's next byte if the segment has no payload.
     pub seq: u64,
-    /// Next byte that the segment's sender expects from the other endpoint.
+    /// Next byte that the segment's sender expects from the other endpoint. In QUIC, the largest received packet number
+    /// plus one, or 0 if the packet contains no acknowledgement.
     pub ack: u64,
-    /// Ranges of data that has been received beyond `ack`.
+    /// Ranges of data that has been received beyond `ack`. In QUIC, ranges of packet numbers below `ack`.
     pub sacks: Sacks,
     /// Number of payload bytes; 0 for a pure control segment.
     pub len: u32,
@@ -28,10 +29,11 @@ pub struct Segment {
     /// ECN bits of the packet when the packet is sent or received.
     pub ecn: Ecn,
     /// Departure time according to the sender's clock (TSval, RFC 7323), or the start of the run if there is no
-    /// timestamp.
+    /// timestamp. In QUIC, this field contains the [packet number](Self::packet_number).
     pub sent: Instant,
     /// Echoed departure time of the segment that triggered this segment (TSecr, RFC 7323), or the start of the run if
-    /// the triggering segment had no timestamp.
+    /// the triggering segment had no timestamp. In QUIC, this field contains the delay of the acknowledgement (ACK
+    /// Delay, RFC 9000, section 19.3).
     pub echo: Instant,
 }
 
@@ -39,6 +41,18 @@ impl Segment {
     /// Returns the sequence number that follows the segment, including a FIN.
     pub fn end(&self) -> u64 {
         self.seq + u64::from(self.len) + u64::from(self.flags.has(Flags::FIN))
+    }
+
+    /// Returns the number of a QUIC packet with data; `None` if the packet contains only an acknowledgement. QUIC packets
+    /// have no timestamps, so the number is stored in `sent`, plus one. With a field of its own, a segment would not fit
+    /// into a cache line.
+    pub fn packet_number(&self) -> Option<u64> {
+        self.sent.nanos().checked_sub(1)
+    }
+
+    /// Sets the number of a QUIC packet.
+    pub(crate) fn set_packet_number(&mut self, number: u64) {
+        self.sent = Instant::from_nanos(number + 1);
     }
 }
 
@@ -145,6 +159,16 @@ impl Sacks {
     pub fn marked_bytes(&self) -> Option<u32> {
         let upper = (self.0[2].0 >> 32) as u32;
         (self.0[2].length() == 0 && upper & OPTION != 0).then_some(upper & !OPTION)
+    }
+
+    /// Returns the first two blocks as words, for QUIC, which stores ranges of packet numbers in these blocks.
+    pub(crate) fn words(&self) -> [u64; 2] {
+        [self.0[0].0, self.0[1].0]
+    }
+
+    /// Sets the first two blocks.
+    pub(crate) fn set_words(&mut self, [first, second]: [u64; 2]) {
+        (self.0[0], self.0[1]) = (Block(first), Block(second));
     }
 
     /// Whether there are no ranges.

@@ -20,6 +20,8 @@ pub(crate) struct Timer {
     timed_since: Instant,
     /// Number of timeouts since the sender last made progress.
     pub retries: u32,
+    /// Whether the timer is never started, because the loss recovery has a timer of its own.
+    is_replaced: bool,
     /// Expiry time; `NEVER` if the timer is not running.
     pub at: Instant,
 }
@@ -35,6 +37,7 @@ impl Timer {
             timed_since: Instant::START,
             estimator: Estimator::new(config),
             retries: 0,
+            is_replaced: false,
         }
     }
 
@@ -47,7 +50,15 @@ impl Timer {
     /// Restarts the retransmission timer.
     #[inline]
     pub fn restart(&mut self, now: Instant, config: &Rto) {
-        self.at = config.expiry(now, self.estimator.rto(config));
+        if !self.is_replaced {
+            self.at = config.expiry(now, self.estimator.rto(config));
+        }
+    }
+
+    /// Stops the timer permanently, because the loss recovery has a timer of its own.
+    pub fn replace(&mut self) {
+        self.stop();
+        self.is_replaced = true;
     }
 
     /// Starts the timer if it is not running.

@@ -32,7 +32,7 @@ const MSS: u64 = 100;
 
 /// Parameters and their possible values; with probability one half a parameter keeps the profile's value.
 const CHOICES: &[(&str, &[&str])] = &[
-    ("recovery.kind", &["tahoe", "reno", "newreno", "sack", "rack"]),
+    ("recovery.kind", &["tahoe", "reno", "newreno", "sack", "rack", "quic"]),
     ("sack.pipe", &["counted", "ns-2-full", "scoreboard"]),
     ("recovery.reduction", &["at-once", "prr", "rfc-9937", "rate-halving"]),
     ("recovery.prr_bound", &["crb", "ssrb", "safe-ack"]),
@@ -238,6 +238,9 @@ struct Watch {
     sent: u64,
     /// End of all its acknowledged data.
     acked: u64,
+    /// Number of QUIC packets sent, and largest number of a QUIC packet that arrived, plus one.
+    packets: u64,
+    next_arrived: u64,
     segments: u64,
     again: u64,
     pure_acks: u64,
@@ -273,19 +276,28 @@ impl Watch {
         let is_scalable = config.congestion_control.ecn().is_required;
         let capable = if config.congestion_control.kind() == "prague" { Ecn::Ect1 } else { Ecn::Ect0 };
         assert!(segment.ecn == Ecn::NotEct || segment.ecn == capable);
+        let is_quic = config.recovery.kind == RecoveryKind::Quic;
         if segment.ecn == capable && !is_scalable {
             assert!(agreed, "ECN-capable without agreement");
             let may = !again || config.ecn.response == MarkResponse::Ns2Full;
-            assert!(sent.has_data() && may, "only data sent for the first time may be ECN-capable");
+            let is_first = sent.has_data() && may;
+            assert!(
+                is_first || config.ecn.acks == Some(true),
+                "by default, only data sent for the first time may be ECN-capable"
+            );
         }
         if flags.has(Flags::SYN) {
             return;
         }
         assert!(segment.len <= MSS as u32);
-        assert!(segment.ack >= self.acknowledged, "an acknowledgement decreased");
-        self.acknowledged = segment.ack;
-        self.claims.push((0, segment.ack));
-        self.claims.extend(segment.sacks.ranges(segment.ack));
+        if is_quic {
+            self.numbers(segment);
+        } else {
+            assert!(segment.ack >= self.acknowledged, "an acknowledgement decreased");
+            self.acknowledged = segment.ack;
+            self.claims.push((0, segment.ack));
+            self.claims.extend(segment.sacks.ranges(segment.ack));
+        }
         if segment.end() == segment.seq {
             self.pure_acks += 1;
             return;
@@ -297,12 +309,26 @@ impl Watch {
         self.sent = self.sent.max(segment.end());
     }
 
+    /// Checks the numbers of a QUIC packet sent by this endpoint.
+    fn numbers(&mut self, packet: &aqm_tcp::Segment) {
+        if let Some(number) = packet.packet_number() {
+            assert_eq!(number, self.packets, "numbers are consecutive");
+            self.packets += 1;
+        }
+        assert!(packet.ack == 0 || packet.ack >= self.acknowledged, "the largest number decreased");
+        self.acknowledged = self.acknowledged.max(packet.ack);
+    }
+
     /// Records a segment that arrived at this endpoint.
-    fn hears(&mut self, segment: &aqm_tcp::Segment) {
-        self.acked = self.acked.max(segment.ack);
+    fn hears(&mut self, segment: &aqm_tcp::Segment, config: &Config) {
         if segment.end() > segment.seq {
             self.arrived.add(segment.seq, segment.end());
         }
+        if config.recovery.kind == RecoveryKind::Quic {
+            self.next_arrived = segment.packet_number().map_or(0, |number| number + 1).max(self.next_arrived);
+            return;
+        }
+        self.acked = self.acked.max(segment.ack);
         for (from, to) in segment.sacks.ranges(segment.ack) {
             self.sacked.add(from, to);
         }
@@ -313,6 +339,12 @@ impl Watch {
         assert!(end.received() >= self.received, "delivery decreased");
         self.received = end.received();
         assert_eq!(self.arrived.within(0, self.received), self.received, "delivered before it arrived");
+        if config.recovery.kind == RecoveryKind::Quic {
+            assert!(
+                self.acknowledged <= self.next_arrived,
+                "an acknowledgement of a packet that has not arrived"
+            );
+        }
         for (from, to) in self.claims.drain(..) {
             assert_eq!(self.arrived.within(from, to), to - from, "SACK reports data that has not arrived");
         }
@@ -354,6 +386,8 @@ impl Watch {
                 }
                 (window + u64::from(end.dupacks()), in_flight)
             }
+            // The network may contain several copies of the same data, or data in flight may be lost.
+            RecoveryKind::Quic => return,
             // Data lost again since a timeout waits, and does not count as in the network.
             _ if self.acked < self.timed_out_at => return,
             // Holes are sent first, so that after new data, all data in flight and not SACKed is in the network. A
@@ -407,7 +441,7 @@ fn check(case: &Case) -> bool {
         case.path.fate(sent, &mut rng)
     }) {
         if let Some((to, segment)) = pair.arrived {
-            watches[to as usize].hears(&segment);
+            watches[to as usize].hears(&segment, &configs[to as usize]);
         }
         for (side, watch) in watches.iter_mut().enumerate() {
             // A probe is sent regardless of the window (RFC 8985, 7.3).

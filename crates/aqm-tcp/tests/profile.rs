@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use aqm_net::{Instant, Size, Span};
+use aqm_tcp::config::pacing::Pacing;
 use aqm_tcp::config::recovery::RecoveryKind;
 use aqm_tcp::config::rto::MinRto;
 use aqm_tcp::congestion_control::{Control, RenoConfig, SlowStartEnd, SsthreshRounding, WindowRules};
@@ -27,7 +28,8 @@ fn differing(values: &Value, base: &Value, path: &str) -> Vec<String> {
         return if values == base { vec![] } else { vec![path.to_owned()] };
     };
     let inside = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
-    let both = values.iter().filter_map(|(name, value)| Some((name, value, base.get(name)?)));
+    // A table omits some parameters that have their default values.
+    let both = values.iter().map(|(name, value)| (name, value, base.get(name).unwrap_or(&Value::Null)));
     both.flat_map(|(name, value, other)| differing(value, other, &inside(name))).collect()
 }
 
@@ -38,6 +40,7 @@ fn differences(config: &Config) -> Vec<String> {
     let kind = config.congestion_control.kind();
     let own = Control::every().into_iter().find(|control| control.kind() == kind).unwrap();
     rfc["congestion_control"] = own.to_value();
+    rfc["pacing"] = serde_json::to_value(Pacing::default()).unwrap();
     let mut paths = differing(&full, &rfc, "");
     if kind != Config::default().congestion_control.kind() {
         paths.push("congestion_control.kind".to_owned());
@@ -74,7 +77,7 @@ fn profiles_have_unique_names() {
     let ns_2 = ["ns-2.2001", "ns-2.2003", "ns-2.2003-full", "ns-2.35", "ns-2.35-full"];
     assert_eq!(
         names,
-        ["rfc"].iter().chain(&ns_2).chain(&["linux-2.4", "linux-6"]).copied().collect::<Vec<_>>()
+        ["rfc"].iter().chain(&ns_2).chain(&["linux-2.4", "linux-6", "quic"]).copied().collect::<Vec<_>>()
     );
 }
 
@@ -252,7 +255,7 @@ fn an_error_names_its_field_and_the_valid_values() {
     assert_eq!(
         problem(json!({"profile": "bsd"})),
         "profile: unknown profile `bsd`; allowed: `rfc`, `ns-2.2001`, `ns-2.2003`, `ns-2.2003-full`, \
-         `ns-2.35`, `ns-2.35-full`, `linux-2.4`, `linux-6`"
+         `ns-2.35`, `ns-2.35-full`, `linux-2.4`, `linux-6`, `quic`"
     );
     let mms = problem(json!({"mms": "1B"}));
     assert!(

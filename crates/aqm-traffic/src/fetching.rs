@@ -1,38 +1,27 @@
-//! Pages whose objects a client fetches over a few persistent connections, as browsers do with HTTP/1.1. A connection
-//! requests the next object of the page when its previous object is complete, and closes when there are no more objects
-//! to request.
+//! Pages whose objects a client fetches over persistent connections. With HTTP/1.1, a few connections fetch one object
+//! at a time: a connection requests the next object of the page when its previous object is complete, and closes when
+//! there are no more objects to request. With HTTP/2 and HTTP/3, one connection carries all objects at the same time.
 //!
 //! aqmlab's choices: all objects of a page are known when the page begins, and are requested in order. Every page opens
-//! new connections. If TCP gives up on a connection, the object in progress on this connection is lost. If the page has
-//! more objects to request, another connection replaces the failed connection.
+//! new connections. If the transport gives up on a connection, the objects in progress on this connection are lost. If
+//! the page has more objects to request, another connection replaces the failed connection.
 
 use std::collections::{BTreeMap, VecDeque};
 
-use aqm_net::{ConfigError, Size};
+use aqm_net::Size;
 
+use crate::http::Persistence;
 use crate::{Conversation, Exchange, TrafficContext};
 
-/// Maximum number of connections per page. A larger number is assumed to be a typing error.
-const MAX_CONNECTIONS: u32 = 1000;
-
 /// The reason why a workload with persistent connections cannot run live.
-pub(crate) const SIMULATED_ONLY: Option<&str> =
-    Some("live runs do not support clients that choose their requests during the run: remove `connections`");
-
-/// Checks the number of connections per page. Persistent connections require a request size.
-pub(crate) fn check_connections(connections: Option<u32>, request: Option<Size>) -> Result<(), ConfigError> {
-    let Some(connections) = connections else { return Ok(()) };
-    let problem = format_args!("must be between 1 and {MAX_CONNECTIONS} (got {connections})");
-    ConfigError::unless((1..=MAX_CONNECTIONS).contains(&connections), "connections", problem)?;
-    let problem = "is missing: with `connections`, the client sends a request for each object";
-    ConfigError::unless(request.is_some(), "request", problem)
-}
+pub(crate) const SIMULATED_ONLY: Option<&str> = Some(
+    "live runs do not support clients that choose their requests during the run: remove `connections` and `http`",
+);
 
 /// The pages in progress and their connections.
 #[derive(Clone)]
 pub(crate) struct Fetching {
-    /// Maximum number of connections per page.
-    connections: u32,
+    persistence: Persistence,
     /// Size of a request in bytes.
     request: u64,
     pages: BTreeMap<u64, Page>,
@@ -54,18 +43,17 @@ struct Page {
 }
 
 impl Fetching {
-    /// Creates the state for at most `connections` connections per page and requests of `request` bytes. Returns `None`
-    /// if each object has its own connection.
-    pub(crate) fn new(connections: Option<u32>, request: Option<Size>) -> Option<Self> {
-        let (connections, request) = (connections?, request?.bytes());
-        Some(Self { connections, request, pages: BTreeMap::new(), page_of: BTreeMap::new(), next: 0 })
+    /// Creates the state for requests of `request` bytes. Returns `None` if each object has its own connection.
+    pub(crate) fn new(persistence: Option<Persistence>, request: Option<Size>) -> Option<Self> {
+        let (persistence, request) = (persistence?, request?.bytes());
+        Some(Self { persistence, request, pages: BTreeMap::new(), page_of: BTreeMap::new(), next: 0 })
     }
 
     /// Starts a page on a host. `sizes` contains the sizes of the page's objects.
     pub(crate) fn begin(&mut self, page: u64, sizes: VecDeque<u64>, host: u32, cx: &mut dyn TrafficContext) {
         let objects = sizes.len() as u32;
         self.pages.insert(page, Page { left: sizes, under_way: 0, objects, host });
-        for _ in 0..self.connections.min(objects) {
+        for _ in 0..self.persistence.connections.min(objects) {
             self.connect(page, cx);
         }
     }
@@ -79,25 +67,31 @@ impl Fetching {
             self.finish_if_last(id, number, cx);
             return None;
         }
-        self.page_of.remove(&number);
-        cx.finish(number);
-        self.leave_object(id)
+        if page.under_way == 1 || self.persistence.streams.is_none() {
+            self.page_of.remove(&number);
+            cx.finish(number);
+        }
+        self.leave_objects(id, 1)
     }
 
     /// Handles the failure of a connection. Returns the page if none of its objects remain.
     pub(crate) fn on_connection_failed(&mut self, number: u32, cx: &mut dyn TrafficContext) -> Option<u64> {
         let id = self.page_of.remove(&number)?;
-        let page = self.leave_object(id);
+        let lost = match self.persistence.streams {
+            Some(_) => self.pages.get(&id)?.under_way,
+            None => 1,
+        };
+        let page = self.leave_objects(id, lost);
         if page.is_none() {
             self.connect(id, cx);
         }
         page
     }
 
-    /// Removes an object in progress from a page. Returns the page if none of its objects remain.
-    fn leave_object(&mut self, id: u64) -> Option<u64> {
+    /// Removes objects in progress from a page. Returns the page if none of its objects remain.
+    fn leave_objects(&mut self, id: u64, objects: u32) -> Option<u64> {
         let page = self.pages.get_mut(&id)?;
-        page.under_way -= 1;
+        page.under_way -= objects;
         if page.under_way > 0 || !page.left.is_empty() {
             return None;
         }
@@ -105,11 +99,18 @@ impl Fetching {
         Some(id)
     }
 
-    /// Opens a connection for the next object of a page, if there is an object left to request.
+    /// Opens a connection for the next object of a page or, with streams, for all objects, if there is an object left to
+    /// request.
     fn connect(&mut self, id: u64, cx: &mut dyn TrafficContext) {
         let Some(page) = self.pages.get_mut(&id) else { return };
         let Some(bytes) = page.left.pop_front() else { return };
-        page.under_way += 1;
+        let request = self.request;
+        let exchange = |bytes| Exchange::immediate(request, bytes);
+        let rest: Vec<Exchange> = match self.persistence.streams {
+            Some(_) => page.left.drain(..).map(exchange).collect(),
+            None => Vec::new(),
+        };
+        page.under_way += 1 + rest.len() as u32;
         let number = self.next;
         self.next = self.next.wrapping_add(1);
         self.page_of.insert(number, id);
@@ -118,7 +119,10 @@ impl Fetching {
             page: Some(id),
             page_objects: page.objects,
             host: page.host,
-            ..Conversation::single(Exchange::immediate(self.request, bytes))
+            rest,
+            streams: self.persistence.streams,
+            handshake: self.persistence.handshake,
+            ..Conversation::single(exchange(bytes))
         });
         self.finish_if_last(id, number, cx);
     }
@@ -138,6 +142,7 @@ mod tests {
 
     use super::*;
     use crate::Workload;
+    use crate::http::Priority;
     use crate::testing::{RecordingContext, run_conversing};
 
     /// A workload that consists of a single page, with the sizes of the page's objects in bytes.
@@ -150,7 +155,11 @@ mod tests {
 
     impl OnePage {
         fn new(connections: u32, sizes: &[u64]) -> Self {
-            let fetching = Fetching::new(Some(connections), Some(Size::from_bytes(300))).unwrap();
+            Self::over(Persistence { connections, streams: None, handshake: None }, sizes)
+        }
+
+        fn over(persistence: Persistence, sizes: &[u64]) -> Self {
+            let fetching = Fetching::new(Some(persistence), Some(Size::from_bytes(300))).unwrap();
             Self { fetching, sizes: sizes.to_vec(), over: Vec::new() }
         }
     }
@@ -213,11 +222,33 @@ mod tests {
     }
 
     #[test]
-    fn connections_require_a_request_and_a_valid_number() {
-        let path = |connections, request| check_connections(connections, request).unwrap_err().path;
-        let request = Some(Size::from_bytes(300));
-        assert_eq!([path(Some(0), request), path(Some(1001), request)], ["connections"; 2]);
-        assert_eq!(path(Some(6), None), "request");
-        assert!(check_connections(Some(6), request).is_ok() && check_connections(None, None).is_ok());
+    fn with_streams_one_connection_requests_all_objects_at_once() {
+        let handshake = Some(Exchange::immediate(517, 3000));
+        let persistence = Persistence { connections: 1, streams: Some(Priority::RoundRobin), handshake };
+        let mut page = OnePage::over(persistence, &[10, 20, 30]);
+        let mut recording = RecordingContext::default();
+        page.start(&mut recording);
+        let conversation = &recording.conversations[0].1;
+        let responses: Vec<u64> = conversation.rest.iter().map(|exchange| exchange.response).collect();
+        assert_eq!((conversation.first.response, responses), (10, vec![20, 30]));
+        assert_eq!((conversation.streams, conversation.handshake), (Some(Priority::RoundRobin), handshake));
+        assert_eq!(conversation.page_objects, 3);
+        for left in [2, 1, 0] {
+            assert!(page.over.is_empty());
+            page.on_response(0, &mut recording);
+            assert_eq!(page.over.len(), usize::from(left == 0));
+        }
+        assert_eq!((recording.conversations.len(), recording.requests.len()), (1, 0));
+    }
+
+    #[test]
+    fn with_streams_a_failed_connection_ends_the_page() {
+        let persistence = Persistence { connections: 1, streams: Some(Priority::InOrder), handshake: None };
+        let mut page = OnePage::over(persistence, &[10, 20, 30]);
+        let mut recording = RecordingContext::default();
+        page.start(&mut recording);
+        page.on_response(0, &mut recording);
+        page.on_connection_failed(0, &mut recording);
+        assert_eq!((page.over.len(), recording.conversations.len()), (1, 1));
     }
 }

@@ -8,6 +8,7 @@ pub mod description;
 pub mod distributions;
 mod even_gaps;
 mod fetching;
+pub mod http;
 mod parameters;
 pub mod recording;
 #[cfg(test)]
@@ -19,6 +20,7 @@ use aqm_net::{ConfigError, Ecn, Instant, Rate, Size, Span, Streams, registry};
 use dyn_clone::DynClone;
 
 use crate::description::Application;
+use crate::http::{Priority, TransportNeed};
 use crate::workloads::*;
 
 registry! {
@@ -68,6 +70,12 @@ pub trait Build {
     /// Returns whether the objects of a page share connections.
     fn shares_connections(&self) -> bool {
         false
+    }
+
+    /// Returns the property that the workload's transport must have, because of the version of HTTP that the workload
+    /// uses; `None` if any transport is suitable.
+    fn transport(&self) -> Option<TransportNeed> {
+        None
     }
 
     /// Returns whether the workload's transfers never end.
@@ -232,6 +240,12 @@ pub struct Conversation {
     pub first: Exchange,
     /// Further exchanges. The pause of each exchange begins when the client has received the previous response.
     pub rest: Vec<Exchange>,
+    /// Order in which the server sends the responses if all exchanges take place at the same time, each in a stream of
+    /// its own; `None` if the exchanges take place one after the other. With streams, pauses have no effect.
+    pub streams: Option<Priority>,
+    /// Exchange that precedes the first request and is not a transfer: the TLS handshake. Transports whose own handshake
+    /// includes TLS omit this exchange.
+    pub handshake: Option<Exchange>,
     /// Additional one-way delay of each packet between the client's host and its router.
     pub client_delay: Span,
     /// Additional one-way delay of each packet between the server's host and its router.
@@ -250,6 +264,8 @@ impl Conversation {
             page_objects: 1,
             first,
             rest: Vec::new(),
+            streams: None,
+            handshake: None,
             client_delay: Span::ZERO,
             server_delay: Span::ZERO,
             host: 0,

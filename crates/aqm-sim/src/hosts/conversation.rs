@@ -38,6 +38,10 @@ pub(crate) struct ConversationState {
     /// The number that identifies the conversation if the workload requests further exchanges; `None` if the workload
     /// does not request further exchanges.
     pub(crate) number: Option<u32>,
+    /// Whether the current exchange is the handshake, which is not a transfer.
+    is_handshake: bool,
+    /// Time at which the connection was opened, if the first request follows a handshake and has not been sent.
+    opened_at: Option<Instant>,
     /// Whether the workload may request further exchanges.
     open: bool,
     /// Number of the page to which the responses belong, if any.
@@ -59,21 +63,36 @@ pub(crate) struct ConversationState {
 impl ConversationState {
     /// Creates a conversation. The client opens the connection at `opened` and sends the first request.
     pub(crate) fn new(conversation: Conversation, opened: Instant) -> Self {
-        let Conversation { number, page, page_objects, first, rest, client_delay, .. } = conversation;
+        let Conversation { number, page, page_objects, first, rest, handshake, client_delay, .. } =
+            conversation;
+        let mut rest = VecDeque::from(rest);
+        let current = if let Some(handshake) = handshake {
+            rest.push_front(first);
+            handshake
+        } else {
+            first
+        };
         Self {
             next: NextAction::Open,
-            current: first,
-            rest: rest.into(),
+            current,
+            rest,
+            is_handshake: handshake.is_some(),
+            opened_at: handshake.map(|_| opened),
             number,
             open: number.is_some(),
             page,
             page_objects,
             waits: false,
-            requested: first.request,
+            requested: current.request,
             requested_at: opened,
             late: client_delay,
             before: Counted::default(),
         }
+    }
+
+    /// Returns whether the current exchange is the handshake.
+    pub(crate) fn is_handshake(&self) -> bool {
+        self.is_handshake
     }
 
     /// Returns whether further exchanges follow, or may follow, the current exchange.
@@ -128,7 +147,10 @@ impl ConversationState {
                 return Side::Sender;
             }
             NextAction::Request => {
-                (self.requested_at, self.before) = (now, counted);
+                (self.requested_at, self.before) = match self.opened_at.take() {
+                    Some(opened_at) => (opened_at, Counted::default()),
+                    None => (now, counted),
+                };
                 client.write(Some(self.current.request), now);
             }
         }
@@ -147,6 +169,7 @@ impl ConversationState {
     /// Begins the next exchange, if any, after a response has arrived. An exchange begins with the client's pause.
     pub(crate) fn begin_next_exchange(&mut self) -> Option<Exchange> {
         self.requested_at = Instant::NEVER;
+        self.is_handshake = false;
         self.waits = self.rest.is_empty();
         let next = self.rest.pop_front()?;
         self.current = next;

@@ -6,14 +6,16 @@ use std::mem::offset_of;
 use std::ops::Range;
 
 use aqm_net::{Instant, Packet, Span};
-use aqm_tcp::Endpoint;
+use aqm_tcp::{Endpoint, Flags, Segment};
 use aqm_traffic::Transfer;
 
 use crate::engine::event::Timer;
 use crate::hosts::compact_transfer::CompactTransfer;
 use crate::hosts::conversation::ConversationState;
 use crate::hosts::counts::{Counted, Received};
+use crate::hosts::multiplexing::Multiplexing;
 use crate::hosts::side::Side;
+use crate::hosts::stream_schedule::StreamNumber;
 use crate::network::Network;
 use crate::network::payloads::{Contents, Payload};
 use crate::network::transit::InTransit;
@@ -45,8 +47,7 @@ pub(crate) struct Flow {
     pub(crate) timers: u16,
     /// Whether the state of the sender is sampled.
     pub(crate) sampled: bool,
-    /// Whether the sender is waiting for a request that has not arrived yet.
-    pub(crate) awaits_request: bool,
+    pub(crate) exchanging: Exchanging,
     /// Time of each end's valid entry in the event queue, by side; `NEVER` if the end has no valid entry.
     pub(crate) timer_at: [Instant; 2],
     /// Arrival time of the first payload byte; `NEVER` before this time.
@@ -67,12 +68,33 @@ pub(crate) struct Flow {
     pub(crate) transfer: CompactTransfer,
 }
 
+/// How the ends of a flow exchange requests and responses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exchanging {
+    /// The sender is not waiting for a request.
+    Idle,
+    /// The sender is waiting for a request that has not arrived yet.
+    AwaitsRequest,
+    /// Requests and responses are in streams.
+    Streams,
+}
+
 /// State that is stored separately, because only a few flows have this state.
 #[derive(Default)]
 pub(crate) struct ColdState {
     /// Counts at the beginning of the measurement interval; zero if the flow was opened later.
     pub(crate) before: Counted,
     pub(crate) conversation: Option<Box<ConversationState>>,
+    pub(crate) multiplexing: Option<Box<Multiplexing>>,
+}
+
+/// Passes a segment of new data that the end on `side` has sent to the schedule of the streams.
+#[inline(never)]
+fn note_sent(cold: &mut Option<Box<ColdState>>, side: Side, segment: &Segment) {
+    let is_new = segment.len > 0 && !segment.flags.has(Flags::RETRANSMISSION);
+    if let Some(state) = cold.as_mut().filter(|_| is_new).and_then(|cold| cold.multiplexing.as_mut()) {
+        state.on_sent(side, segment.seq + u64::from(segment.len));
+    }
 }
 
 /// Returns the time `at`, or `None` if `at` is `NEVER`.
@@ -157,6 +179,9 @@ impl Flow {
                 ..Packet::default()
             };
             self.in_flight += 1;
+            if self.exchanging == Exchanging::Streams {
+                note_sent(&mut self.cold, side, &segment);
+            }
             transit.note_sent(&packet, now);
             net.send(packet, now, transit);
             if !end.may_transmit() {
@@ -221,8 +246,30 @@ impl Flow {
         self.cold.as_ref()?.conversation.as_deref()
     }
 
+    /// Returns the number that identifies the conversation to the workload, if any.
+    pub(crate) fn workload_number(&self) -> Option<u32> {
+        let cold = self.cold.as_ref()?;
+        let of_streams = || cold.multiplexing.as_ref().and_then(|state| state.number);
+        cold.conversation.as_ref().map_or_else(of_streams, |conversation| conversation.number)
+    }
+
     pub(crate) fn conversation_mut(&mut self) -> Option<&mut ConversationState> {
         self.cold.as_mut()?.conversation.as_deref_mut()
+    }
+
+    /// Returns the streams; `None` if the flow is not a conversation with streams.
+    pub(crate) fn multiplexing(&self) -> Option<&Multiplexing> {
+        self.cold.as_ref()?.multiplexing.as_deref()
+    }
+
+    /// Calls `act` with the streams and the ends of a conversation with streams.
+    pub(crate) fn with_streams<T>(
+        &mut self,
+        act: impl FnOnce(&mut Multiplexing, &mut [Endpoint; 2]) -> T,
+    ) -> Option<T> {
+        let state = self.cold.as_mut()?.multiplexing.as_mut()?;
+        let Ends::Tcp(ends) = &mut self.ends else { return None };
+        Some(act(state, ends))
     }
 
     /// Turns the flow into a conversation. The client opens the connection later.
@@ -255,12 +302,12 @@ impl Flow {
         let sender = &mut ends[Side::Sender as usize];
         let received = sender.received();
         let Some(conversation) = self.cold.as_mut().and_then(|cold| cold.conversation.as_mut()) else {
-            self.awaits_request = false;
+            self.exchanging = Exchanging::Idle;
             sender.write(self.transfer.bytes(), now);
             return sender.finish();
         };
         if let Some(think) = conversation.on_request(received) {
-            self.awaits_request = false;
+            self.exchanging = Exchanging::Idle;
             self.set_conversation_timer(now + think, slot, net);
         }
     }
@@ -271,7 +318,7 @@ impl Flow {
         let Some(conversation) = self.conversation_mut() else { return };
         let Some(next) = conversation.begin_next_exchange() else { return };
         self.transfer = conversation.transfer(host).into();
-        self.awaits_request = true;
+        self.exchanging = Exchanging::AwaitsRequest;
         self.goal += next.response;
         (self.first_byte, self.completed) = (Instant::NEVER, Instant::NEVER);
         self.set_conversation_timer(now + next.pause, slot, net);
@@ -308,6 +355,43 @@ impl Flow {
         }
     }
 
+    /// Returns the row of a stream of a conversation; `None` for the handshake. The counts are those of the connection
+    /// since the request.
+    pub(crate) fn stream_row(
+        &self,
+        stream: StreamNumber,
+        segments: impl Fn(u64) -> u64,
+    ) -> Option<TransferRow> {
+        let state = self.multiplexing()?;
+        let transfer = state.transfer(stream)?;
+        let stream = state.stream(stream);
+        let Ends::Tcp(ends) = &self.ends else { return None };
+        let bytes = transfer.bytes?;
+        let counts = self.counted().since(stream.before);
+        let after = |at: Instant| known(at).map(|at| at.since(stream.requested_at).seconds());
+        let handshake = ends[Side::Receiver as usize].counts().handshake_done;
+        Some(TransferRow {
+            flow: self.number.into(),
+            traffic: self.traffic,
+            page: transfer.page,
+            start_s: stream.requested_at.seconds(),
+            size_bytes: bytes,
+            segments: segments(bytes),
+            handshake_s: handshake.filter(|&at| at >= stream.requested_at).and_then(after),
+            first_byte_s: after(stream.first_byte),
+            duration_s: after(stream.completed),
+            acknowledged_s: None,
+            packets_sent: counts.sent,
+            packets_dropped: counts.dropped,
+            packets_marked: counts.marked,
+            packets_long: counts.long,
+            retransmitted: counts.retransmitted,
+            timeouts: Some(counts.timeouts),
+            fast_retransmits: Some(counts.fast_retransmits),
+            complete: known(stream.completed).is_some(),
+        })
+    }
+
     /// Returns the row of a transfer, or of the current exchange of a conversation. `acknowledged` is the time at which
     /// the last byte was acknowledged, and `segments` returns the number of segments for a given number of bytes.
     /// Returns `None` for an endless transfer, and for an exchange whose request was not sent.
@@ -318,6 +402,11 @@ impl Flow {
     ) -> Option<TransferRow> {
         let transfer = Transfer::from(self.transfer);
         let (Ends::Tcp(ends), Some(bytes)) = (&self.ends, transfer.bytes) else { return None };
+        if self.exchanging == Exchanging::Streams
+            || self.conversation().is_some_and(ConversationState::is_handshake)
+        {
+            return None;
+        }
         let opener = if transfer.request.is_some() { Side::Receiver } else { Side::Sender };
         let (requested_at, late, before) =
             self.conversation().map_or((self.opened, Span::ZERO, Counted::default()), |conversation| {
@@ -435,7 +524,7 @@ mod tests {
                 in_flight: 0,
                 timers: 0,
                 sampled: false,
-                awaits_request: false,
+                exchanging: Exchanging::Idle,
                 timer_at: [Instant::NEVER; 2],
                 first_byte: Instant::NEVER,
                 completed: Instant::NEVER,

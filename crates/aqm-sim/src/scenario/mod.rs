@@ -15,6 +15,7 @@ use aqm_net::level::{Files, LEVEL};
 use aqm_net::table::Row;
 use aqm_net::{ConfigErrors, Size, Span, Streams, TableReader, unknown, values};
 use aqm_tcp::config::connection::Connection;
+use aqm_traffic::http::TransportNeed;
 use serde_json::{Value, json};
 
 use crate::results::tables::{FlowRow, PageRow, TransferRow};
@@ -137,6 +138,7 @@ impl Scenario {
         let queues = queues.unwrap_or_default();
         let (duration, Links { all, dumbbell }, tcp, traffic) = (duration?, links?, tcp?, traffic?);
         check_headers(table, host.link_header, &tcp, &traffic);
+        check_transports(table, &tcp, &traffic);
         check_names(table, &traffic, &all, &queues, &record);
         let (edges, edges_added) = table.note(place_edges(edges, &all, &traffic))?;
         let mut scenario = Self {
@@ -167,7 +169,8 @@ impl Scenario {
     fn announce_labels(&mut self) {
         for queue in self.links.iter_mut().filter_map(|link| link.queue.as_mut()) {
             for (position, one) in self.traffic.iter().enumerate() {
-                queue.prototype.on_label(position as u16, &one.label());
+                let has_streams = one.tcp.as_ref().unwrap_or(&self.tcp).checked.has_streams();
+                queue.prototype.on_label(position as u16, &one.label(has_streams));
             }
         }
     }
@@ -279,6 +282,20 @@ fn check_headers(table: &mut TableReader, link_header: Size, tcp: &Tcp, traffic:
             );
             table.check(size >= least, format!("{path}.connection.{name}"), problem);
         }
+    }
+}
+
+/// Checks that each workload that uses HTTP has a suitable transport.
+fn check_transports(table: &mut TableReader, tcp: &Tcp, traffic: &[Traffic]) {
+    for one in traffic {
+        let Some(needed) = one.config.transport() else { continue };
+        let has_streams = one.tcp.as_ref().unwrap_or(tcp).checked.has_streams();
+        let path = format!("traffic.{}.http", one.name);
+        let problem = "is HTTP/3, which requires QUIC: set `tcp.profile = \"quic\"` for the scenario or for this workload";
+        table.check(needed != TransportNeed::Streams || has_streams, &path, problem);
+        let problem =
+            "is HTTP/1.1 or HTTP/2, which require TCP, but the transport is QUIC: set `http = \"3\"`";
+        table.check(needed != TransportNeed::Bytes || !has_streams, &path, problem);
     }
 }
 

@@ -167,9 +167,9 @@ impl Traffic {
         !self.extra_delay[1].is_zero()
     }
 
-    /// Returns the headers of the workload's packets.
-    pub(crate) fn label(&self) -> Label {
-        let protocol = if self.config.sends_datagrams() { Protocol::Udp } else { Protocol::Tcp };
+    /// Returns the headers of the workload's packets. `is_quic` states whether the workload's transport is QUIC.
+    pub(crate) fn label(&self, is_quic: bool) -> Label {
+        let protocol = if is_quic || self.config.sends_datagrams() { Protocol::Udp } else { Protocol::Tcp };
         Label { traffic: self.name.clone(), protocol, port: self.port.unwrap_or(0), dscp: self.dscp }
     }
 }

@@ -5,7 +5,7 @@ use aqm_net::Instant;
 use aqm_traffic::Transfer;
 
 use super::World;
-use crate::hosts::flow::{Ends, Flow};
+use crate::hosts::flow::{Ends, Exchanging, Flow};
 use crate::hosts::side::Side;
 use crate::network::Network;
 use crate::network::payloads::Payload;
@@ -23,7 +23,7 @@ impl<N: Network> World<'_, N> {
         let flow = Flow {
             number: self.next_flow,
             traffic: position,
-            awaits_request: transfer.request.is_some(),
+            exchanging: if transfer.request.is_some() { Exchanging::AwaitsRequest } else { Exchanging::Idle },
             transfer: transfer.into(),
             ends,
             first_hop: routes.first_hops(host),
@@ -91,7 +91,7 @@ impl<N: Network> World<'_, N> {
     pub(super) fn on_failure(&mut self, slot: u32, now: Instant) {
         let flow = &self.flows[slot as usize];
         let (traffic, transfer) = (flow.traffic, flow.transfer.into());
-        let Some(number) = flow.conversation().and_then(|conversation| conversation.number) else {
+        let Some(number) = flow.workload_number() else {
             return self.call_workload(traffic, now, |workload, cx| workload.on_failed(transfer, cx));
         };
         self.forget_number(slot);
@@ -123,6 +123,9 @@ impl<N: Network> World<'_, N> {
         let acknowledged = self.acknowledged[slot as usize];
         if let Some(row) = flow.transfer_row(acknowledged, |bytes| tcp.segments(bytes)) {
             self.record.write_transfer(row);
+        }
+        if flow.exchanging == Exchanging::Streams {
+            self.write_incomplete_streams(slot);
         }
     }
 }

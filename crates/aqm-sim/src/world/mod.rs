@@ -3,6 +3,7 @@
 mod datagrams;
 mod flows;
 mod sampling;
+mod streams;
 mod traffic_context;
 
 use std::collections::BTreeMap;
@@ -19,7 +20,7 @@ use crate::engine::event_queue::Upcoming;
 use crate::engine::huge_pages::prefer_huge_pages;
 use crate::engine::prefetch::{prefetch_part, prefetch_value};
 use crate::hosts::conversation::ConversationState;
-use crate::hosts::flow::{Ends, Flow};
+use crate::hosts::flow::{Ends, Exchanging, Flow};
 use crate::hosts::host_delays::HostDelays;
 use crate::hosts::pages::Pages;
 use crate::hosts::side::Side;
@@ -221,6 +222,9 @@ impl<'a, N: Network> World<'a, N> {
         let goal = flow.goal;
         let Ends::Tcp(ends) = &mut flow.ends else { unreachable!("a segment belongs to a connection") };
         ends[to as usize].on_segment(&segment, now);
+        if flow.exchanging == Exchanging::Streams {
+            return self.on_stream_segment((to, slot), &segment, packet.class == LONG, now);
+        }
         if to == Side::Receiver {
             if packet.class == LONG {
                 flow.long += 1;
@@ -246,7 +250,9 @@ impl<'a, N: Network> World<'a, N> {
             }
         } else {
             let received = ends[Side::Sender as usize].received();
-            if flow.awaits_request && Some(received) >= flow.transfer.request().map(u64::from) {
+            if flow.exchanging == Exchanging::AwaitsRequest
+                && Some(received) >= flow.transfer.request().map(u64::from)
+            {
                 flow.on_request(slot, now, &mut self.net);
             }
             if flow.completed != Instant::NEVER && flow.is_acknowledged() {
@@ -270,8 +276,12 @@ impl<'a, N: Network> World<'a, N> {
             let Ends::Tcp(ends) = &mut flow.ends else { return };
             ends[side as usize].on_timer(now);
             flow.pump_seldom((side, slot), now, &mut self.net, &mut self.transit);
-            let awaits =
-                flow.completed == Instant::NEVER || flow.cold.as_ref().is_some_and(|cold| cold.has_next());
+            let awaits = match flow.multiplexing() {
+                Some(state) => !state.is_over(),
+                None => {
+                    flow.completed == Instant::NEVER || flow.cold.as_ref().is_some_and(|cold| cold.has_next())
+                }
+            };
             let failed = flow.closed == now && awaits;
             if side == Side::Sender && flow.sampled {
                 self.sample_sender(slot, now);
@@ -287,6 +297,9 @@ impl<'a, N: Network> World<'a, N> {
         // Drops before this time belong to the previous exchange, so they are reported before the next exchange begins.
         self.catch_up(now);
         let flow = &mut self.flows[slot as usize];
+        if flow.exchanging == Exchanging::Streams {
+            return self.on_stream_timer(slot, now);
+        }
         let side = flow.on_conversation_timer(now);
         flow.pump_seldom((side, slot), now, &mut self.net, &mut self.transit);
         self.retire_if_over(slot);
@@ -303,7 +316,7 @@ impl<'a, N: Network> World<'a, N> {
     fn begin_exchange(&mut self, slot: u32, now: Instant) {
         let flow = &mut self.flows[slot as usize];
         flow.begin_next_exchange(slot, now, &mut self.net);
-        if flow.awaits_request {
+        if flow.exchanging == Exchanging::AwaitsRequest {
             self.pages.open(flow.traffic, &flow.transfer.into(), now);
         } else if !flow.conversation().is_some_and(ConversationState::has_next) {
             self.hang_up(slot, now);
@@ -324,7 +337,7 @@ impl<'a, N: Network> World<'a, N> {
     /// Removes the number of a conversation, so that the number is no longer valid.
     fn forget_number(&mut self, slot: u32) {
         let flow = &self.flows[slot as usize];
-        if let Some(number) = flow.conversation().and_then(|conversation| conversation.number) {
+        if let Some(number) = flow.workload_number() {
             self.workloads[flow.traffic as usize].conversations.remove(&number);
         }
     }
@@ -332,8 +345,11 @@ impl<'a, N: Network> World<'a, N> {
     /// Handles the completion of a transfer, that is, the arrival of the last missing payload.
     fn on_completion(&mut self, slot: u32, now: Instant) {
         let flow = &self.flows[slot as usize];
+        if flow.conversation().is_some_and(ConversationState::is_handshake) {
+            return;
+        }
         let (traffic, transfer) = (flow.traffic, flow.transfer.into());
-        let number = flow.conversation().and_then(|conversation| conversation.number);
+        let number = flow.workload_number();
         if let Some(row) = self.pages.complete(traffic, &transfer, now) {
             self.record.write_page(row);
         }

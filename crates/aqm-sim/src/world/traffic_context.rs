@@ -8,7 +8,7 @@ use aqm_traffic::{Conversation, Exchange, TrafficContext, Transfer, Workload};
 use super::World;
 use crate::engine::event::Timer;
 use crate::hosts::conversation::ConversationState;
-use crate::hosts::flow::Ends;
+use crate::hosts::flow::{Ends, Exchanging};
 use crate::hosts::side::Side;
 use crate::network::Network;
 
@@ -104,16 +104,24 @@ impl<N: Network> World<'_, N> {
 
     /// Creates a connection for a conversation. If the client has a delay, the client opens the connection after this
     /// delay.
-    fn converse(&mut self, position: u32, conversation: Conversation, now: Instant) {
+    fn converse(&mut self, position: u32, mut conversation: Conversation, now: Instant) {
+        if conversation.streams.is_some() {
+            return self.converse_in_streams(position, conversation, now);
+        }
+        if self.tcp[position as usize].has_streams() {
+            conversation.handshake = None;
+        }
         let (number, host, delay) = (conversation.number, conversation.host, conversation.client_delay);
         let extra = [conversation.server_delay, delay].map(|delay| delay.saturating_mul(2));
         self.hosts_take_time |= extra != [Span::ZERO; 2];
         let mut ends = self.ends(position);
-        ends[Side::Receiver as usize].write(Some(conversation.first.request), now);
+        let first = conversation.handshake.unwrap_or(conversation.first);
+        ends[Side::Receiver as usize].write(Some(first.request), now);
         ends[Side::Sender as usize].listen(now);
         let state = ConversationState::new(conversation, now + delay);
         let transfer = state.transfer(host);
-        self.pages.open(position, &transfer, now);
+        let of_page = if state.is_handshake() { Transfer { bytes: None, ..transfer } } else { transfer };
+        self.pages.open(position, &of_page, now);
         let slot = self.add_flow(position, transfer, Ends::Tcp(ends), now);
         if self.hosts_take_time {
             self.delays.lengthen(slot, extra);
@@ -129,6 +137,9 @@ impl<N: Network> World<'_, N> {
     /// Adds an exchange to a conversation, unless the conversation is over.
     fn ask(&mut self, position: u32, number: u32, exchange: Exchange, now: Instant) {
         let Some(&slot) = self.workloads[position as usize].conversations.get(&number) else { return };
+        if self.flows[slot as usize].exchanging == Exchanging::Streams {
+            return self.ask_in_stream(slot, exchange, now);
+        }
         let conversation = self.flows[slot as usize].conversation_mut();
         if conversation.is_some_and(|conversation| conversation.append(exchange)) {
             self.begin_exchange(slot, now);
@@ -138,6 +149,9 @@ impl<N: Network> World<'_, N> {
     /// Records that a workload requests no further exchanges in a conversation.
     fn finish_conversation(&mut self, position: u32, number: u32, now: Instant) {
         let Some(&slot) = self.workloads[position as usize].conversations.get(&number) else { return };
+        if self.flows[slot as usize].exchanging == Exchanging::Streams {
+            return self.finish_streams(slot, now);
+        }
         let conversation = self.flows[slot as usize].conversation_mut();
         if conversation.is_some_and(|conversation| conversation.finish()) {
             self.hang_up(slot, now);
@@ -145,7 +159,7 @@ impl<N: Network> World<'_, N> {
     }
 
     /// Returns the two ends of a workload's next connection.
-    fn ends(&self, position: u32) -> [Endpoint; 2] {
+    pub(super) fn ends(&self, position: u32) -> [Endpoint; 2] {
         let (streams, number) = (self.scenario.chance(), u64::from(self.next_flow));
         let tcp = &self.tcp[position as usize];
         let sender = tcp

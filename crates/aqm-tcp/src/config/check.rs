@@ -5,9 +5,9 @@
 use aqm_net::{ConfigErrors, ErrorCollector, Span};
 
 use super::Config;
-use super::connection::{Close, Connection, Handshake, LastSegment};
+use super::connection::{Close, Connection, Handshake, LastSegment, Nagle};
 use super::cwnd::Cwnd;
-use super::ecn::{Codepoint, EcnMode, ResolvedEcn};
+use super::ecn::{Codepoint, EcnMode, Feedback, ResolvedEcn};
 use super::pacing::PacingMode;
 use super::receiver::{DelayedAck, Receiver};
 use super::recovery::{RecoveryKind, Reduction, Undo};
@@ -34,6 +34,7 @@ impl Config {
         errors.take(self.receiver.check().map_err(|e| e.within("receiver")));
         errors.take(self.pacing.check().map_err(|e| e.within("pacing")));
         self.check_model(&mut errors);
+        self.check_quic(&mut errors);
         let adapts = self.receiver.delayed_ack == DelayedAck::Adaptive;
         errors.check(
             !adapts || !self.rto.tick.is_zero(),
@@ -51,7 +52,8 @@ impl Config {
             PacingMode::Off => false,
         };
         let ecn = self.ecn.resolved(self.congestion_control.ecn());
-        Ok(CheckedConfig { mss, unmeasured, has_timestamps, is_paced, ecn, config: self.clone() })
+        let is_quic = self.recovery.kind == RecoveryKind::Quic;
+        Ok(CheckedConfig { mss, unmeasured, has_timestamps, is_paced, is_quic, ecn, config: self.clone() })
     }
 
     /// Returns warnings about valid combinations of parameters in which the value of one parameter does not have its
@@ -84,13 +86,47 @@ impl Config {
     /// Checks that the loss recovery measures the delivery rates that a model-based congestion control uses.
     fn check_model(&self, errors: &mut ErrorCollector) {
         let has_scoreboard = self.recovery.kind.has_sack()
-            && (self.recovery.kind == RecoveryKind::Rack || self.sack.pipe == Pipe::Scoreboard);
+            && (self.recovery.kind != RecoveryKind::Sack || self.sack.pipe == Pipe::Scoreboard);
         let problem = format!(
-            "must be sack (with `sack.pipe = \"scoreboard\"`) or rack with the congestion control {}, which uses \
+            "must be sack (with `sack.pipe = \"scoreboard\"`), rack or quic with the congestion control {}, which uses \
              delivery rates",
             self.congestion_control.kind()
         );
         errors.check(has_scoreboard || !self.congestion_control.uses_rates(), "recovery.kind", problem);
+    }
+
+    /// Checks that the other parameters suit QUIC, or that parameters of QUIC are used only with QUIC.
+    fn check_quic(&self, errors: &mut ErrorCollector) {
+        if self.recovery.kind != RecoveryKind::Quic {
+            let is_default = self.receiver.ack_every == Receiver::default().ack_every;
+            errors.check(
+                is_default,
+                "receiver.ack_every",
+                "has an effect only with `recovery.kind = \"quic\"`",
+            );
+            return;
+        }
+        let mut check = |is_valid, path, rule: &str| {
+            let problem =
+                format!("must be {rule} with `recovery.kind = \"quic\"`; the profile `quic` sets this value");
+            errors.check(is_valid, path, problem);
+        };
+        check(self.connection.close == Close::None, "connection.close", "none");
+        check(self.connection.nagle == Nagle::Off, "connection.nagle", "off");
+        check(self.connection.last_segment == LastSegment::Exact, "connection.last_segment", "exact");
+        check(self.recovery.reduction == Reduction::AtOnce, "recovery.reduction", "at-once");
+        check(self.recovery.undo == Undo::Off, "recovery.undo", "off");
+        check(self.rto.arithmetic == RtoArithmetic::Exact, "rto.arithmetic", "exact");
+        check(!self.rto.tick.is_zero(), "rto.tick", "the timer granularity, for example 1ms,");
+        let delays = matches!(self.receiver.delayed_ack, DelayedAck::Off | DelayedAck::EverySecond);
+        check(delays, "receiver.delayed_ack", "off or every-second");
+        let is_accurate = self.ecn.mode == EcnMode::Off || self.ecn.feedback == Some(Feedback::Accurate);
+        check(is_accurate, "ecn.feedback", "accurate");
+        check(
+            !self.congestion_control.has_timestamps(),
+            "congestion_control.kind",
+            "a congestion control without timestamps",
+        );
     }
 
     fn check_recovery(&self) -> Result<(), ConfigErrors> {
@@ -117,7 +153,10 @@ impl Connection {
         errors.check(self.mss.bytes() > 0, "mss", "must be at least 1B");
         let full = self.mss.bytes().saturating_add(self.header.bytes());
         errors.check(full <= MAX_WIRE, "mss", "must be at most 65535B, including the header");
-        for (field, size) in [("syn_size", self.syn_size), ("ack_size", self.ack_size)] {
+        let syn_ack_size = self.syn_ack_size.unwrap_or(self.ack_size);
+        let sizes =
+            [("syn_size", self.syn_size), ("ack_size", self.ack_size), ("syn_ack_size", syn_ack_size)];
+        for (field, size) in sizes {
             errors.check((1..=MAX_WIRE).contains(&size.bytes()), field, "must be from 1B to 65535B");
         }
         errors.check(self.send_overhead <= Span::from_millis(1000), "send_overhead", "must be at most 1s");
@@ -156,6 +195,7 @@ impl Receiver {
         errors.check(delays, "delayed_ack_timer", "must not be 0s");
         let adapts = self.sack_delay.is_zero() || self.delayed_ack == DelayedAck::Adaptive;
         errors.check(adapts, "sack_delay", "must be 0s unless `delayed_ack` is adaptive");
+        errors.check((1..=1000).contains(&self.ack_every), "ack_every", "must be from 1 to 1000 packets");
         errors.finish(())
     }
 }
@@ -199,6 +239,8 @@ pub struct CheckedConfig {
     pub(crate) has_timestamps: bool,
     /// Whether senders pace their segments.
     pub(crate) is_paced: bool,
+    /// Whether the endpoints use QUIC's packet numbers.
+    pub(crate) is_quic: bool,
     pub(crate) ecn: ResolvedEcn,
 }
 
@@ -206,6 +248,12 @@ impl CheckedConfig {
     /// Returns the payload of a full segment, in bytes.
     pub fn payload(&self) -> u64 {
         self.mss
+    }
+
+    /// Returns whether the transport delivers the data of each stream independently of other streams, as QUIC does, and
+    /// whether its handshake includes TLS.
+    pub fn has_streams(&self) -> bool {
+        self.is_quic
     }
 
     /// Returns the number of data segments that are needed for `bytes` bytes of data.

@@ -93,8 +93,11 @@ parameters! {
         pub header: Size = Size::from_bytes(40), "RFC 791, RFC 9293: 20 B each, no options";
         /// Size on the wire of a SYN or of a FIN without data.
         pub syn_size: Size = Size::from_bytes(40), "as `header`";
-        /// Size on the wire of an acknowledgement or a SYN-ACK.
+        /// Size on the wire of an acknowledgement and, unless `syn_ack_size` is set, of a SYN-ACK.
         pub ack_size: Size = Size::from_bytes(40), "as `header`";
+        /// Size on the wire of a SYN-ACK, or of QUIC's first packet from the server; by default, `ack_size`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub syn_ack_size: Option<Size> = None, "RFC 9293, 3.1: a header";
         /// Size of the last segment of a transfer.
         pub last_segment: LastSegment = LastSegment::Exact, "RFC 9293";
         /// Nagle's algorithm. Linux uses G. Minshall's variant, which delays data only while an earlier partial segment

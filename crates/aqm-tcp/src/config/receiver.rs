@@ -42,6 +42,11 @@ parameters! {
         /// value with `heartbeat`, and the minimum delay with `adaptive`. If the delay is `rto.min` or longer, the
         /// sender's retransmission timer expires although no segment is lost.
         pub delayed_ack_timer: Span = Span::from_millis(40), "Linux; RFC 5681, 4.2: at most 500 ms";
+        /// Number of packets after which a QUIC receiver sends an acknowledgement immediately. Fewer packets are
+        /// acknowledged after `delayed_ack_timer`. Packets out of order and marked packets are always acknowledged
+        /// immediately (`recovery.kind = "quic"` only).
+        #[serde(skip_serializing_if = "is_default_ack_every")]
+        pub ack_every: u64 = 2, "RFC 9000, 13.2.2; draft-ietf-quic-ack-frequency-14, 4: Ack-Eliciting Threshold 1";
         /// Number of data segments at the start of a connection that are acknowledged immediately even if
         /// acknowledgements are delayed. With `adaptive`, the number is at most half of the receive window, and at most
         /// 16 after a later gap or after duplicate data.
@@ -51,6 +56,11 @@ parameters! {
         /// (Linux since 4.19, `tcp_comp_sack_delay_ns` and its slack: 1.1 ms). 0s means no delay, as in RFC 5681.
         pub sack_delay: Span = Span::ZERO, "RFC 5681, 4.2: immediate";
     }
+}
+
+/// Returns whether `ack_every` has its default value, in which case scenarios omit the parameter.
+fn is_default_ack_every(ack_every: &u64) -> bool {
+    *ack_every == Receiver::default().ack_every
 }
 
 impl Receiver {

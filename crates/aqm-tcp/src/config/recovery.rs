@@ -2,7 +2,7 @@
 //!
 //! RFC 5681, section 3.2 (fast retransmit and fast recovery); RFC 3042 (limited transmit); RFC 6582 (NewReno); RFC 6675
 //! (SACK); RFC 8985 (RACK-TLP); RFC 6937 (PRR); RFC 5682 (F-RTO); RFC 3708 (undo with D-SACK); RFC 3522 (undo with
-//! timestamps).
+//! timestamps); RFC 9002 (QUIC).
 
 use aqm_net::{choices, parameters};
 
@@ -23,6 +23,9 @@ choices! {
         /// With SACK: losses are detected by elapsed time instead of by counting, and probes detect losses at the end
         /// of a transfer (RACK-TLP, RFC 8985).
         Rack = "rack",
+        /// QUIC: packets are numbered, losses are detected by number and by time, and probe timeouts replace the
+        /// retransmission timeout (RFC 9002). The profile `quic` sets all parameters that QUIC requires.
+        Quic = "quic",
     }
 }
 

@@ -54,7 +54,7 @@ impl Endpoint {
                 }
                 false
             }
-            Phase::Answering if ack => {
+            Phase::Answering if ack || self.tcp.is_quic => {
                 self.on_answer(now);
                 true
             }
@@ -169,7 +169,8 @@ impl Endpoint {
                 }
                 Some(Feedback::Classic | Feedback::Dctcp) => Flags::ECE,
             };
-            (Flags::SYN.union(Flags::ACK).union(code), config.connection.ack_size)
+            let size = config.connection.syn_ack_size.unwrap_or(config.connection.ack_size);
+            (Flags::SYN.union(Flags::ACK).union(code), size)
         };
         let ecn = if feedback.is_some() && self.tcp.ecn.on_syn {
             self.tcp.ecn.codepoint.ecn()

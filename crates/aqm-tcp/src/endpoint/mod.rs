@@ -167,6 +167,9 @@ impl Endpoint {
         if segment.flags.has(Flags::SYN) {
             return self.on_repeated_syn(segment.flags);
         }
+        if self.tcp.is_quic {
+            return self.on_quic_packet(segment, now);
+        }
         let has_data = segment.len > 0 || segment.flags.has(Flags::FIN);
         self.receiver.on_ecn(segment);
         if has_data {
@@ -187,6 +190,19 @@ impl Endpoint {
         self.close_if_over();
     }
 
+    /// Processes a QUIC packet on an open connection.
+    #[inline(never)]
+    fn on_quic_packet(&mut self, packet: &Segment, now: Instant) {
+        self.receiver.on_ecn(packet);
+        if packet.len > 0 {
+            self.receiver.on_packet(packet, now, &self.tcp.config);
+        }
+        if let Some(sender) = self.sender.as_mut().filter(|_| packet.ack > 0) {
+            sender.on_ack(packet, packet.len == 0, now, &self.tcp);
+        }
+        self.close_if_over();
+    }
+
     /// Processes a SYN that arrives on an open connection.
     #[cold]
     fn on_repeated_syn(&mut self, flags: Flags) {
@@ -203,6 +219,12 @@ impl Endpoint {
         self.receiver.on_timer(context(&self.sender, now, &self.tcp));
         let Some(sender) = &mut self.sender else { return };
         sender.on_timer(now, &self.tcp);
+        if self.tcp.is_quic {
+            let limit = self.tcp.config.connection.max_retries;
+            if limit.is_some_and(|limit| sender.probe_timeouts().consecutive > limit) {
+                self.phase = Phase::Failed(FailureReason::NoProgress);
+            }
+        }
         if !sender.timer.is_due(now) {
             return;
         }
@@ -247,11 +269,22 @@ impl Endpoint {
             }
             None => return None,
         };
-        self.receiver.write_acknowledgement(&mut segment, &self.tcp.config);
+        self.receiver.write_acknowledgement(&mut segment, now, &self.tcp.config);
         if self.tcp.has_timestamps {
             segment.sent = now;
         }
+        if self.tcp.is_quic && segment.len > 0 {
+            self.number(&mut segment);
+        }
         Some(segment)
+    }
+
+    /// Writes the packet number into a QUIC packet with data.
+    #[cold]
+    fn number(&self, packet: &mut Segment) {
+        if let Some(number) = self.sender.as_ref().and_then(|sender| sender.packet_number()) {
+            packet.set_packet_number(number);
+        }
     }
 
     /// Returns whether `poll_transmit` may return another segment. If the result is `true`, `poll_transmit` may still

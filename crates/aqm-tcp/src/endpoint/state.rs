@@ -14,6 +14,7 @@ impl Endpoint {
         let Some(sender) = &self.sender else { return Counts { acks_sent, ..Counts::default() } };
         let SenderCounts { segments_sent, retransmitted, timeouts, fast_retransmits, mark_reductions } =
             sender.counts;
+        let timeouts = timeouts + sender.probe_timeouts().total;
         let handshake_done = (sender.established_at != Instant::NEVER).then_some(sender.established_at);
         Counts {
             segments_sent,

@@ -9,6 +9,7 @@
 
 mod adaptive_ack;
 mod feedback;
+mod packet_numbers;
 
 use aqm_net::{Ecn, Instant, Span};
 
@@ -21,6 +22,7 @@ use crate::recovery::TimerContext;
 use crate::segment::{Flags, Sacks, Segment};
 use adaptive_ack::Adaptive;
 pub(crate) use feedback::MarkFeedback;
+use packet_numbers::PacketNumbers;
 
 /// The receiving half of an endpoint.
 #[repr(C)]
@@ -53,6 +55,8 @@ struct ColdState {
     adaptive: Adaptive,
     /// Feedback of ECN marks; `None` if the feedback is classic.
     feedback: Option<MarkFeedback>,
+    /// Numbers of the received packets (QUIC only).
+    packet_numbers: Option<Box<PacketNumbers>>,
 }
 
 #[derive(Debug, Default)]
@@ -160,6 +164,21 @@ impl Receiver {
         false
     }
 
+    /// Processes a QUIC packet with data.
+    pub(crate) fn on_packet(&mut self, packet: &Segment, now: Instant, config: &Config) {
+        let numbers = self.cold.get_or_insert_default().packet_numbers.get_or_insert_default();
+        let until = numbers.on_packet(packet, now, &config.receiver);
+        if packet.seq == self.expected && self.disorder.as_ref().is_none_or(|it| it.ranges.is_empty()) {
+            self.expected = packet.end();
+        } else {
+            self.store(packet, packet.end(), false);
+        }
+        match until {
+            Some(until) => self.timer = self.timer.min(until),
+            None => self.acknowledge(),
+        }
+    }
+
     /// Returns whether the SACK report of a segment is delayed until further segments have arrived (Linux:
     /// `__tcp_ack_snd_check`).
     fn delays_report(&mut self, at: TimerContext<'_>, config: &Config) -> bool {
@@ -234,11 +253,11 @@ impl Receiver {
     /// Writes the acknowledgement fields of a segment. The segment serves as the acknowledgement that was due or
     /// delayed, if any.
     #[inline(always)]
-    pub(crate) fn write_acknowledgement(&mut self, segment: &mut Segment, config: &Config) {
+    pub(crate) fn write_acknowledgement(&mut self, segment: &mut Segment, now: Instant, config: &Config) {
         if self.cold.is_some() {
             // The segment is copied so that, for the other receivers, the compiler can keep the segment in registers.
             let mut copy = *segment;
-            self.write_cold_acknowledgement(&mut copy, config);
+            self.write_cold_acknowledgement(&mut copy, now, config);
             *segment = copy;
         } else {
             self.write_fields(segment, config);
@@ -262,7 +281,10 @@ impl Receiver {
     /// Writes an acknowledgement with a timestamp or with non-classic feedback, or an earlier acknowledgement that must
     /// be sent first.
     #[inline(never)]
-    fn write_cold_acknowledgement(&mut self, segment: &mut Segment, config: &Config) {
+    fn write_cold_acknowledgement(&mut self, segment: &mut Segment, now: Instant, config: &Config) {
+        if self.cold.as_ref().is_some_and(|cold| cold.packet_numbers.is_some()) {
+            return self.write_packet_ranges(segment, now);
+        }
         let is_pending = self.due || self.timer != Instant::NEVER;
         if let Some(cold) = &mut self.cold {
             if let Some(early) = cold.feedback.as_mut().and_then(MarkFeedback::take_early) {
@@ -275,6 +297,19 @@ impl Receiver {
         self.write_fields(segment, config);
         if let Some(feedback) = self.cold.as_mut().and_then(|cold| cold.feedback.as_mut()) {
             feedback.write(segment);
+        }
+    }
+
+    /// Writes an acknowledgement of QUIC packets, if any packet has arrived since the last acknowledgement.
+    fn write_packet_ranges(&mut self, segment: &mut Segment, now: Instant) {
+        self.due = false;
+        self.timer = Instant::NEVER;
+        let Some(cold) = &mut self.cold else { return };
+        if let Some(numbers) = cold.packet_numbers.as_mut().filter(|numbers| numbers.has_unacknowledged()) {
+            numbers.write(segment, now);
+            if let Some(feedback) = &mut cold.feedback {
+                feedback.write(segment);
+            }
         }
     }
 

@@ -14,7 +14,7 @@ fn data(from: u64, to: u64) -> Segment {
 
 fn acknowledgement(receiver: &mut Receiver, config: &Config) -> Segment {
     let mut segment = Segment::default();
-    receiver.write_acknowledgement(&mut segment, config);
+    receiver.write_acknowledgement(&mut segment, Instant::START, config);
     segment
 }
 

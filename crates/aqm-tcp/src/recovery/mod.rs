@@ -9,6 +9,7 @@ mod counted_pipe;
 mod counting;
 pub(crate) mod delivery_rate;
 mod full_tcp;
+mod quic;
 mod rack;
 mod reduction;
 mod sacked;
@@ -54,6 +55,7 @@ recoveries! {
     NewReno => counting,
     Sack => selective,
     Rack => selective,
+    Quic => quic,
 }
 
 /// The current time, the round-trip estimate and the parameters of the retransmission timer.
@@ -139,6 +141,18 @@ pub(crate) enum AckKind {
     LossAfterMark,
     /// A probe repaired a loss. The window must be reduced, and no other loss remains (Linux).
     Repaired,
+    /// Losses were detected that lasted longer than several probe timeouts, so the window restarts from its minimum
+    /// (RFC 9002, section 7.6).
+    PersistentCongestion,
+}
+
+/// Probe timeouts of QUIC (RFC 9002, section 6.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ProbeTimeouts {
+    /// Number of probe timeouts since the last acknowledgement (`pto_count`).
+    pub consecutive: u32,
+    /// Number of probe timeouts since the connection was opened.
+    pub total: u32,
 }
 
 impl AckOutcome {
@@ -274,6 +288,14 @@ pub(crate) trait LossRecovery: Send {
     fn rate(&mut self) -> Option<&mut DeliveryRate> {
         None
     }
+    /// Returns the number of the last packet (QUIC only).
+    fn packet_number(&self) -> Option<u64> {
+        None
+    }
+    /// Returns the numbers of probe timeouts (QUIC only).
+    fn probe_timeouts(&self) -> ProbeTimeouts {
+        ProbeTimeouts::default()
+    }
 }
 
 /// The recovery of a running sender. The recovery without SACK is stored without a box, because most simulations use
@@ -345,6 +367,8 @@ delegate! {
     fn records_times(&self) -> bool;
     fn phase(&self) -> RecoveryPhase;
     fn has_lost(&self) -> bool;
+    fn packet_number(&self) -> Option<u64>;
+    fn probe_timeouts(&self) -> ProbeTimeouts;
     updates:
     fn on_ack(&mut self, received: &ReceivedAck, at: TimerContext<'_>, config: &Config) -> AckOutcome;
     fn on_timeout(&mut self, at: TimerContext<'_>, config: &Config);

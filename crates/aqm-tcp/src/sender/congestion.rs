@@ -85,6 +85,7 @@ impl Sender {
             }
             AckKind::Loss => self.on_loss(now, tcp),
             AckKind::LossAfterMark => self.on_loss_after_mark(now, tcp),
+            AckKind::PersistentCongestion => self.on_persistent_congestion(now, tcp),
             AckKind::Repaired => {
                 self.counts.fast_retransmits += 1;
                 self.note_cause(ReducedBy::Loss);
@@ -266,6 +267,20 @@ impl Sender {
             self.recovery.on_reduction(from, self.congestion.cwnd());
         }
         self.restart_for_recovery(now, tcp);
+    }
+
+    /// Responds to persistent congestion: the window is reduced as after a loss, and then restarts from its minimum of
+    /// two segments (RFC 9002, sections 7.2 and 7.6.2).
+    fn on_persistent_congestion(&mut self, now: Instant, tcp: &CheckedConfig) {
+        self.on_loss(now, tcp);
+        self.in_recovery = false;
+        if self.uses_rates {
+            self.report_timeout(now, tcp);
+            return;
+        }
+        let congestion = self.reduction(CongestionSignal::Timeout, tcp);
+        self.congestion.on_congestion(&Congestion { repeated: true, ..congestion });
+        self.open_by(1.0, now, tcp);
     }
 
     /// Responds to a loss in a window that an ECN mark has already reduced. The window stays constant (ns-2's

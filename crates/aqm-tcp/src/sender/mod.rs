@@ -28,7 +28,9 @@ use crate::config::receiver::DelayedAck;
 use crate::config::rto::RestartedBy;
 use crate::congestion_control::{Controller, RenoConfig};
 use crate::counts::SenderCounts;
-use crate::recovery::{AnyRecovery, BoxedRecovery, LossRecovery, Stream, Transmission, Windows};
+use crate::recovery::{
+    AnyRecovery, BoxedRecovery, LossRecovery, ProbeTimeouts, Stream, Transmission, Windows,
+};
 use crate::segment::{Flags, Segment};
 use crate::timer::Timer;
 use congestion::AckContext;
@@ -189,7 +191,11 @@ impl Sender {
         let ssthresh = config.ssthresh_after_syn_loss.filter(|_| after_syn_loss);
         self.congestion.open(cwnd as f64, ssthresh.unwrap_or(first_ssthresh(tcp)));
         self.timer.retries = 0;
-        self.timer.stop();
+        if tcp.is_quic {
+            self.timer.replace();
+        } else {
+            self.timer.stop();
+        }
         self.refresh(tcp);
         self.update_pacing(tcp);
     }
@@ -330,6 +336,16 @@ impl Sender {
     /// Returns the sequence number that follows all sent data.
     pub fn sent(&self) -> u64 {
         self.recovery.sent()
+    }
+
+    /// Returns the number of the last packet (QUIC only).
+    pub fn packet_number(&self) -> Option<u64> {
+        self.recovery.packet_number()
+    }
+
+    /// Returns the numbers of probe timeouts (QUIC only).
+    pub fn probe_timeouts(&self) -> ProbeTimeouts {
+        self.recovery.probe_timeouts()
     }
 
     /// Returns the number of duplicate acknowledgements since the last acknowledgement of new data.

@@ -15,7 +15,8 @@ use std::collections::VecDeque;
 use aqm_net::{ConfigError, Instant, Rate, Rng, Size, Span, parameters};
 
 use crate::distributions::{self, Amount, Counts, Sizes, Times, constant, exponential, lomax};
-use crate::fetching::{self, Fetching, check_connections};
+use crate::fetching::{self, Fetching};
+use crate::http::{Http, TransportNeed};
 use crate::parameters::{Period, check_load, check_request, check_transfers, request_bytes};
 use crate::wire::Wire;
 use crate::{Build, BuildContext, TrafficContext, Transfer, Workload};
@@ -42,6 +43,9 @@ parameters! {
         /// connection.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub connections: Option<u32> = None, "SHRED talk: HTTP/1.0; RFC 7928, section 7.2: 6";
+        /// Version of HTTP, and the properties of its connections.
+        #[serde(flatten)]
+        pub http: Http = Http::default();
         /// Start of the gap that precedes the first page.
         pub start: Span = Span::ZERO, "aqmlab's choice";
         /// Time after which no page begins; by default, the end of the run.
@@ -73,7 +77,7 @@ impl Build for Config {
         check_load(self.load)?;
         let objects = self.objects.counts(MAX_OBJECTS).map_err(|error| error.within("objects"))?;
         check_request(self.request)?;
-        check_connections(self.connections, self.request)?;
+        let persistence = self.http.persistence(self.connections, self.request)?;
         let sizes = self.sizes.sizes(Some(context.packetisation)).map_err(|error| error.within("sizes"))?;
         let period = Period::new(self.start, self.stop, context.duration)?;
         let wire = Wire::of(context.packetisation);
@@ -85,7 +89,7 @@ impl Build for Config {
         let gaps = self.gaps.times_with_mean(1e9 / pages_per_second).map_err(|error| error.within("gaps"))?;
         let stream = |purpose| context.streams.named(&format!("{}/{purpose}", context.name), 0);
         Ok(Box::new(Web {
-            fetching: Fetching::new(self.connections, self.request),
+            fetching: Fetching::new(persistence, self.request),
             config: self.clone(),
             pages_per_second,
             gaps,
@@ -111,11 +115,15 @@ impl Build for Config {
     }
 
     fn shares_connections(&self) -> bool {
-        self.connections.is_some()
+        self.connections.is_some() || self.http.http.is_some()
+    }
+
+    fn transport(&self) -> Option<TransportNeed> {
+        self.http.transport()
     }
 
     fn simulated_only(&self) -> Option<&'static str> {
-        self.connections.and(fetching::SIMULATED_ONLY)
+        fetching::SIMULATED_ONLY.filter(|_| self.shares_connections())
     }
 }
 

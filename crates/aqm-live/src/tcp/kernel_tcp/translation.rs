@@ -74,6 +74,8 @@ impl KernelTcp {
     /// # Errors
     /// Returns an error for each parameter that the kernel does not support; the error states the supported values.
     pub fn of(config: &Config, kernel: &Kernel, link_header: Size) -> Result<Self, ConfigErrors> {
+        let problem = "is quic, but live runs use the kernel's TCP: set another recovery, for example rack, or simulate";
+        ConfigError::unless(config.recovery.kind != RecoveryKind::Quic, "recovery.kind", problem)?;
         let (nearest, refused) = Self::nearest(config, kernel, link_header, None);
         refused.finish(nearest)
     }
@@ -317,7 +319,7 @@ impl Translation<'_> {
         let known = match kind {
             RecoveryKind::Rack | RecoveryKind::NewReno => true,
             RecoveryKind::Sack => self.kernel.has_sack_without_rack(),
-            RecoveryKind::Tahoe | RecoveryKind::Reno => false,
+            RecoveryKind::Tahoe | RecoveryKind::Reno | RecoveryKind::Quic => false,
         };
         let kind_word = word(&self.leaf("recovery.kind"));
         self.check(known, "recovery.kind", format_args!("{allowed} (got {kind_word})"));

@@ -20,7 +20,8 @@ use aqm_net::{ConfigError, Instant, Rate, Rng, Size, Span, choices, parameters};
 use crate::distributions::{
     self, Amount, Counts, Sizes, Times, bounded_pareto, discrete_uniform, exponential,
 };
-use crate::fetching::{self, Fetching, check_connections};
+use crate::fetching::{self, Fetching};
+use crate::http::{Http, TransportNeed};
 use crate::parameters::{Period, check_load, check_request, check_transfers, request_bytes};
 use crate::wire::Wire;
 use crate::{Build, BuildContext, TrafficContext, Transfer, Workload};
@@ -64,6 +65,9 @@ parameters! {
         /// if each object had its own connection.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub connections: Option<u32> = None, "Feldmann et al. 1999: HTTP/1.0; RFC 7928, section 7.2: 6";
+        /// Version of HTTP, and the properties of its connections.
+        #[serde(flatten)]
+        pub http: Http = Http::default();
         /// Number of hosts on each side. Each host has its own access link, and users are assigned to hosts in turn.
         pub hosts: u32 = 1, "aqmlab's choice";
         /// Time at which the first think time of each user starts.
@@ -106,9 +110,10 @@ impl Build for Config {
         let object_gap = self.object_gap.times().map_err(|error| error.within("object_gap"))?;
         let sizes = self.sizes.sizes(Some(context.packetisation)).map_err(|error| error.within("sizes"))?;
         check_request(self.request)?;
-        check_connections(self.connections, self.request)?;
-        let gapless = self.connections.is_none() || object_gap.mean() == 0.0;
-        ConfigError::unless(gapless, "object_gap", "must be zero with `connections`: use a constant of 0s")?;
+        let persistence = self.http.persistence(self.connections, self.request)?;
+        let gapless = persistence.is_none() || object_gap.mean() == 0.0;
+        let problem = "must be zero with persistent connections: use a constant of 0s";
+        ConfigError::unless(gapless, "object_gap", problem)?;
         let period = Period::new(self.start, self.stop, context.duration)?;
         let wire = Wire::of(context.packetisation);
         let mean_objects = objects.mean();
@@ -133,7 +138,7 @@ impl Build for Config {
             scheduled: 0,
             next_wake: Instant::NEVER,
             under_way: BTreeMap::new(),
-            fetching: Fetching::new(self.connections, self.request),
+            fetching: Fetching::new(persistence, self.request),
             think_time,
             object_gap,
             objects,
@@ -160,11 +165,15 @@ impl Build for Config {
     }
 
     fn shares_connections(&self) -> bool {
-        self.connections.is_some()
+        self.connections.is_some() || self.http.http.is_some()
+    }
+
+    fn transport(&self) -> Option<TransportNeed> {
+        self.http.transport()
     }
 
     fn simulated_only(&self) -> Option<&'static str> {
-        self.connections.and(fetching::SIMULATED_ONLY)
+        fetching::SIMULATED_ONLY.filter(|_| self.shares_connections())
     }
 }
 

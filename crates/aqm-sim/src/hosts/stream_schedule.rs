@@ -1,0 +1,158 @@
+//! The streams of one direction of a connection: the order in which the sender sends their bytes, and the bytes of each
+//! stream that have arrived.
+//!
+//! M. Thomson, C. Benfield, RFC 9113 (HTTP/2), 2022, section 5; J. Iyengar, M. Thomson, RFC 9000 (QUIC), 2021, section 2.
+//!
+//! aqmlab's choice: a stream is assigned to each byte of a connection when the byte is first sent, as if the sender had
+//! no buffer between the streams and the connection. A retransmission carries the same bytes of the same streams.
+
+use std::collections::VecDeque;
+
+use aqm_traffic::http::Priority;
+
+/// Number of a stream within its connection.
+pub(crate) type StreamNumber = u32;
+
+/// Consecutive bytes of one stream that one packet carries.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    /// Sequence number of the byte after the piece.
+    end: u64,
+    stream: StreamNumber,
+    has_arrived: bool,
+}
+
+/// The streams of one direction.
+#[derive(Clone, Debug)]
+pub(crate) struct StreamSchedule {
+    priority: Priority,
+    /// Streams with bytes that have not been sent, with the number of these bytes. The next stream is first.
+    unsent: VecDeque<(StreamNumber, u64)>,
+    /// Number of bytes that have not arrived, by stream.
+    missing: Vec<u64>,
+    /// Pieces from the first piece that has not arrived to the newest piece.
+    pieces: VecDeque<Piece>,
+    /// Sequence number of the first byte of the first piece.
+    begin: u64,
+    /// Sequence number after the last sent byte.
+    sent: u64,
+}
+
+impl StreamSchedule {
+    pub(crate) fn new(priority: Priority) -> Self {
+        Self {
+            priority,
+            unsent: VecDeque::new(),
+            missing: Vec::new(),
+            pieces: VecDeque::new(),
+            begin: 0,
+            sent: 0,
+        }
+    }
+
+    /// Adds the stream with this number, which has `bytes` bytes.
+    pub(crate) fn write(&mut self, stream: StreamNumber, bytes: u64) {
+        self.unsent.push_back((stream, bytes));
+        if self.missing.len() <= stream as usize {
+            self.missing.resize(stream as usize + 1, 0);
+        }
+        self.missing[stream as usize] = bytes;
+    }
+
+    /// Assigns streams to the bytes below `end` that are sent for the first time, all in one packet.
+    pub(crate) fn on_sent(&mut self, end: u64) {
+        while self.sent < end {
+            let Some((stream, left)) = self.unsent.front_mut() else { return };
+            let bytes = (*left).min(end - self.sent);
+            *left -= bytes;
+            self.sent += bytes;
+            self.pieces.push_back(Piece { end: self.sent, stream: *stream, has_arrived: false });
+            if *left == 0 {
+                self.unsent.pop_front();
+            } else if self.priority == Priority::RoundRobin {
+                self.unsent.rotate_left(1);
+            }
+        }
+    }
+
+    /// Records the arrival of the bytes `[from, to)`. Calls `arrived` with each stream to which any of the bytes belongs
+    /// and that was incomplete, and with the number of bytes that are still missing. A piece arrives as a whole, with its
+    /// last byte.
+    pub(crate) fn on_arrived(&mut self, from: u64, to: u64, mut arrived: impl FnMut(StreamNumber, u64)) {
+        let first = self.pieces.partition_point(|piece| piece.end <= from);
+        let mut begin = if first == 0 { self.begin } else { self.pieces[first - 1].end };
+        for piece in self.pieces.range_mut(first..) {
+            if piece.end > to {
+                break;
+            }
+            let bytes = piece.end - std::mem::replace(&mut begin, piece.end);
+            if !std::mem::replace(&mut piece.has_arrived, true) {
+                let missing = &mut self.missing[piece.stream as usize];
+                *missing -= bytes;
+                arrived(piece.stream, *missing);
+            }
+        }
+        while let Some(piece) = self.pieces.front().filter(|piece| piece.has_arrived) {
+            self.begin = piece.end;
+            self.pieces.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn schedule(priority: Priority, sizes: &[u64]) -> StreamSchedule {
+        let mut schedule = StreamSchedule::new(priority);
+        for (stream, &bytes) in (0..).zip(sizes) {
+            schedule.write(stream, bytes);
+        }
+        schedule
+    }
+
+    /// Sends packets of 100 bytes. Returns the stream and the length of each piece.
+    fn send(schedule: &mut StreamSchedule, bytes: u64) -> Vec<(u32, u64)> {
+        (0..bytes).step_by(100).for_each(|seq| schedule.on_sent((seq + 100).min(bytes)));
+        let mut begin = schedule.begin;
+        let length = |piece: &Piece| (piece.stream, piece.end - std::mem::replace(&mut begin, piece.end));
+        schedule.pieces.iter().map(length).collect()
+    }
+
+    /// Returns the streams that complete with the arrival of the bytes.
+    fn complete(schedule: &mut StreamSchedule, from: u64, to: u64) -> Vec<u32> {
+        let mut complete = Vec::new();
+        schedule.on_arrived(from, to, |stream, missing| complete.extend((missing == 0).then_some(stream)));
+        complete
+    }
+
+    #[test]
+    fn streams_are_sent_in_order_or_in_turn() {
+        let mut in_order = schedule(Priority::InOrder, &[150, 100, 50]);
+        assert_eq!(send(&mut in_order, 300), [(0, 100), (0, 50), (1, 50), (1, 50), (2, 50)]);
+        let mut in_turn = schedule(Priority::RoundRobin, &[250, 100, 150]);
+        let pieces = [(0, 100), (1, 100), (2, 100), (0, 100), (2, 50), (0, 50)];
+        assert_eq!(send(&mut in_turn, 500), pieces);
+    }
+
+    #[test]
+    fn a_stream_is_complete_when_all_of_its_bytes_have_arrived_in_any_order() {
+        let mut streams = schedule(Priority::InOrder, &[200, 200, 100]);
+        send(&mut streams, 500);
+        assert!(complete(&mut streams, 100, 200).is_empty());
+        assert_eq!(complete(&mut streams, 200, 400), [1], "packet 0 is lost");
+        assert!(complete(&mut streams, 300, 400).is_empty(), "a second copy");
+        assert_eq!(complete(&mut streams, 0, 100), [0]);
+        assert_eq!(complete(&mut streams, 400, 500), [2]);
+        assert!(streams.pieces.is_empty() && streams.begin == 500);
+    }
+
+    #[test]
+    fn a_stream_may_be_written_while_others_are_sent() {
+        let mut streams = schedule(Priority::InOrder, &[100]);
+        send(&mut streams, 100);
+        streams.write(1, 30);
+        streams.on_sent(130);
+        assert_eq!(complete(&mut streams, 0, 130), [0, 1]);
+    }
+}

@@ -32,6 +32,9 @@ pub(super) const HAS_SACK: bool = true;
 /// Number of packets that a probe timeout sends (section 6.2.4: one or two).
 const PROBES: u32 = 2;
 
+/// Minimum congestion window in packets (section 7.2).
+const MINIMUM_WINDOW: u64 = 2;
+
 /// Creates the recovery for `quic`.
 pub(super) fn new(config: &Config) -> AnyRecovery {
     AnyRecovery::other(Quic::new(config))
@@ -225,7 +228,7 @@ impl LossRecovery for Quic {
     }
 
     fn set_windows(&mut self, windows: Windows, _config: &Config) {
-        self.window = windows.congestion.saturating_mul(windows.mss);
+        self.window = windows.congestion.max(MINIMUM_WINDOW).saturating_mul(windows.mss);
         self.receiver_end = self.content.una().saturating_add(windows.receiver.saturating_mul(windows.mss));
     }
 

@@ -9,6 +9,7 @@ mod common;
 mod conversations;
 mod edges;
 mod histories;
+mod http;
 mod identities;
 mod ledbat;
 mod plan;

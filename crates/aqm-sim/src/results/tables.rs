@@ -248,7 +248,7 @@ table! {
         flow: Whole(u64),
         /// Whether the packet travels from the receiver of the data to the sender, as acknowledgements and requests do.
         backward: Truth(bool),
-        /// Sequence number of the packet's first payload byte, or the number of the datagram. For `acknowledge`, the
+        /// Sequence number of the packet's first payload byte, or the number of the datagram or QUIC packet. For `acknowledge`, the
         /// next byte that the receiver expects; for `sack`, the first byte of the SACK block.
         sequence_bytes: Whole(u64),
         /// Number of payload bytes in the packet; for `sack`, number of bytes in the SACK block; for `acknowledge`, 0.
@@ -259,7 +259,7 @@ table! {
         /// contains no acknowledgement.
         ack_bytes: MaybeWhole(Option<u64>),
         /// Sum of the values of the TCP flags that are set: FIN 1, SYN 2, PSH 8, ACK 16, ECE 64, CWR 128; missing for
-        /// datagrams.
+        /// datagrams and QUIC packets.
         flags: MaybeWhole(Option<u64>),
         /// ECN codepoint of the packet at the time of the event: `not-ect`, `ect-1`, `ect-0` or `ce`.
         ecn: Word(u32),

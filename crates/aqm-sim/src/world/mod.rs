@@ -223,7 +223,7 @@ impl<'a, N: Network> World<'a, N> {
         let Ends::Tcp(ends) = &mut flow.ends else { unreachable!("a segment belongs to a connection") };
         ends[to as usize].on_segment(&segment, now);
         if flow.exchanging == Exchanging::Streams {
-            return self.on_stream_segment((to, slot), &segment, packet.class == LONG, now);
+            return self.on_stream_segment((to, slot), &{ segment }, packet.class == LONG, now);
         }
         if to == Side::Receiver {
             if packet.class == LONG {

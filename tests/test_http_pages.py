@@ -124,6 +124,12 @@ def test_the_record_has_five_valid_repetitions_of_every_condition() -> None:
     assert all(numbers == [1, 2, 3, 4, 5] for numbers in repetitions.values())
 
 
+def test_the_documentation_contains_the_medians_of_the_record() -> None:
+    root = Path(__file__).resolve().parent.parent
+    text = (root / "docs/background/http-pages.md").read_text(encoding="utf-8")
+    assert rows.table(rows.read(root / "reference/http_pages/pages.csv.gz")) in text
+
+
 def test_no_page_is_faster_than_its_link() -> None:
     for one in rows.read(Path(rows.__file__).parent / "pages.csv.gz"):
         payload_s = 8 * one["objects"] * one["object_bytes"] / (1e6 * one["rate_mbps"])

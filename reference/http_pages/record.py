@@ -5,8 +5,8 @@
     python -m http_pages.record --floor [--repetitions N] [--out FILE]
     python -m http_pages.record --table [--out FILE]
 
-The programs need Linux, root and aqmlab's extra `http`. Each run has one link, and fetches each page once over
-each protocol. The number of the repetition determines the order of the pages. A run that is not valid is
+The programs need Linux, root and aqmlab's extra `http`. Each run has one link, and fetches each page once
+over each protocol. The number of the repetition determines the order of the pages. A run that is not valid is
 repeated at most `ATTEMPTS` times. The program records all conditions once, then all conditions again, so that
 a disturbance of the machine affects few runs of a condition. `--continue` keeps the rows of FILE and adds the
 missing repetitions. `--floor` fetches the pages over the loopback interface of an empty network namespace,

@@ -15,7 +15,8 @@ MTU = 1500
 LEAST_BUFFER = 20
 """Least buffer in packets: twice the initial window of 10 (RFC 6928)."""
 
-PROTOCOLS = ("1.1", "2", "3-cubic", "3-reno")
+PROTOCOLS = {"1.1": "HTTP/1.1", "2": "HTTP/2", "3-cubic": "HTTP/3, CUBIC", "3-reno": "HTTP/3, NewReno"}
+"""Titles of the protocols. The congestion control of HTTP/1.1 and HTTP/2 is the kernel's CUBIC."""
 PAGES = ((1, 100_000), (12, 20_000), (40, 30_000))
 """Number of objects and bytes of each object."""
 RATES = (2, 10, 20)
@@ -179,11 +180,15 @@ def table(rows: Sequence[Mapping[str, Any]], column: str = "page_s") -> str:
     """The medians as a Markdown table: a line for each link, queue and page, a column for each protocol."""
     found = medians(rows, column)
     protocols = [name for name in PROTOCOLS if any(key[0] == name for key in found)]
+    titles = " | ".join(PROTOCOLS[name] for name in protocols)
     lines = [
-        "| Mb/s | RTT (ms) | Queue | Page | " + " | ".join(protocols) + " |",
+        f"| Mb/s | RTT (ms) | Queue | Page | {titles} |",
         "| --- " * (4 + len(protocols)) + "|",
     ]
-    for rate, rtt, queue, objects, size in dict.fromkeys(key[1:] for key in found):
+    conditions = {key[1:] for key in found}
+    for rate, rtt, queue, objects, size in sorted(
+        conditions, key=lambda one: tuple(part or 0 for part in one)
+    ):
         cells = [found.get((name, rate, rtt, queue, objects, size)) for name in protocols]
         link = " | ".join("-" if one is None else f"{one:g}" for one in (rate, rtt))
         texts = " | ".join("" if one is None else f"{one:.3f}" for one in cells)

@@ -33,6 +33,8 @@ def page(*done: float, protocol: str = "2", connections: int = 1) -> dict[str, A
         "up_packets": 6,
         "client_cpu_s": 0.01,
         "server_cpu_s": 0.02,
+        "client_wait_s": 0.001,
+        "server_wait_s": 0.002,
     }
 
 
@@ -84,6 +86,12 @@ def test_a_row_has_the_time_of_the_last_object_and_the_counts_of_both_directions
     assert (made["dropped"], made["up_dropped"], made["retransmitted"]) == (3, 3, 4)
     assert (made["buffer_packets"], made["late_p99_us"], made["valid"]) == (42, 60.0, 1)
     assert made["objects_s"] == "0.5000 0.7500 0.2500"
+
+
+def test_a_page_is_disturbed_if_a_program_waits_for_a_processor_for_a_twentieth_of_its_time() -> None:
+    assert rows.was_undisturbed(page(0.25, 0.5) | {"client_wait_s": 0.025})
+    assert not rows.was_undisturbed(page(0.25, 0.5) | {"client_wait_s": 0.026})
+    assert not rows.was_undisturbed(page(0.25, 0.5) | {"server_wait_s": 0.026})
 
 
 def test_the_router_does_not_know_the_retransmissions_of_quic() -> None:

@@ -37,7 +37,7 @@ from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.connection import QuicConnection
 from aioquic.quic.events import HandshakeCompleted, QuicEvent
 
-from http_pages.server import QUIC_PORTS, TCP_PORT
+from http_pages.server import QUIC_PORTS, TCP_PORT, processor
 
 NAME = "server"
 """The name in the certificate."""
@@ -257,12 +257,12 @@ def traffic() -> tuple[int, int, int, int]:
     return down_bytes, down, up_bytes, up
 
 
-async def processor_time(socket: str) -> float:
-    """The processor time that the server has used, in seconds."""
+async def of_server(socket: str) -> tuple[float, float]:
+    """The processor time and the waiting time of the server, in seconds."""
     reader, writer = await asyncio.open_unix_connection(socket)
-    text = await reader.read()
+    used, waited = (await reader.read()).split()
     writer.close()
-    return float(text)
+    return float(used), float(waited)
 
 
 async def main(certificate: str, socket: str, out: str, pause: str, host: str, *pages: str) -> None:
@@ -287,10 +287,10 @@ async def measured(
 ) -> dict[str, Any]:
     """Fetches a page once, and returns its times and its traffic until its last byte."""
     gc.collect()
-    server_cpu, before, cpu = await processor_time(socket), traffic(), time.process_time()
+    server, before, client = await of_server(socket), traffic(), processor()
     page = Page(objects, size)
     close = await FETCH[protocol](page, host, certificate)
-    used = time.process_time() - cpu
+    client_used, client_waited = (now - then for now, then in zip(processor(), client, strict=True))
     down_bytes, down, up_bytes, up = (now - earlier for now, earlier in zip(traffic(), before, strict=True))
     row = {
         "objects": objects,
@@ -303,9 +303,13 @@ async def measured(
         "down_packets": down,
         "up_bytes": up_bytes,
         "up_packets": up,
-        "client_cpu_s": used,
-        "server_cpu_s": await processor_time(socket) - server_cpu,
+        "client_cpu_s": client_used,
+        "client_wait_s": client_waited,
     }
+    server_used, server_waited = (
+        now - then for now, then in zip(await of_server(socket), server, strict=True)
+    )
+    row |= {"server_cpu_s": server_used, "server_wait_s": server_waited}
     await close()
     return row
 

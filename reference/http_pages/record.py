@@ -1,13 +1,14 @@
 """Records pages behind links of aqmlab's live mode, and prints the medians.
 
     cd reference
-    python -m http_pages.record [--repetitions N] [--out FILE] [--continue]
+    python -m http_pages.record [--repetitions N] [--rates MBPS,...] [--out FILE] [--continue]
     python -m http_pages.record --floor [--repetitions N] [--out FILE]
     python -m http_pages.record --table [--out FILE]
 
 The programs need Linux, root and aqmlab's extra `http`. Each run has one link, and fetches each page once
-over each protocol. The number of the repetition determines the order of the pages. A run that is not valid is
-repeated at most `ATTEMPTS` times. The program records all conditions once, then all conditions again, so that
+over each protocol. The number of the repetition determines the order of the pages. Pages of
+a run that is not valid, and pages during which the client or the server waited for a processor, are fetched
+again, in at most `ATTEMPTS` runs. The program records all conditions once, then all conditions again, so that
 a disturbance of the machine affects few runs of a condition. `--continue` keeps the rows of FILE and adds the
 missing repetitions. `--floor` fetches the pages over the loopback interface of an empty network namespace,
 where only the processor limits the pages.
@@ -51,10 +52,14 @@ def origin() -> list[str]:
 def commands(
     folder: Path, host: str, pause: float, pages: Sequence[str]
 ) -> tuple[list[str], list[str], Path]:
-    """The commands of the server and of the client, and the file that the client writes."""
+    """The commands of the server and of the client, and the file that the client writes.
+
+    Both programs have the lowest real-time priority, so that other programs of the machine do not delay them.
+    The priority of the router is higher.
+    """
     cert, key = certificate.write(folder, "server")
     socket, out = folder / "server.sock", folder / "pages.jsonl"
-    python = ["env", f"PYTHONPATH={HERE.parent}", sys.executable, "-m"]
+    python = ["chrt", "--rr", "1", "env", f"PYTHONPATH={HERE.parent}", sys.executable, "-m"]
     server = [*python, "http_pages.server", str(cert), str(key), str(socket)]
     client = [*python, "http_pages.client", str(cert), str(socket), str(out), f"{pause:g}", host, *pages]
     return server, client, out
@@ -87,31 +92,42 @@ def behind(cell: Cell, repetition: int) -> list[dict[str, Any]]:
         changes["bottleneck.queue"]["limit"] = f"{cell.buffer_packets}p"
     # A pause of two round trips, in which the connections of a page end.
     pause = 0.1 + 2 * cell.rtt_ms / 1e3
+    wanted = pages_of(repetition)
+    kept: list[dict[str, Any]] = []
     for attempt in range(1, ATTEMPTS + 1):
         with tempfile.TemporaryDirectory() as folder:
-            server, client, out = commands(Path(folder), "10.1.0.1", pause, pages_of(repetition))
+            server, client, out = commands(Path(folder), "10.1.0.1", pause, wanted)
             run = live.run(live.with_command(None, client, server, changes), seed=1, until_done=True)
             found = lines(out)
         manifest = run.manifest["live"]
         if live.status(run) != 0:
             raise RuntimeError(f"{cell}: the client ended with status {live.status(run)}")
-        if manifest["valid"] or attempt == ATTEMPTS:
+        down, up = (rows.per_page(found, run.tables[name].to_dicts()) for name in ("flows", "from_client"))
+        recorded = [one for one in zip(found, down, up, strict=True) if one[0]["recorded"]]
+        again = []
+        for name, (page, of_down, of_up) in zip(wanted, recorded, strict=True):
+            valid = manifest["valid"] and rows.was_undisturbed(page)
+            if not valid and attempt < ATTEMPTS:
+                again.append(name)
+                continue
+            late = manifest["lateness"]["p99_us"]
+            kept.append(
+                rows.row(
+                    page,
+                    cell=cell,
+                    repetition=repetition,
+                    down=of_down,
+                    up=of_up,
+                    late_p99_us=late,
+                    valid=valid,
+                )
+            )
+        wanted = again
+        if not wanted:
             break
-        print(f"{cell}, attempt {attempt}: {'; '.join(manifest['objections'])}", file=sys.stderr)
-    down, up = (rows.per_page(found, run.tables[name].to_dicts()) for name in ("flows", "from_client"))
-    return [
-        rows.row(
-            page,
-            cell=cell,
-            repetition=repetition,
-            down=of_down,
-            up=of_up,
-            late_p99_us=manifest["lateness"]["p99_us"],
-            valid=manifest["valid"],
-        )
-        for page, of_down, of_up in zip(found, down, up, strict=True)
-        if page["recorded"]
-    ]
+        why = "; ".join(manifest["objections"]) or "a program waited for a processor"
+        print(f"{cell}: {len(wanted)} pages again: {why}", file=sys.stderr)
+    return kept
 
 
 def floor(repetition: int) -> list[dict[str, Any]]:
@@ -132,6 +148,9 @@ def main() -> None:
     """Records the grid, or the floor, and prints the medians."""
     parser = argparse.ArgumentParser(prog="http_pages.record", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--repetitions", type=int, default=5)
+    parser.add_argument(
+        "--rates", default="2,10,20", metavar="MBPS,...", help="only the links with these rates"
+    )
     parser.add_argument("--floor", action="store_true", help="over the loopback interface, without a link")
     parser.add_argument("--table", action="store_true", help="only print the medians of FILE")
     parser.add_argument("--continue", dest="go_on", action="store_true", help="keep the rows of FILE")
@@ -146,9 +165,11 @@ def main() -> None:
         if rows.origin(out)[:2] != origin()[:2]:
             sys.exit(f"{out} was recorded with other versions: {'; '.join(rows.origin(out))}")
         found = list(rows.read(out))
+    rates = [float(text) for text in options.rates.split(",")]
+    cells = [cell for cell in CELLS if cell.rate_mbps in rates]
     there = {(one["rate_mbps"], one["rtt_ms"], one["queue"], one["repetition"]) for one in found}
     for repetition in range(1, options.repetitions + 1):
-        for cell in (None,) if options.floor else CELLS:
+        for cell in (None,) if options.floor else cells:
             key = (cell.rate_mbps, cell.rtt_ms, cell.queue) if cell else (None, None, None)
             if (*key, repetition) in there:
                 continue

@@ -12,6 +12,9 @@ from statistics import median
 from typing import Any
 
 MTU = 1500
+MOST_WAIT = 0.05
+"""Largest share of a page's time during which a program may wait for a processor: half of the 10 % within
+which aqmlab's pages are compared with the record."""
 LEAST_BUFFER = 20
 """Least buffer in packets: twice the initial window of 10 (RFC 6928)."""
 
@@ -30,7 +33,7 @@ COLUMNS = (
     *("page_s", "connected_first_s", "connected_last_s", "first_byte_s"),
     *("object_p10_s", "object_p50_s", "object_p90_s"),
     *("down_bytes", "up_bytes", "down_packets", "up_packets", "dropped", "up_dropped", "retransmitted"),
-    *("client_cpu_s", "server_cpu_s", "late_p99_us", "valid", "objects_s"),
+    *("client_cpu_s", "server_cpu_s", "client_wait_s", "server_wait_s", "late_p99_us", "valid", "objects_s"),
 )
 TEXT = ("protocol", "queue", "objects_s")
 WHOLE = ("objects", "object_bytes", "repetition", "valid")
@@ -86,6 +89,12 @@ def per_page(pages: Sequence[Mapping[str, Any]], flows: Sequence[Mapping[str, An
     return counts
 
 
+def was_undisturbed(page: Mapping[str, Any]) -> bool:
+    """Whether neither program waited too long for a processor that other programs used."""
+    waited: float = max(page["client_wait_s"], page["server_wait_s"])
+    return waited <= MOST_WAIT * max(page["done_s"])
+
+
 def row(
     page: Mapping[str, Any],
     *,
@@ -124,6 +133,8 @@ def row(
         "retransmitted": down["retransmitted"] if down and not page["protocol"].startswith("3") else None,
         "client_cpu_s": round(page["client_cpu_s"], 6),
         "server_cpu_s": round(page["server_cpu_s"], 6),
+        "client_wait_s": round(page["client_wait_s"], 6),
+        "server_wait_s": round(page["server_wait_s"], 6),
         "late_p99_us": None if math.isnan(late_p99_us) else round(late_p99_us, 1),
         "valid": int(valid),
         "objects_s": " ".join(f"{value:.4f}" for value in done),

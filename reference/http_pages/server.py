@@ -4,7 +4,7 @@
 
 Hypercorn serves HTTP/1.1 and HTTP/2 on TCP port 443. aioquic serves HTTP/3 on the UDP ports of `QUIC_PORTS`,
 one for each congestion control. Hypercorn's own HTTP/3 is not used: it discards datagrams that arrive while
-ten others wait. A connection to the Unix socket SOCKET returns the processor time that the server has used.
+ten others wait. A connection to the Unix socket SOCKET returns the server's `processor` times.
 """
 
 from __future__ import annotations
@@ -85,9 +85,16 @@ class Http3(QuicConnectionProtocol):  # type: ignore[misc]
                 self.http.send_data(found.stream_id, body, end_stream=True)
 
 
+def processor() -> tuple[float, float]:
+    """The processor time that this process has used, and the time during which its thread was ready but
+    waited for a processor (`/proc/self/schedstat`), in seconds."""
+    waited = Path("/proc/self/schedstat").read_text().split()[1]
+    return time.process_time(), int(waited) / 1e9
+
+
 async def report(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Writes the processor time used so far, in seconds."""
-    writer.write(b"%.6f\n" % time.process_time())
+    """Writes the server's processor time and waiting time."""
+    writer.write(b"%.6f %.6f\n" % processor())
     await writer.drain()
     writer.close()
 

@@ -92,7 +92,7 @@ def per_page(pages: Sequence[Mapping[str, Any]], flows: Sequence[Mapping[str, An
 def was_undisturbed(page: Mapping[str, Any]) -> bool:
     """Whether neither program waited too long for a processor that other programs used."""
     waited: float = max(page["client_wait_s"], page["server_wait_s"])
-    return waited <= MOST_WAIT * max(page["done_s"])
+    return bool(waited <= MOST_WAIT * max(page["done_s"]))
 
 
 def row(

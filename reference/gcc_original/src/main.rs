@@ -11,11 +11,13 @@ mod cases;
 mod crypto;
 mod measure;
 mod run;
+mod system;
 
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::thread;
 use std::time::Instant;
 
 use call::Follows;
@@ -52,7 +54,7 @@ fn main() -> ExitCode {
 
 /// Returns the texts of the two files, for the selected cases or for all cases.
 fn tables(growth: &str, selected: &[String]) -> [String; 2] {
-    // str0m's times are instants of the system's clock; the program adds virtual time to a single instant.
+    // Virtual time is counted from a single reading of the clock that stands still.
     let base = Instant::now();
     let crypto = Arc::new(crypto::provider());
     let (mut rates, mut phases) = (RATES.to_owned(), PHASES.to_owned());
@@ -62,9 +64,18 @@ fn tables(growth: &str, selected: &[String]) -> [String; 2] {
         }
         for max_rate in MAX_RATES {
             for follows in Follows::ALL {
-                for repetition in 0..REPETITIONS {
+                let start = |repetition| {
                     let settings = Settings { max_rate, follows, repetition };
-                    let (media, tcp) = run(&case, settings, &crypto, base);
+                    let (case, crypto) = (&case, &crypto);
+                    move || run(case, settings, crypto, base)
+                };
+                // The hash tables and the generators of a thread do not depend on earlier runs.
+                let results: Vec<_> = thread::scope(|scope| {
+                    let threads: Vec<_> =
+                        (0..REPETITIONS).map(|repetition| scope.spawn(start(repetition))).collect();
+                    threads.into_iter().map(|thread| thread.join().expect("a run does not panic")).collect()
+                });
+                for (repetition, (media, tcp)) in results.iter().enumerate() {
                     let kbps = max_rate / 1000;
                     let key = format!("{},{growth},{kbps},{},{repetition}", case.section, follows.name());
                     for (number, flow) in media.iter().enumerate() {
@@ -82,7 +93,7 @@ fn tables(growth: &str, selected: &[String]) -> [String; 2] {
                         );
                     }
                     if let Some(start) = case.tcp {
-                        add(&mut rates, &mut phases, &key, "tcp", &case, 0, start, &tcp);
+                        add(&mut rates, &mut phases, &key, "tcp", &case, 0, start, tcp);
                     }
                 }
             }

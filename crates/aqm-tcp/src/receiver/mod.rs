@@ -404,6 +404,7 @@ impl Receiver {
 
 impl Disorder {
     /// Adds a range and merges the new range with all overlapping and adjacent ranges.
+    #[inline(always)]
     fn add(&mut self, mut from: u64, mut to: u64) {
         match self.ranges.last_mut() {
             // In most cases, new data extends the highest range or begins a new range above the highest range.

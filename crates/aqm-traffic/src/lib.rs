@@ -9,6 +9,7 @@ pub mod distributions;
 mod even_gaps;
 mod fetching;
 mod parameters;
+pub mod rate_control;
 pub mod recording;
 #[cfg(test)]
 mod testing;

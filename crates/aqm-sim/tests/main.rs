@@ -15,3 +15,4 @@ mod plan;
 mod reproducible;
 mod snapshots;
 mod theory;
+mod video_calls;

@@ -378,6 +378,8 @@ table! {
         flow: Whole(u64),
         /// Workload of the flow.
         traffic: Word(u32),
+        /// Whether the direction is the backward direction of the call.
+        backward: Truth(bool),
         /// Mean target rate of the sender's rate control.
         target_bps: Real(f64),
         /// Rate of the packets that were sent in this second.
@@ -402,13 +404,15 @@ table! {
 }
 
 impl CallRow {
-    /// Creates the row of a second of a flow.
-    pub(crate) fn new(flow: u64, traffic: u32, second: &CallSecond) -> Self {
+    /// Creates the row of a second. `flow` contains the number of the flow, its workload, and whether the flow is a
+    /// backward flow.
+    pub(crate) fn new((flow, traffic, backward): (u64, u32, bool), second: &CallSecond) -> Self {
         let received = second.packets_received;
         Self {
             time_s: second.second as f64,
             flow,
             traffic,
+            backward,
             target_bps: second.target_bps,
             sent_bps: 8.0 * second.sent_bytes as f64,
             received_bps: 8.0 * second.received_bytes as f64,
@@ -435,6 +439,8 @@ table! {
         flow: Whole(u64),
         /// Workload of the flow.
         traffic: Word(u32),
+        /// Whether the direction is the backward direction of the call.
+        backward: Truth(bool),
         /// Number of the frame within the flow.
         frame: Whole(u64),
         /// Size of the frame, including the headers of its packets.
@@ -449,12 +455,14 @@ table! {
 }
 
 impl FrameRow {
-    /// Creates the row of the frame `number` of a flow.
-    pub(crate) fn new(flow: u64, traffic: u32, number: u64, frame: &CallFrame) -> Self {
+    /// Creates the row of the frame `number`. `flow` contains the number of the flow, its workload, and whether the flow
+    /// is a backward flow.
+    pub(crate) fn new((flow, traffic, backward): (u64, u32, bool), number: u64, frame: &CallFrame) -> Self {
         Self {
             time_s: frame.captured.seconds(),
             flow,
             traffic,
+            backward,
             frame: number,
             size_bytes: frame.bytes,
             key: frame.key,

@@ -95,12 +95,11 @@ impl<N: Network> World<'_, N> {
                 let streams = &state.streams[usize::from(record.flow.back)];
                 // A flow that has never been opened has no datagrams.
                 let Some(&Some(slot)) = streams.get(record.flow.flow as usize) else { continue };
-                let flow = self.flows[slot as usize].number.into();
-                seconds.extend(record.seconds.iter().map(|one| CallRow::new(flow, traffic as u32, one)));
-                let numbered = record.frames.iter().enumerate();
-                frames.extend(
-                    numbered.map(|(number, one)| FrameRow::new(flow, traffic as u32, number as u64, one)),
-                );
+                let number = self.flows[slot as usize].number.into();
+                let flow = (number, traffic as u32, record.flow.back);
+                seconds.extend(record.seconds.iter().map(|one| CallRow::new(flow, one)));
+                let numbered = (0..).zip(&record.frames);
+                frames.extend(numbered.map(|(number, one)| FrameRow::new(flow, number, one)));
             }
         }
         (seconds, frames)

@@ -52,7 +52,7 @@ impl Path {
     fn run(&mut self, seconds: u64, bps: f64, loss: u64) -> f64 {
         let mut sum = 0.0;
         for _ in 0..seconds * 40 {
-            self.now = self.now + Span::from_millis(25);
+            self.now += Span::from_millis(25);
             self.control.on_timer(self.now);
             while let Some(probe) = self.control.next_probe() {
                 self.probed.push(probe.rate_bps);
@@ -60,15 +60,15 @@ impl Path {
                 for _ in 0..=packets {
                     let gap = Span::from_seconds(8.0 * f64::from(PACKET) / probe.rate_bps);
                     self.send(Some(probe.number), bps, false);
-                    self.sent_until = self.sent_until + gap;
+                    self.sent_until += gap;
                 }
             }
             while self.sent_until < self.now {
                 self.send(None, bps, loss > 0 && self.number.is_multiple_of(loss));
                 let gap = 8.0 * f64::from(PACKET) / self.control.target_rate();
-                self.sent_until = self.sent_until + Span::from_seconds(gap);
+                self.sent_until += Span::from_seconds(gap);
             }
-            if self.now.nanos() % 50_000_000 == 0 {
+            if self.now.nanos().is_multiple_of(50_000_000) {
                 // Feedback needs as long as a packet in an empty queue.
                 let known = self.now.earlier_by(DELAY);
                 let arrived = self

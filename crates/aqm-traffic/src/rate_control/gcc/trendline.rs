@@ -156,7 +156,7 @@ mod tests {
     /// Adds groups that are sent every 20 ms and arrive every `arrival_ms`.
     fn feed(trendline: &mut Trendline, now: &mut Instant, groups: usize, arrival_ms: f64) {
         for _ in 0..groups {
-            *now = *now + Span::from_seconds(arrival_ms / 1e3);
+            *now += Span::from_seconds(arrival_ms / 1e3);
             trendline.add(Deltas { send_ms: 20.0, arrival_ms }, *now);
         }
     }

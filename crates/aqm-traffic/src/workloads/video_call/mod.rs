@@ -17,6 +17,7 @@ mod encoder;
 mod freezes;
 mod pacer;
 mod receiver;
+mod recent_bytes;
 mod record;
 mod sender;
 #[cfg(test)]
@@ -338,7 +339,7 @@ impl Workload for VideoCalls {
             Content::Media(packet) => self.on_media(leg, packet, arrived, cx),
             Content::Feedback(reports) => other.sender.on_feedback(&reports, now),
             Content::Nack(sequences) => {
-                other.sender.on_nack(&sequences);
+                other.sender.on_nack(&sequences, now);
                 self.schedule_release(leg ^ 1, now);
             }
             Content::KeyFrameRequest => other.sender.encoder.request_key_frame(now),

@@ -2,17 +2,25 @@
 
 use std::collections::VecDeque;
 
-use aqm_net::Instant;
+use aqm_net::{Instant, Span};
 
 use super::datagrams::{FrameInfo, RETRANSMISSION_HEADER, RTP_HEADERS, VideoPacket};
 use super::encoder::Encoder;
 use super::pacer::{Paced, Pacer};
+use super::recent_bytes::RecentBytes;
 use crate::rate_control::{PacketReport, RateControl, SentPacket};
 
 /// Maximum payload of a video packet (libwebrtc: `kVideoMtu` of 1200 B is the size of an RTP packet).
 pub(super) const MAX_PAYLOAD: u64 = 1200;
 /// Number of video packets that can be retransmitted (libwebrtc: `kMaxCapacity` of 9600 packets).
 const HISTORY: usize = 9600;
+
+/// Window in which the rate of retransmissions is limited to the target rate (libwebrtc: `kRetransmitWindowSizeMs`).
+const RETRANSMISSION_WINDOW: Span = Span::from_millis(500);
+/// Window in which the share of retransmissions is measured (libwebrtc: bitrate statistics over 1 s), and maximum share
+/// by which the encoder reduces its rate (libwebrtc, `FecControllerDefault`: `overhead_threshold`).
+const SHARE_WINDOW: Span = Span::from_millis(1000);
+const MAX_SHARE: f64 = 0.5;
 
 /// The video rates that an encoder can use.
 #[derive(Clone, Debug)]
@@ -47,6 +55,9 @@ pub(super) struct Sender {
     next_frame: u64,
     /// The last video packets and their sizes, in the order of their sequence numbers.
     history: VecDeque<(VideoPacket, u16)>,
+    /// Bytes of retransmissions in the two windows, and bytes of frames in the longer window.
+    recently_retransmitted: [RecentBytes; 2],
+    recently_encoded: RecentBytes,
     pub(super) retransmitted: u64,
     pub(super) probes: u64,
 }
@@ -68,6 +79,8 @@ impl Sender {
             next_sequence: 0,
             next_frame: 0,
             history: VecDeque::new(),
+            recently_retransmitted: [RETRANSMISSION_WINDOW, SHARE_WINDOW].map(RecentBytes::new),
+            recently_encoded: RecentBytes::new(SHARE_WINDOW),
             retransmitted: 0,
             probes: 0,
         }
@@ -83,7 +96,8 @@ impl Sender {
 
     /// Encodes a frame and passes the frame's packets to the pacer. Returns the frame and its size in bytes.
     pub(super) fn send_frame(&mut self, resumes: bool, now: Instant) -> (FrameInfo, u64) {
-        let rate = self.rates.choose(self.control.target_rate() - self.audio_bps);
+        let share = self.retransmitted_share(now);
+        let rate = self.rates.choose((self.control.target_rate() - self.audio_bps) * (1.0 - share));
         let (size, key) = self.encoder.encode(rate, now);
         let packets = libm::ceil(size / (MAX_PAYLOAD + RTP_HEADERS) as f64).max(1.0) as u64;
         let frame = FrameInfo {
@@ -105,6 +119,7 @@ impl Sender {
                 self.history.pop_front();
             }
         }
+        self.recently_encoded.add(bytes, now);
         self.next_frame += 1;
         self.next_sequence += packets;
         self.pacer.begin_probe(now);
@@ -130,15 +145,35 @@ impl Sender {
         }
     }
 
-    /// Handles a request for missing packets, which are sent before all other video packets.
-    pub(super) fn on_nack(&mut self, sequences: &[u64]) {
+    /// Returns the share of retransmissions in the video of the last second, which the encoder leaves to
+    /// retransmissions.
+    fn retransmitted_share(&mut self, now: Instant) -> f64 {
+        let retransmitted = self.recently_retransmitted[1].sum(now) as f64;
+        let all = retransmitted + self.recently_encoded.sum(now) as f64;
+        if all > 0.0 { (retransmitted / all).min(MAX_SHARE) } else { 0.0 }
+    }
+
+    /// Handles a request for missing packets, which are sent before all other video packets. The rate of
+    /// retransmissions is limited to the target rate, and requests that exceed the limit are ignored.
+    pub(super) fn on_nack(&mut self, sequences: &[u64], now: Instant) {
         let Some(&(first, _)) = self.history.front() else { return };
-        for &sequence in sequences.iter().rev() {
+        let limit = self.control.target_rate() * RETRANSMISSION_WINDOW.seconds() / 8.0;
+        let mut accepted = Vec::new();
+        for &sequence in sequences {
             let position = sequence.checked_sub(first.sequence).and_then(|one| usize::try_from(one).ok());
-            if let Some(&(packet, bytes)) = position.and_then(|position| self.history.get(position)) {
-                self.retransmitted += 1;
-                self.pacer.push_first(packet, bytes.saturating_add(RETRANSMISSION_HEADER));
+            let Some(&(packet, bytes)) = position.and_then(|position| self.history.get(position)) else {
+                continue;
+            };
+            let bytes = bytes.saturating_add(RETRANSMISSION_HEADER);
+            if (self.recently_retransmitted[0].sum(now) + u64::from(bytes)) as f64 > limit {
+                break;
             }
+            self.recently_retransmitted.iter_mut().for_each(|window| window.add(bytes.into(), now));
+            self.retransmitted += 1;
+            accepted.push((packet, bytes));
+        }
+        for (packet, bytes) in accepted.into_iter().rev() {
+            self.pacer.push_first(packet, bytes);
         }
     }
 
@@ -190,7 +225,7 @@ mod tests {
         }
         assert_eq!(released.iter().map(|one| one.bytes).collect::<Vec<_>>(), [1050; 4]);
         sender.send_frame(false, now);
-        sender.on_nack(&[1, 3, 99]);
+        sender.on_nack(&[1, 3, 99], now);
         released.clear();
         while let Some(at) = sender.pacer.next_release() {
             now = now.max(at);
@@ -200,5 +235,24 @@ mod tests {
             released.iter().map(|one| (one.video.unwrap().sequence, one.bytes)).collect();
         assert_eq!(found[..2], [(1, 1052), (3, 1052)]);
         assert_eq!((found[2].0, found.len(), sender.retransmitted), (4, 3, 2));
+    }
+    #[test]
+    fn retransmissions_are_limited_to_the_target_rate_and_lower_the_rate_of_the_encoder() {
+        let mut sender = sender(&[]);
+        let at = |frame: u64| Instant::START + Span::from_millis(33 * frame);
+        (0..90).for_each(|frame| {
+            sender.send_frame(false, at(frame));
+        });
+        let all: Vec<u64> = (0..90).collect();
+        sender.on_nack(&all, at(90));
+        // Half a second at 300 kb/s is 18,750 B. The first packets are larger than the others.
+        assert!((12..=19).contains(&sender.retransmitted), "{}", sender.retransmitted);
+        let before = sender.retransmitted;
+        sender.on_nack(&all, at(91));
+        assert_eq!(sender.retransmitted, before);
+        let (_, bytes) = sender.send_frame(false, at(91));
+        assert!((525..840).contains(&bytes), "{bytes} of 1050 B");
+        sender.on_nack(&all[50..60], at(110));
+        assert_eq!(sender.retransmitted, before + 10);
     }
 }

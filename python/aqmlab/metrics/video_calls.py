@@ -1,10 +1,10 @@
 """Computes the quality of video calls from the tables `calls` and `frames`.
 
-A freeze is counted as WebRTC counts freezes (`freezeCount` of W3C, "Identifiers for WebRTC's Statistics API"):
-the simulator compares each gap between two rendered frames with the mean of the last 30 gaps. WebRTC does not
-count a freeze that has not ended. This module also counts the gap between the last rendered frame and the last
-second in which the sender was active, if this gap is at least three times, and at least 150 ms longer than,
-the interval of the frame rate. Otherwise, a call whose video stops forever would have no freeze.
+A freeze is counted as WebRTC counts freezes (`freezeCount` of W3C, "Identifiers for WebRTC's Statistics
+API"): the simulator compares each gap between two rendered frames with the mean of the last 30 gaps. WebRTC
+does not count a freeze that has not ended. This module also counts the gap between the last rendered frame
+and the last second in which the sender was active, if this gap is at least three times, and at least 150 ms
+longer than, the interval of the frame rate. Otherwise, a call whose video stops forever would have no freeze.
 """
 
 from __future__ import annotations
@@ -75,7 +75,10 @@ class VideoCalls:
         for (flow,), rows in self.seconds.group_by("flow", maintain_order=True):
             frames = self.frames.filter(pl.col("flow") == flow)
             rendered = (frames["time_s"] + frames["delay_s"]).drop_nulls()
-            first_s, end_s = float(rows["time_s"].to_numpy().min()), float(rows["time_s"].to_numpy().max()) + 1
+            first_s, end_s = (
+                float(rows["time_s"].to_numpy().min()),
+                float(rows["time_s"].to_numpy().max()) + 1,
+            )
             last_s = float(rendered.to_numpy().max()) if rendered.len() else first_s
             # The last second may have only begun when the sender stopped.
             if end_s - last_s >= 1 + freeze_threshold_s(self.frame_rate):

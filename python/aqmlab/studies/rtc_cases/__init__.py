@@ -1,13 +1,14 @@
 """The test cases of RFC 8867 for rate controls of real-time media, behind five queues.
 
-RFC 8867, section 5, describes eight test cases. `scenarios/rfc8867/` contains a scenario for each of them. This
-study runs each scenario with drop-tail, CoDel, FQ-CoDel, PIE and CAKE, and tabulates the rate in each phase of a
-case, the 95 % quantile of the frame delay, losses and freezes. The RFC describes the behaviour that a rate
-control should have in words, without limits that a rule could test, so the study has no claims.
+RFC 8867, section 5, describes eight test cases. `scenarios/rfc8867/` contains a scenario for each of them.
+This study runs each scenario with drop-tail, CoDel, FQ-CoDel, PIE and CAKE, and tabulates the rate in each
+phase of a case, the 95 % quantile of the frame delay, losses and freezes. The RFC describes the behaviour
+that a rate control should have in words, without limits that a rule could test, so the study has no claims.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,7 @@ PAPER = (
     "Real-Time Media. RFC 8867, January 2021."
 )
 SCENARIOS = Path(__file__).parents[2] / "scenarios" / "rfc8867"
-SEEDS = 5
+SEEDS = 10
 
 DROP_TAIL = "drop-tail"
 QUEUES: Mapping[str, Mapping[str, Any]] = {
@@ -32,7 +33,7 @@ QUEUES: Mapping[str, Mapping[str, Any]] = {
     "PIE": {"kind": "pie"},
     "CAKE": {"kind": "cake"},
 }
-"""Queues beside the case's own drop-tail queue of 300 ms. CAKE does not shape: the link determines the rate."""
+"""Queues beside the case's own drop-tail queue of 300 ms. CAKE does not shape: the link sets the rate."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +70,7 @@ class Case:
 
 def phases(*bounds: int, traffic: str | None = None, backward: bool = False) -> tuple[Measure, ...]:
     """Returns the received rate in each phase between consecutive times (s)."""
-    pairs = zip(bounds, bounds[1:], strict=False)
+    pairs = itertools.pairwise(bounds)
     return tuple(m.rate(first, last, traffic=traffic, backward=backward) for first, last in pairs)
 
 
@@ -117,7 +118,12 @@ CASES = (
     Case(
         section="5.8",
         title="Media pause and resume",
-        measures=(*phases(0, 40, 60, 80, 120), m.rate(60, 80, traffic="media-1"), m.jain(80, 120), *m.QUALITY),
+        measures=(
+            *phases(0, 40, 60, 80, 120),
+            m.rate(60, 80, traffic="media-1"),
+            m.jain(80, 120),
+            *m.QUALITY,
+        ),
     ),
 )
 
@@ -125,9 +131,7 @@ CASES = (
 def table(case: Case, experiment: Experiment) -> Table:
     """Returns the table of a case, with a row for each queue."""
     columns = [experiment[one] for one in case.measures]
-    return Table(
-        case.name, f"{case.section} {case.title}", listed(columns, "queue"), shows=(experiment,)
-    )
+    return Table(case.name, f"{case.section} {case.title}", listed(columns, "queue"), shows=(experiment,))
 
 
 EXPERIMENTS = {case.name: case.experiment() for case in CASES}
@@ -138,6 +142,6 @@ STUDY = Study.of(
     *EXPERIMENTS.values(),
     *(table(case, EXPERIMENTS[case.name]) for case in CASES),
     paper=PAPER,
-    question="How do video calls with Google Congestion Control do in the test cases of RFC 8867, and what does "
-    "the queue change?",
+    question="How do video calls with Google Congestion Control do in the test cases of RFC 8867, and what "
+    "does the queue change?",
 )

@@ -104,7 +104,7 @@ def scenario(control: str, rate: str) -> al.Scenario:
 
 def values(one: al.Scenario) -> dict[str, float]:
     view = View(one.run(seed=1))
-    return {each.name: each.of(view) for each in measures.of(one) if each.name.startswith("call.")}
+    return {each.name: each.of(view) for each in measures.named(one, ["call.*"])}
 
 
 def test_an_adaptive_call_fits_into_the_link_and_a_fixed_rate_above_the_link_freezes() -> None:

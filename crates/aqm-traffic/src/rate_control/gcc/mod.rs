@@ -12,9 +12,9 @@
 //! aqmlab's choices, where implementations differ: the loss-based rate follows the draft's rule (first version of
 //! libwebrtc's loss-based control), and there is no congestion window (libwebrtc: `CongestionWindowPushback`, an option).
 
-mod aimd;
 mod application_limit;
 mod arrival_groups;
+mod delay_based;
 mod link_capacity;
 mod loss_based;
 mod probing;
@@ -27,9 +27,9 @@ use std::collections::VecDeque;
 
 use aqm_net::{ConfigError, Instant, Rate, Span, parameters};
 
-use self::aimd::Aimd;
 use self::application_limit::ApplicationLimit;
 use self::arrival_groups::ArrivalGroups;
+use self::delay_based::DelayBased;
 use self::loss_based::LossBased;
 use self::probing::{ProbeResults, Probing};
 use self::throughput::Throughput;
@@ -79,7 +79,7 @@ impl Build for Config {
             groups: ArrivalGroups::default(),
             trendline: Trendline::default(),
             throughput: Throughput::default(),
-            aimd: Aimd::new(start, bounds),
+            delay_based: DelayBased::new(start, bounds),
             loss_based: LossBased::new(start, bounds),
             limit,
             limited_until: None,
@@ -103,7 +103,7 @@ struct Gcc {
     groups: ArrivalGroups,
     trendline: Trendline,
     throughput: Throughput,
-    aimd: Aimd,
+    delay_based: DelayBased,
     loss_based: LossBased,
     limit: ApplicationLimit,
     /// End of the last period in which the application limited the rate.
@@ -195,7 +195,7 @@ impl Gcc {
         }
         self.rtts.push_back(rtt);
         let sum: u64 = self.rtts.iter().map(|rtt| rtt.nanos()).sum();
-        self.aimd.set_rtt(Span::from_nanos(sum / self.rtts.len() as u64));
+        self.delay_based.set_rtt(Span::from_nanos(sum / self.rtts.len() as u64));
     }
 
     /// Handles feedback about received packets, in the order of their arrivals.
@@ -225,19 +225,19 @@ impl Gcc {
         match (usage, probed_bps) {
             (Usage::Overuse, _) => {
                 if throughput.is_none() {
-                    self.aimd.set_rate(self.aimd.rate() / 2.0, now);
-                } else if self.aimd.may_decrease(throughput, now) {
-                    self.aimd.update(usage, throughput, now);
+                    self.delay_based.set_rate(self.delay_based.rate() / 2.0, now);
+                } else if self.delay_based.may_decrease(throughput, now) {
+                    self.delay_based.update(usage, throughput, now);
                 }
             }
             (_, Some(bps)) => {
-                self.aimd.set_rate(bps, now);
+                self.delay_based.set_rate(bps, now);
                 self.loss_based.limit(f64::INFINITY);
-                self.loss_based.set_rate(self.aimd.rate());
+                self.loss_based.set_rate(self.delay_based.rate());
             }
-            _ => self.aimd.update(usage, throughput, now),
+            _ => self.delay_based.update(usage, throughput, now),
         }
-        self.loss_based.limit(self.aimd.rate());
+        self.loss_based.limit(self.delay_based.rate());
         if recovered && let Some(probing) = &mut self.probing {
             probing.on_recovery(self.limit.since().is_some(), self.limited_until, now);
         }

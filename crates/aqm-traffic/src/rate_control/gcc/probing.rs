@@ -144,7 +144,7 @@ const MAX_DURATION: Span = Span::from_millis(1000);
 /// Maximum ratio between the receiving and the sending rate (`kMaxValidRatio`).
 const MAX_RATIO: f64 = 2.0;
 /// If the receiving rate is below this share of the sending rate, the link is saturated
-/// (`kMinRatioForUnsaturatedLink`), and the result is a share of the receiving rate (`kTargetUtilizationFraction`).
+/// (`kMinRatioForUnsaturatedLink`), and the result is 95 % of the receiving rate.
 const UNSATURATED: f64 = 0.9;
 const UTILISATION: f64 = 0.95;
 /// Maximum number of probes whose packets are remembered. A probe's results arrive within a few round-trip times, and

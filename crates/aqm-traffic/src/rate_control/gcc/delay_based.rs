@@ -36,7 +36,7 @@ enum State {
 
 /// The delay-based rate.
 #[derive(Clone, Debug)]
-pub(super) struct Aimd {
+pub(super) struct DelayBased {
     rate_bps: f64,
     /// Minimum and maximum of the rate.
     bounds_bps: (f64, f64),
@@ -48,7 +48,7 @@ pub(super) struct Aimd {
     throughput_bps: f64,
 }
 
-impl Aimd {
+impl DelayBased {
     pub(super) fn new(start_bps: f64, bounds_bps: (f64, f64)) -> Self {
         Self {
             rate_bps: start_bps,
@@ -149,67 +149,67 @@ mod tests {
         Instant::START + Span::from_seconds(seconds)
     }
 
-    fn aimd() -> Aimd {
-        Aimd::new(1e6, (5e3, 30e6))
+    fn control() -> DelayBased {
+        DelayBased::new(1e6, (5e3, 30e6))
     }
 
     #[test]
     fn without_a_capacity_the_rate_grows_by_eight_per_cent_per_second() {
-        let mut aimd = aimd();
-        aimd.update(Usage::Normal, Some(1e6), at(0.0));
+        let mut control = control();
+        control.update(Usage::Normal, Some(1e6), at(0.0));
         for step in 1..=20 {
-            aimd.update(Usage::Normal, Some(1e6), at(f64::from(step) * 0.1));
+            control.update(Usage::Normal, Some(1e6), at(f64::from(step) * 0.1));
         }
         // The first update adds the minimum of 1000 b/s.
         let expected = 1.001e6 * 1.08 * 1.08;
-        assert!((aimd.rate() / expected - 1.0).abs() < 1e-9, "{}", aimd.rate());
+        assert!((control.rate() / expected - 1.0).abs() < 1e-9, "{}", control.rate());
     }
 
     #[test]
     fn the_rate_never_exceeds_one_and_a_half_times_the_throughput() {
-        let mut aimd = aimd();
+        let mut control = control();
         for step in 0..1000 {
-            aimd.update(Usage::Normal, Some(500e3), at(f64::from(step) * 0.1));
+            control.update(Usage::Normal, Some(500e3), at(f64::from(step) * 0.1));
         }
-        assert_eq!(aimd.rate(), 1e6, "the rate is above the limit already");
-        let mut aimd = self::aimd();
+        assert_eq!(control.rate(), 1e6, "the rate is above the limit already");
+        let mut control = self::control();
         for step in 0..1000 {
-            aimd.update(Usage::Normal, Some(800e3), at(f64::from(step) * 0.1));
+            control.update(Usage::Normal, Some(800e3), at(f64::from(step) * 0.1));
         }
-        assert_eq!(aimd.rate(), 1.21e6);
+        assert_eq!(control.rate(), 1.21e6);
     }
 
     #[test]
     fn an_overuse_sets_the_rate_to_85_per_cent_of_the_throughput() {
-        let mut aimd = aimd();
-        aimd.update(Usage::Overuse, Some(900e3), at(1.0));
-        assert_eq!(aimd.rate(), 0.85 * 900e3);
-        assert_eq!(aimd.capacity.estimate(), Some(900e3));
+        let mut control = control();
+        control.update(Usage::Overuse, Some(900e3), at(1.0));
+        assert_eq!(control.rate(), 0.85 * 900e3);
+        assert_eq!(control.capacity.estimate(), Some(900e3));
         // 0.85 times the throughput is above the rate, so the capacity is used, and the rate does not rise.
-        aimd.update(Usage::Overuse, Some(1.2e6), at(2.0));
-        assert_eq!(aimd.rate(), 0.85 * 900e3);
+        control.update(Usage::Overuse, Some(1.2e6), at(2.0));
+        assert_eq!(control.rate(), 0.85 * 900e3);
     }
 
     #[test]
     fn near_the_capacity_the_rate_grows_by_half_a_packet_per_response_time() {
-        let mut aimd = aimd();
-        aimd.set_rtt(Span::from_millis(100));
-        aimd.update(Usage::Overuse, Some(1e6), at(1.0));
-        aimd.update(Usage::Underuse, Some(900e3), at(2.0));
-        assert_eq!(aimd.rate(), 850e3, "the rate is held while the queue shrinks");
-        aimd.update(Usage::Normal, Some(900e3), at(3.0));
-        aimd.update(Usage::Normal, Some(900e3), at(4.0));
+        let mut control = control();
+        control.set_rtt(Span::from_millis(100));
+        control.update(Usage::Overuse, Some(1e6), at(1.0));
+        control.update(Usage::Underuse, Some(900e3), at(2.0));
+        assert_eq!(control.rate(), 850e3, "the rate is held while the queue shrinks");
+        control.update(Usage::Normal, Some(900e3), at(3.0));
+        control.update(Usage::Normal, Some(900e3), at(4.0));
         // A frame of 28,333 bits consists of 3 packets of 9,444 bits. The response time is 2 * 200 ms.
-        assert!((aimd.rate() - (850e3 + 850e3 / 30.0 / 3.0 / 0.4)).abs() < 1e-6, "{}", aimd.rate());
+        assert!((control.rate() - (850e3 + 850e3 / 30.0 / 3.0 / 0.4)).abs() < 1e-6, "{}", control.rate());
     }
 
     #[test]
     fn decreases_are_a_round_trip_apart_unless_the_throughput_collapses() {
-        let mut aimd = aimd();
-        aimd.set_rtt(Span::from_millis(100));
-        aimd.update(Usage::Overuse, Some(1e6), at(1.0));
-        assert!(!aimd.may_decrease(Some(800e3), at(1.09)));
-        assert!(aimd.may_decrease(Some(800e3), at(1.1)));
-        assert!(aimd.may_decrease(Some(400e3), at(1.01)));
+        let mut control = control();
+        control.set_rtt(Span::from_millis(100));
+        control.update(Usage::Overuse, Some(1e6), at(1.0));
+        assert!(!control.may_decrease(Some(800e3), at(1.09)));
+        assert!(control.may_decrease(Some(800e3), at(1.1)));
+        assert!(control.may_decrease(Some(400e3), at(1.01)));
     }
 }

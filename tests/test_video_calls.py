@@ -9,6 +9,7 @@ import aqmlab as al
 from aqmlab import measures
 from aqmlab.measures import View
 from aqmlab.metrics.video_calls import VideoCalls, freeze_threshold_s
+from aqmlab.scenario.catalog import members
 
 
 def calls(active: list[float], rates: list[float]) -> pl.DataFrame:
@@ -100,6 +101,13 @@ def scenario(control: str, rate: str) -> al.Scenario:
         },
     }
     return al.Scenario.from_dict(table, name="call")
+
+
+def test_the_tables_of_a_call_are_those_of_the_catalogue() -> None:
+    tables = scenario("gcc", "3Mbps").run(seed=1).tables
+    for name in ("calls", "frames"):
+        (described,) = (one for one in members("tables") if one.name == name)
+        assert tables[name].columns == [row["name"] for row in described.parameters]
 
 
 def values(one: al.Scenario) -> dict[str, float]:

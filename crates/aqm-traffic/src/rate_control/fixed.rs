@@ -7,7 +7,8 @@ use super::{Build, PacketReport, Probe, RateControl, SentPacket};
 parameters! {
     /// A constant rate: the sender ignores all feedback.
     pub struct Config {
-        /// Rate of audio and video, including headers.
+        /// Rate of audio and video, including headers; at most the rate that the workload can use, which is the rate of
+        /// the audio plus the highest rate of the video.
         pub rate: Rate = Rate::from_bps(1_000_000), "aqmlab's choice";
         /// Ratio between the rate at which the packets of a frame are sent and `rate`.
         pub pacing_factor: f64 = 2.5, "libwebrtc: `kDefaultPaceMultiplier`";

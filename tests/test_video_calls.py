@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import polars as pl
 import pytest
 
@@ -10,6 +12,9 @@ from aqmlab import measures
 from aqmlab.measures import View
 from aqmlab.metrics.video_calls import VideoCalls, freeze_threshold_s
 from aqmlab.scenario.catalog import members
+from aqmlab.sweep import Sweep
+
+ROOT = Path(__file__).parent.parent
 
 
 def calls(active: list[float], rates: list[float]) -> pl.DataFrame:
@@ -108,6 +113,16 @@ def test_the_tables_of_a_call_are_those_of_the_catalogue() -> None:
     for name in ("calls", "frames"):
         (described,) = (one for one in members("tables") if one.name == name)
         assert tables[name].columns == [row["name"] for row in described.parameters]
+
+
+def test_sweeps_store_the_tables_of_calls_if_there_are_calls() -> None:
+    axes = {"bottleneck.delay": ("10ms",)}
+    measure = "bottleneck.utilisation"
+    sweep = Sweep(scenario("gcc", "3Mbps"), axes=axes, measures=[measure], tables=["tables"])
+    assert {"tables/calls", "tables/frames"} <= {one.name for one in sweep.wanted}
+    hello = al.Scenario.load(ROOT / "scenarios/hello.toml")
+    with pytest.raises(ValueError, match="no table is named `calls`"):
+        Sweep(hello, axes=axes, measures=[measure], tables=["calls"])
 
 
 def values(one: al.Scenario) -> dict[str, float]:

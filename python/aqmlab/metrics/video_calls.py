@@ -16,6 +16,9 @@ import polars as pl
 
 from aqmlab.metrics.tables import Tables
 
+TABLES = frozenset({"calls", "frames"})
+"""Tables that only runs with video calls have."""
+
 
 def freeze_threshold_s(frame_rate: float) -> float:
     """Returns the minimum gap between two frames that is a freeze, if frames usually arrive at `frame_rate`

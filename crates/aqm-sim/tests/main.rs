@@ -16,3 +16,4 @@ mod plan;
 mod reproducible;
 mod snapshots;
 mod theory;
+mod video_calls;

@@ -3,9 +3,9 @@
     cd reference
     python -m http_pages.compare [--gain N] [--replications N]
 
-Prints the share of conditions in which the mean time of the page differs by at most 10 %, and the other conditions.
-The time that the programs need over the loopback interface is added to aqmlab's times. The exit status is 0 for every
-result: a difference is a finding, and not a failure.
+Prints the share of conditions in which the mean time of the page differs by at most 10 %, and the other
+conditions. The time that the programs need over the loopback interface is added to aqmlab's times. The exit
+status is 0 for every result: a difference is a finding, and not a failure.
 """
 
 from __future__ import annotations
@@ -89,11 +89,10 @@ def text(found: Sequence[Comparison]) -> str:
         lines.append(f"{title}: {agreeing} of {len(own)} conditions within {BAND:.0%}")
     for one in sorted((one for one in found if not one.agrees), key=lambda one: -abs(one.difference)):
         cell = one.cell
-        lines.append(
-            f"  {one.difference:+.0%}: {PROTOCOLS[one.protocol]}, {cell.rate_mbps:g} Mb/s, {cell.rtt_ms:g} ms, "
-            f"{cell.queue}, {one.objects} x {one.size // 1000} kB: {one.simulated:.3f} s, recorded {one.recorded:.3f} s "
-            f"(range {one.spread:.0%})"
-        )
+        link = f"{cell.rate_mbps:g} Mb/s, {cell.rtt_ms:g} ms, {cell.queue}"
+        page = f"{one.objects} x {one.size // 1000} kB"
+        times = f"{one.simulated:.3f} s, recorded {one.recorded:.3f} s (range {one.spread:.0%})"
+        lines.append(f"  {one.difference:+.0%}: {PROTOCOLS[one.protocol]}, {link}, {page}: {times}")
     return "\n".join(lines)
 
 

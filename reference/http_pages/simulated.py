@@ -1,8 +1,9 @@
 """aqmlab's runs of the recorded pages. The module needs neither a network nor HTTP libraries.
 
-The sizes of requests, responses and frames are those of the recorded programs (`docs/background/http-pages.md`). No
-setting is fitted to the recorded times. Differences that remain: aqmlab's TLS handshake has 517 B and 3000 B, and the
-recorded one 255 B and 696 B; aqmlab's QUIC handshake has one packet in each direction.
+The sizes of requests, responses and frames are those of the recorded programs
+(`docs/background/http-pages.md`). No setting is fitted to the recorded times. Differences that remain:
+aqmlab's TLS handshake has 517 B and 3000 B, and the recorded one 255 B and 696 B; aqmlab's QUIC handshake has
+one packet in each direction.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ import aqmlab as al
 from http_pages.rows import Cell
 
 TLS_RECORD = 16_384
-"""Maximum payload of a TLS record, in bytes (RFC 8446, section 5.1), which is also the payload of a DATA frame."""
+"""Maximum payload of a TLS record (RFC 8446, section 5.1) and of a DATA frame, in bytes."""
 RECORD_OVERHEAD = 22
 """Header and authentication tag of a TLS record, in bytes."""
 
 PACER_GAIN = 2.0
-"""Pacing rate in windows per smoothed round-trip time. aqmlab has no setting that is equal to aioquic's pacer. The
-pacer computes one window per round-trip time, but releases a packet at each event if any time has passed since the last
-packet (`QuicPacketPacer.update_after_send` sets an incomplete bucket to zero). In a flow of acknowledgements, one packet
-is therefore released by the timer and one by the acknowledgement."""
+"""Pacing rate in windows per smoothed round-trip time. aqmlab has no setting that is equal to aioquic's pacer.
+The pacer computes one window per round-trip time, but releases a packet at each event if any time has passed
+since the last packet (`QuicPacketPacer.update_after_send` sets an incomplete bucket to zero). In a flow of
+acknowledgements, one packet is therefore released by the timer and one by the acknowledgement."""
 
 
 def scenario(cell: Cell, protocol: str, objects: int, size: int, gain: float = PACER_GAIN) -> al.Scenario:

@@ -22,7 +22,7 @@ RECORD_OVERHEAD = 22
 """Header and authentication tag of a TLS record, in bytes."""
 
 PACER_GAIN = 2.0
-"""Pacing rate in windows per smoothed round-trip time. aqmlab has no setting that is equal to aioquic's pacer.
+"""Pacing rate in windows per smoothed round-trip time. aqmlab has no setting that equals aioquic's pacer.
 The pacer computes one window per round-trip time, but releases a packet at each event if any time has passed
 since the last packet (`QuicPacketPacer.update_after_send` sets an incomplete bucket to zero). In a flow of
 acknowledgements, one packet is therefore released by the timer and one by the acknowledgement."""
@@ -90,8 +90,8 @@ def _quic(protocol: str, gain: float) -> dict[str, Any]:
 
 def page_time(run: al.Run) -> float:
     """The time of the page in seconds; infinite if the page is incomplete."""
-    time = run.tables["pages"]["duration_s"][0]
-    return math.inf if time is None else float(time)
+    time: float | None = run.tables["pages"]["duration_s"][0]
+    return math.inf if time is None else time
 
 
 def host_time(floor: Sequence[Mapping[str, Any]], protocol: str) -> float:

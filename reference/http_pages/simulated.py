@@ -97,4 +97,5 @@ def page_time(run: al.Run) -> float:
 def host_time(floor: Sequence[Mapping[str, Any]], protocol: str) -> float:
     """The time in seconds that the programs need until the first byte over the loopback interface, where the
     network takes no time. aqmlab's hosts need none."""
-    return median(row["first_byte_s"] for row in floor if row["protocol"] == protocol and row["objects"] == 1)
+    times = [row["first_byte_s"] for row in floor if row["protocol"] == protocol and row["objects"] == 1]
+    return float(median(times))

@@ -80,7 +80,7 @@ def _quic(protocol: str, gain: float) -> dict[str, Any]:
     """aioquic: packets of 1200 B, an acknowledgement after 1 ms, a paced initial window of 12,000 B."""
     return {
         "profile": "quic",
-        "congestion_control": {"kind": protocol.split("-")[1]},
+        "congestion_control": {"kind": protocol.split("-")[1], "slow_start_exit": "none"},
         "connection": {"mss": "1165B", "header": "63B"},
         "cwnd": {"growth_when_limited": "grows"},
         "pacing": {"slow_start_ratio": gain, "avoidance_ratio": gain, "unpaced_segments": 2},

@@ -12,8 +12,8 @@ The band is 15 % of the recorded rate. Where one media flow uses a direction of 
 rate of each flow is judged. Elsewhere, the flows have different shares in each repetition, so that the sum of
 the flows is judged, and the rate of each flow is printed.
 
-The program prints the rows of a table. `--update-page` writes the table into
-docs/background/gcc-original.md.
+The program prints the rows of a table. The table also contains the mean one-way delay of each phase, which is
+not judged. `--update-page` writes the table into docs/background/gcc-original.md.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -78,8 +78,16 @@ class Phase:
         return f"{self.begin} to {self.end} s"
 
 
-Rates = Mapping[Phase, float]
-"""Rates in kb/s."""
+class Values(NamedTuple):
+    """The values of a flow in a phase of a run."""
+
+    rate: float
+    """In kb/s."""
+    delay: float
+    """Mean one-way delay of the RTP packets that arrived, in ms; NaN for TCP."""
+
+
+Phases = Mapping[Phase, Values]
 
 
 def cases() -> list[Case]:
@@ -93,23 +101,24 @@ def phases_case(section: str, maximum: int, seeds: int = SEEDS, changes: Changes
 
     def jobs() -> list[Job]:
         scenario = scenario_of(section, maximum, changes or {})
-        measure = partial(rates, phases=tuple(recorded(section, maximum)))
+        measure = partial(values, phases=tuple(recorded(section, maximum)))
         return [Job(scenario=scenario, seed=seed, measure=measure) for seed in range(1, seeds + 1)]
 
-    def judge(measured: Sequence[Rates]) -> list[Row]:
+    def judge(measured: Sequence[Phases]) -> list[Row]:
         return [one.row(name) for one in series(section, recorded(section, maximum), measured)]
 
     return Case(name=name, jobs=jobs, judge=judge)
 
 
-def recorded(section: str, maximum: int) -> dict[Phase, list[float]]:
-    """The rates of the repetitions, in kb/s."""
+def recorded(section: str, maximum: int) -> dict[Phase, list[Values]]:
+    """The values of the repetitions."""
     selected = {"case": section, "max_kbps": str(maximum), "growth": "each-report", "follows": "estimate"}
-    found: dict[Phase, list[float]] = {}
+    found: dict[Phase, list[Values]] = {}
     for row in data.rows("phases", WHERE):
         if all(row[key] == value for key, value in selected.items()):
             phase = Phase(flow=row["flow"], begin=int(row["from_s"]), end=int(row["until_s"]))
-            found.setdefault(phase, []).append(float(row["received_bps"]) / 1e3)
+            delay = float(row["delay_ms"] or "nan")
+            found.setdefault(phase, []).append(Values(float(row["received_bps"]) / 1e3, delay))
     return found
 
 
@@ -121,6 +130,8 @@ class Series:
     theirs: Sequence[float]
     ours: Sequence[float]
     judged: bool
+    delays: tuple[float, float]
+    """Mean one-way delays of the record and of aqmlab, in ms; NaN for TCP."""
 
     def row(self, case: str) -> Row:
         """The row of the comparison."""
@@ -129,7 +140,7 @@ class Series:
         return independent(case, asked, self.theirs, self.ours)
 
 
-def series(section: str, theirs: Mapping[Phase, Sequence[float]], ours: Sequence[Rates]) -> list[Series]:
+def series(section: str, theirs: Mapping[Phase, Sequence[Values]], ours: Sequence[Phases]) -> list[Series]:
     """The sums of the flows, unless the section judges each flow, and then each flow of several."""
     times: dict[str, list[Phase]] = {}
     for phase in theirs:
@@ -141,15 +152,26 @@ def series(section: str, theirs: Mapping[Phase, Sequence[float]], ours: Sequence
         for phase in theirs
         if separate or len(times[phase.times]) > 1
     }
-    return [
-        Series(
-            quantity=quantity,
-            theirs=[math.fsum(values) for values in zip(*(theirs[phase] for phase in some), strict=True)],
-            ours=[math.fsum(run[phase] for phase in some) for run in ours],
-            judged=separate or quantity in sums,
+    found = []
+    for quantity, some in (sums | single).items():
+        recorded_runs = [list(values) for values in zip(*(theirs[phase] for phase in some), strict=True)]
+        runs = [[run[phase] for phase in some] for run in ours]
+        found.append(
+            Series(
+                quantity=quantity,
+                theirs=[math.fsum(one.rate for one in values) for values in recorded_runs],
+                ours=[math.fsum(one.rate for one in values) for values in runs],
+                judged=separate or quantity in sums,
+                delays=(_delay(recorded_runs), _delay(runs)),
+            )
         )
-        for quantity, some in (sums | single).items()
-    ]
+    return found
+
+
+def _delay(runs: Sequence[Sequence[Values]]) -> float:
+    """The mean over runs and flows; a paused flow has no delay."""
+    delays = [one.delay for values in runs for one in values if not math.isnan(one.delay)]
+    return math.fsum(delays) / len(delays) if delays else math.nan
 
 
 # Runs of aqmlab
@@ -194,19 +216,30 @@ def scenario_of(section: str, maximum: int, changes: Changes) -> Scenario:
     return scenario.with_({"record.packets": ["bottleneck"], **CHANGES.get(section, {}), **every})
 
 
-def rates(run: Run, phases: Sequence[Phase]) -> Rates:
-    """The rates of the packets that the bottleneck delivered."""
+def values(run: Run, phases: Sequence[Phase]) -> Phases:
+    """The rates of the packets that the bottleneck delivered, and the delays of the media."""
     packets = run.tables["packets"].filter(pl.col("event").cast(pl.String) == "deliver")
     numbers = _numbers(run, packets)
-    found: dict[Phase, float] = {}
+    found: dict[Phase, Values] = {}
     for phase in phases:
         begin = phase.begin + SETTLING
+        seconds = run.tables["calls"].filter(
+            (pl.col("flow") == numbers[phase.flow])
+            & (pl.col("time_s") >= begin)
+            & (pl.col("time_s") < phase.end)
+            & (pl.col("packets_received") > 0)
+        )
+        arrived = float(seconds["packets_received"].sum())
+        delays = float((seconds["delay_s"] * seconds["packets_received"]).sum())
         some = packets.filter(
             (pl.col("flow") == numbers[phase.flow])
             & (pl.col("time_s") >= begin)
             & (pl.col("time_s") < phase.end)
         )
-        found[phase] = 8 * float(some["size_bytes"].sum()) / (phase.end - begin) / 1e3
+        found[phase] = Values(
+            rate=8 * float(some["size_bytes"].sum()) / (phase.end - begin) / 1e3,
+            delay=1e3 * delays / arrived if arrived else math.nan,
+        )
     return found
 
 
@@ -235,10 +268,12 @@ HEADS = (
     "aqmlab (kb/s)",
     "Difference (%)",
     "Verdict",
+    "Delay, str0m (ms)",
+    "Delay, aqmlab (ms)",
 )
 
 
-def table(section: str, maximum: int, measured: Sequence[Rates]) -> list[str]:
+def table(section: str, maximum: int, measured: Sequence[Phases]) -> list[str]:
     """The lines of a section: means, and the least and the greatest value of the runs."""
     found = series(section, recorded(section, maximum), measured)
     return [_line(section, maximum, one) for one in found]
@@ -249,11 +284,12 @@ def _line(section: str, maximum: int, one: Series) -> str:
     row = one.row(section)
     difference = f"{100 * row.difference / row.theirs:+.1f}"
     spreads = (
-        f"{math.fsum(values) / len(values):.0f} ({min(values):.0f} to {max(values):.0f})"
-        for values in (one.theirs, one.ours)
+        f"{math.fsum(some) / len(some):.0f} ({min(some):.0f} to {max(some):.0f})"
+        for some in (one.theirs, one.ours)
     )
     verdict = row.verdict if one.judged else "–"
-    cells = (section, f"{maximum / 1e3:g}", who, when, *spreads, difference, verdict)
+    delays = ("–" if math.isnan(value) else f"{value:.0f}" for value in one.delays)
+    cells = (section, f"{maximum / 1e3:g}", who, when, *spreads, difference, verdict, *delays)
     return f"| {' | '.join(cells)} |"
 
 

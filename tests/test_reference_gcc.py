@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "reference"))
 
 import agreement
 import gcc_phases
-from gcc_phases import Phase
+from gcc_phases import Phase, Values
 
 ALL = [(section, maximum) for maximum, sections in gcc_phases.SECTIONS.items() for section in sections]
 
@@ -28,7 +29,7 @@ def test_every_phase_has_five_repetitions_and_a_flow_of_the_run() -> None:
 def test_the_overhead_of_a_packet_explains_the_recorded_rate_at_the_maximum() -> None:
     # A packet of audio every 20 ms has 80 B.
     audio = 8 * 50 * (80 + gcc_phases.OVERHEAD)
-    most = max(gcc_phases.recorded("5.4", 1500)[Phase(flow="0", begin=0, end=20)])
+    most = max(gcc_phases.recorded("5.4", 1500)[Phase(flow="0", begin=0, end=20)]).rate
     assert most == pytest.approx((gcc_phases.ip_rate(1.5e6) + audio) / 1e3, rel=0.01)
 
 
@@ -46,15 +47,22 @@ def test_scenarios_have_the_settings_of_the_record() -> None:
 def test_flows_have_the_names_of_the_record() -> None:
     run = gcc_phases.scenario_of("5.6", 1500, {"start": "5s"}).with_({"duration": "20s"}).run(seed=1)
     phases = [Phase(flow="tcp", begin=0, end=10), Phase(flow="0", begin=0, end=10)]
-    tcp, media = gcc_phases.rates(run, phases).values()
+    found = gcc_phases.values(run, phases)
+    tcp, media = (found[phase].rate for phase in phases)
+    assert math.isnan(found[phases[0]].delay) and 50 < found[phases[1]].delay < 400
     # Before 5 s, TCP is alone.
     assert tcp > media > 300 and tcp + media == pytest.approx(2000, rel=0.05)
 
 
 def test_a_sum_is_judged_where_flows_compete_and_each_flow_elsewhere() -> None:
     phases = [Phase(flow=flow, begin=0, end=40) for flow in ("0", "1")]
-    theirs = {phases[0]: [100.0, 102.0], phases[1]: [200.0, 198.0]}
-    ours = [{phases[0]: 150.0, phases[1]: 151.0}, {phases[0]: 151.0, phases[1]: 150.0}]
+    theirs = {
+        phase: [Values(one, 60.0), Values(other, 80.0)]
+        for phase, one, other in zip(phases, (100.0, 200.0), (102.0, 198.0), strict=True)
+    }
+    ours = [
+        {phases[0]: Values(rate, 90.0), phases[1]: Values(301.0 - rate, math.nan)} for rate in (150.0, 151.0)
+    ]
     shared = [one.row("a") for one in gcc_phases.series("5.4", theirs, ours)]
     assert [(row.quantity, row.verdict) for row in shared] == [
         ("sum, 0 to 40 s", "equivalent"),
@@ -62,6 +70,7 @@ def test_a_sum_is_judged_where_flows_compete_and_each_flow_elsewhere() -> None:
         ("flow 1, 0 to 40 s", "printed"),
     ]
     assert (shared[0].theirs, shared[0].ours) == (300.0, 301.0)
+    assert gcc_phases.series("5.4", theirs, ours)[0].delays == (70.0, 90.0)
     alone = [one.row("a") for one in gcc_phases.series("5.3", theirs, ours)]
     assert [row.verdict for row in alone] == ["miss", "miss"]
 

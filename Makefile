@@ -90,7 +90,7 @@ fuzz:  ## Drive 100,000 random connections, queues, lines and packets from outsi
 	AQM_FUZZ_CASES=$(FUZZ_CASES) cargo test --locked --release -p aqm-sim --lib both_engines_agree_on_lines
 
 .PHONY: reference
-reference: $(CORE)  ## Compare with recorded ns-2, ns-3 and Linux runs and with theory, in one table.
+reference: $(CORE)  ## Compare with recorded ns-2, ns-3, Linux and str0m runs and with theory, in one table.
 	$(PYTHON) reference/agreement.py
 	cd reference && ../$(PYTHON) -m http_pages.compare
 

@@ -103,6 +103,9 @@ GROUPS = {
     "queue, PIE and Adaptive RED": r"l4s s6 ",
     "Linux in namespaces, the L4S team's runs: one Prague flow through DualPI2; CUBIC, and then Prague, "
     "through six queues": r"l4s (one|pair) ",
+    "str0m: Google Congestion Control in seven test cases of RFC 8867, with video of 1.5 or 4 Mb/s": (
+        r"str0m "
+    ),
 }
 """The rows of the page's table, with the names of the cases that each row counts."""
 

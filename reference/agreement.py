@@ -1,4 +1,4 @@
-"""Compares recorded runs of ns-2, ns-3 and Linux, and closed forms, with aqmlab, and prints one table.
+"""Compares recorded runs of ns-2, ns-3, Linux and str0m, and closed forms, with aqmlab, and prints one table.
 
     python reference/agreement.py [--only TEXT]... [--jobs N] [--json] [--out DIR] [--update-page]
 
@@ -25,6 +25,7 @@ from rich.progress import Progress
 import account
 import bbr_laws
 import control_laws
+import gcc_phases
 import l4s_fabric
 import l4s_namespaces
 import linux_bulk
@@ -112,7 +113,11 @@ def all_cases() -> list[Case]:
         linux_helsinki,
     )
     l4s = (l4s_fabric, l4s_namespaces)
-    return [case for module in (*exact, *laws, *ns2, ns3_runs, *linux, *l4s) for case in module.cases()]
+    return [
+        case
+        for module in (*exact, *laws, *ns2, ns3_runs, *linux, *l4s, gcc_phases)
+        for case in module.cases()
+    ]
 
 
 def compare(cases: Iterable[Case], *, jobs: int | None = None) -> list[Row]:

@@ -20,6 +20,7 @@ STUDIES: Mapping[str, str] = {
     "helsinki": "aqmlab.studies.helsinki",
     "bbr-cases": "aqmlab.studies.bbr_cases",
     "coexistence": "aqmlab.studies.coexistence",
+    "which-queue": "aqmlab.studies.which_queue",
 }
 
 LIVE: Mapping[str, str] = {"helsinki": "aqmlab.studies.helsinki.live"}

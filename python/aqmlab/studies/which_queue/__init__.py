@@ -48,7 +48,7 @@ from aqmlab.study import (
 from aqmlab.study.query import Query
 from aqmlab.sweep import Changes
 
-SEEDS = 5
+SEEDS = 3
 QUICK_ROWS = tuple(name for name, row in net.ROWS.items() if row["line"] != "1000/50")
 QUICK = Form(seeds=2, axes={"row": QUICK_ROWS})
 
@@ -70,8 +70,16 @@ main = experiment(
     # The order matters: the row sets HTTP's version and the rates, on which senders and queues depend.
     {"row": net.ROW_AXIS, "sender": net.SENDER_AXIS, "queue": net.QUEUE_AXIS},
     quick=QUICK,
+    varied=Form(
+        axes={
+            "row": net.VARIED_ROWS,
+            "sender": (net.CUBIC, net.PRAGUE),
+            "queue": (net.REFERENCE, net.CODEL, net.DUALPI2, net.FQ_CODEL),
+        }
+    ),
 )
 
+EQUAL_QUEUES = (net.CODEL, net.PIE, net.FQ_CODEL, net.CAKE)
 EQUAL_SENDERS = (net.CUBIC, net.BBR, net.PRAGUE)
 
 
@@ -82,7 +90,7 @@ equal = experiment(
         "row": Changes({name: net.in_room(row) for name, row in net.ROWS.items()}),
         "sender": Changes({name: net.sent_by(name) for name in EQUAL_SENDERS}),
         "queue": Changes(
-            {net.DROP_TAIL: lambda table: table, **{name: net.limited(name) for name in net.MANAGED}}
+            {net.DROP_TAIL: lambda table: table, **{name: net.limited(name) for name in EQUAL_QUEUES}}
         ),
     },
     seeds=3,
@@ -131,7 +139,7 @@ directions = experiment(
             }
         ),
     },
-    seeds=10,
+    seeds=6,
     quick=Form(seeds=3),
 )
 
@@ -145,7 +153,7 @@ varying = experiment(
         "sender": net.SENDER_AXIS,
         "queue": net.QUEUE_AXIS,
     },
-    seeds=10,
+    seeds=5,
     quick=Form(seeds=3),
 )
 
@@ -159,7 +167,7 @@ mixed = experiment(
         "download": Changes({name: net.household_by(name) for name in EQUAL_SENDERS}),
         "queue": Changes({name: net.queued(name) for name in MIXED_QUEUES}),
     },
-    seeds=5,
+    seeds=4,
     quick=Form(seeds=2),
 )
 
@@ -519,7 +527,7 @@ SHOWN: tuple[Figure | Table, ...] = (
     Figure(
         "equal",
         "Page times with equal limits",
-        _bars(beside(equal[m.LOG_PAGE].averaged("row"), net.MANAGED, net.DROP_TAIL), by="sender"),
+        _bars(beside(equal[m.LOG_PAGE].averaged("row"), EQUAL_QUEUES, net.DROP_TAIL), by="sender"),
         "Ratio to Drop Tail with the same limit, averaged over the 16 rows, whose limits are 1/4, 1, 4 and 16 BDP.",
     ),
     Figure(
@@ -580,6 +588,7 @@ STUDY = Study.of(
     *EXPERIMENTS,
     *CLAIMS,
     *SHOWN,
+    *net.DECISIONS,
     question="Which queue serves the pages, the call and the long transfers of a household best, with the senders "
     "of 2026?",
     answer=answer,

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from aqmlab.study import Decision, Variant
 from aqmlab.sweep import Changes
 
 Table = dict[str, Any]
@@ -186,6 +187,9 @@ def rows_with(**values: Any) -> tuple[str, ...]:
     """The rows in which each of these factors has one of these values."""
     return tuple(name for name, row in ROWS.items() if all(row[one] in some for one, some in values.items()))
 
+
+VARIED_ROWS = tuple(name for name, levels in zip(ROWS, array(), strict=True) if levels[2] < 2)
+"""Rows in which variants run: those of two of the four levels of the line, which are slower than 1 Gb/s."""
 
 DOWN_ROWS = rows_with(load=("download", "download and upload"))
 UP_ROWS = rows_with(load=("download and upload",))
@@ -363,3 +367,98 @@ def varying(row: Row) -> TableChange:
 ROW_AXIS = Changes({name: of_row(row) for name, row in ROWS.items()})
 SENDER_AXIS = Changes({name: sent_by(name) for name in SENDERS})
 QUEUE_AXIS = Changes({name: queued(name) for name in QUEUES})
+
+
+# Decisions
+
+
+def _of_pages(**fields: Any) -> TableChange:
+    """A change of the Web users' parameters."""
+
+    def change(table: Table) -> Table:
+        for name in USERS:
+            table["traffic"][name] |= fields
+        return table
+
+    return change
+
+
+def _of_transports(section: str, **fields: Any) -> TableChange:
+    """A change of a section of the transport of all connections."""
+
+    def change(table: Table) -> Table:
+        for tcp in (table["tcp"], *(table["traffic"][name]["tcp"] for name in USERS)):
+            tcp[section] = {**tcp.get(section, {}), **fields}
+        return table
+
+    return change
+
+
+DECISIONS = (
+    Decision(
+        "Pages",
+        "A page has 10 to 30 objects from one server, 25 kB each in the mean (lognormal), and a user opens a page "
+        "every two seconds in the mean.",
+        "The median page has 71 requests and 2.65 MB (HTTP Archive, Web Almanac 2024), which come from several "
+        "servers. The page of the study is the part that comes from one server. The spread of the sizes is that "
+        "of Barford and Crovella (1998).",
+        (
+            Variant(
+                "large pages",
+                "A page has 71 objects, 37 kB each in the mean, from one server.",
+                _of_pages(
+                    objects={"kind": "constant", "value": 71},
+                    sizes={"kind": "lognormal", "mean": "37kB", "sigma": 1.318},
+                    think_time={"kind": "exponential", "mean": "10s"},
+                ),
+            ),
+            Variant(
+                "objects in turn",
+                "With HTTP/2 and HTTP/3, the server sends one packet of each object in turn.",
+                lambda table: (
+                    table
+                    if table["traffic"][NEAR]["http"] == "1.1"
+                    else _of_pages(priority="round-robin")(table)
+                ),
+            ),
+        ),
+    ),
+    Decision(
+        "TLS",
+        "Each connection begins with a TLS 1.3 handshake.",
+        "Browsers use HTTP/2 and HTTP/3 only with TLS.",
+        (Variant("no TLS", "TCP connections have no TLS handshake.", _of_pages(tls=False)),),
+    ),
+    Decision(
+        "First window",
+        "Ten segments, which a sender does not pace.",
+        "Linux paces a connection only after ten segments, and RFC 9002, section 7.7, permits a burst of the "
+        "initial window.",
+        (
+            Variant(
+                "paced first window",
+                "The first window is paced too.",
+                _of_transports("pacing", mode="on", unpaced_segments=0),
+            ),
+            Variant("window of 32", "The first window has 32 segments.", _of_transports("cwnd", initial=32)),
+        ),
+    ),
+    Decision(
+        "Hosts",
+        "A host needs up to 0.1 ms for a packet.",
+        "aqmlab's choice: wired hosts. The jitter prevents phase effects.",
+        (Variant("jitter 1 ms", "A host needs up to 1 ms for a packet.", {"host.jitter": "1ms"}),),
+    ),
+    Decision(
+        "BBRv3",
+        "The version of the Internet draft, for which a marked byte counts as a lost byte.",
+        "Linux's version ignores marks if the round trip is longer than 5 ms, so that BBRv3+ECN would equal "
+        "BBRv3, except that its packets are marked instead of dropped.",
+    ),
+    Decision(
+        "CAKE",
+        "The shaper is off, and hosts share the link first (`triple-isolate`).",
+        "The queue is at the link itself. Each Web user, the household's transfers and the call have hosts of "
+        "their own.",
+    ),
+)

@@ -1,23 +1,24 @@
 """Which queue for Web traffic? Eight queue disciplines on home lines, with the senders of 2026.
 
-The study is aqmlab's own. It crosses five senders (a congestion control with or without ECN) and twelve queues
-(Drop Tail with five sizes, and seven disciplines with active management as shipped) with the 16 rows of an
-orthogonal array of household load, version of HTTP, line, and round trip of the household's transfers
+The study is aqmlab's own. It crosses five senders (a congestion control with or without ECN) and twelve
+queues (Drop Tail with five sizes, and seven disciplines with active management as shipped) with the 16 rows
+of an orthogonal array of household load, version of HTTP, line, and round trip of the household's transfers
 (`network.py`). Page times are compared on a logarithmic scale, so that an effect is a factor (`effects.py`).
 
 Why a fraction: the full factorial has 4 loads, 3 versions of HTTP, 3 lines, 2 round trips and 5 rooms, which
 are 360 settings for each sender and queue. The array has 16. The experiment `factorial` runs all settings for
 CUBIC with three queues, and a claim compares the effects of the fraction with those of the whole.
 
-Why Drop Tail with five rooms and the other queues as shipped: the room is the only parameter of Drop Tail, and
-has a large effect, so that all rooms run in all rows. A queue with active management has a limit that is
+Why Drop Tail with five rooms and the other queues as shipped: the room is the only parameter of Drop Tail,
+and has a large effect, so that all rooms run in all rows. A queue with active management has a limit that is
 reached seldom. The experiment `equal` gives both kinds the same limit, which follows the fifth column of the
 array.
 
-Why ECN marks everywhere: CoDel, PIE, FQ-PIE and RED as shipped by Linux do not mark. The study lets them mark,
-because the question is whether marks help. Senders without ECN show what happens otherwise.
+Why ECN marks everywhere: CoDel, PIE, FQ-PIE and RED as shipped by Linux do not mark. The study lets them
+mark, because the question is whether marks help. Senders without ECN show what happens otherwise.
 
-The rules were fixed before the first full run, after single runs with one seed at the line 20/1.
+The rules were fixed after single runs at the line 20/1, before any run of the whole study. The number of
+seeds was fixed after the quick form, by the time that the full form needs.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ from aqmlab.study import (
     query,
     stacked,
 )
+from aqmlab.study.charts import Line
 from aqmlab.study.query import Query
 from aqmlab.sweep import Changes
 
@@ -215,8 +217,8 @@ def claim(id: str, statement: str, rule: AnyRule, *figures: str) -> Claim:
 
 
 def _table_claims() -> Iterator[Claim]:
-    """For each queue, four claims that the queue is better than Drop Tail with a room of one BDP, and one that
-    pages are faster with each sender. The first table of the page consists of their numbers."""
+    """For each queue, four claims that the queue is better than Drop Tail with a room of one BDP, and one
+    that pages are faster with each sender. The first table of the page consists of their numbers."""
     for queue in OTHERS:
         slug, than = _SLUGS[queue], "than with Drop Tail of 1 BDP"
         everyone = LOG.averaged("sender")
@@ -297,7 +299,7 @@ def _http() -> Iterator[Claim]:
 
     for version in ("3", "1.1"):
         yield claim(
-            f"http-{version}",
+            f"http{version[0]}",
             f"The ratio of Drop Tail's pages to FQ-CoDel's is smaller with HTTP/{version} than with HTTP/2.",
             effects.interaction(
                 gap(version),
@@ -392,14 +394,15 @@ def _varying() -> Iterator[Claim]:
     log = varying[m.LOG_PAGE].at(row="varying")
     yield claim(
         "varying-flows",
-        "Varying rate: FQ-CoDel's pages take at most 0.9 times as long as Drop Tail's of 1 BDP, with each sender.",
+        "Varying rate: FQ-CoDel's pages take at most 0.9 times as long as Drop Tail's of 1 BDP, with each "
+        "sender.",
         pages(net.FQ_CODEL, of=log) <= 0.9,
         "varying",
     )
     yield claim(
         "varying-single",
-        "Varying rate: CoDel's and PIE's pages take at most 0.9 times as long as Drop Tail's of 1 BDP, with each "
-        "sender.",
+        "Varying rate: CoDel's and PIE's pages take at most 0.9 times as long as Drop Tail's of 1 BDP, with "
+        "each sender.",
         every(*(pages(one, of=log) <= 0.9 for one in (net.CODEL, net.PIE))),
         "varying",
     )
@@ -411,14 +414,15 @@ def _mixed() -> Iterator[Claim]:
     for download in (net.BBR, net.PRAGUE):
         yield claim(
             f"mixed-{_SLUGS[download]}",
-            f"CUBIC's pages beside a download by {download} take at least 20 % less time with FQ-CoDel than with "
-            "CoDel.",
+            f"CUBIC's pages beside a download by {download} take at least 20 % less time with FQ-CoDel than "
+            "with CoDel.",
             pages(net.FQ_CODEL, net.CODEL, of=log, pages=net.CUBIC, download=download) <= 0.8,
             "mixed",
         )
     yield claim(
         "mixed-dualpi2",
-        "CUBIC's pages beside a download by Prague take at least 10 % longer with DualPI2 than with FQ-CoDel.",
+        "CUBIC's pages beside a download by Prague take at least 10 % longer with DualPI2 than with "
+        "FQ-CoDel.",
         pages(net.DUALPI2, net.FQ_CODEL, of=log, pages=net.CUBIC, download=net.PRAGUE) >= 1.1,
         "mixed",
     )
@@ -456,10 +460,10 @@ CLAIMS = (
 
 # Figures and tables
 
-RATIO = "page time, ratio to Drop Tail of 1 BDP"
+RATIO = "page time, ratio to DT of 1 BDP"
 CAPTION = (
-    "Ratio of the geometric means over the 16 rows, with the 95 % interval over the seeds. Drop Tail has the "
-    "room in its name; the other queues have their own limits."
+    "Ratio of the geometric means over the 16 rows, with the 95 % interval over the seeds. Drop Tail (DT) "
+    "has the room in its name; the other queues have their own limits."
 )
 
 
@@ -470,7 +474,7 @@ def beside(of: Variable, queues: Sequence[str] = OTHERS, reference: str = net.RE
 
 
 def _in_two_lines(queue: str) -> str:
-    return queue.replace(f"{net.DROP_TAIL} ", f"{net.DROP_TAIL}\n")
+    return queue.replace(f"{net.DROP_TAIL} ", "DT\n")
 
 
 def _by_factor() -> Query:
@@ -484,12 +488,23 @@ def _by_factor() -> Query:
     return stacked("rows with", found)
 
 
-def _bars(shown: Query, **options: Any) -> Any:
-    return line(shown, x="queue", kind="bars", y_label=RATIO, log_y=True, **options)
+def _bars(shown: Query, y_limits: tuple[float, float] = (0.4, 4.0)) -> Line:
+    """Bars of effects by sender, from a common lower limit, on a logarithmic axis."""
+    return line(
+        shown,
+        x="queue",
+        by="sender",
+        kind="bars",
+        y_label=RATIO,
+        log_y=True,
+        y_limits=y_limits,
+        beneath={"": RATIO},
+        levels={"": 1.0},
+    )
 
 
 SHOWN: tuple[Figure | Table, ...] = (
-    Figure("pages", "Page times with each queue and sender", _bars(beside(LOG), by="sender"), CAPTION),
+    Figure("pages", "Page times with each queue and sender", _bars(beside(LOG)), CAPTION),
     Table(
         "household",
         "Pages, call, long transfers and delays, averaged over senders and rows",
@@ -527,8 +542,9 @@ SHOWN: tuple[Figure | Table, ...] = (
     Figure(
         "equal",
         "Page times with equal limits",
-        _bars(beside(equal[m.LOG_PAGE].averaged("row"), EQUAL_QUEUES, net.DROP_TAIL), by="sender"),
-        "Ratio to Drop Tail with the same limit, averaged over the 16 rows, whose limits are 1/4, 1, 4 and 16 BDP.",
+        _bars(beside(equal[m.LOG_PAGE].averaged("row"), EQUAL_QUEUES, net.DROP_TAIL)),
+        "Ratio to Drop Tail with the same limit, averaged over the 16 rows, whose limits are 1/4, 1, 4 and "
+        "16 BDP.",
     ),
     Figure(
         "directions",
@@ -539,7 +555,7 @@ SHOWN: tuple[Figure | Table, ...] = (
     Figure(
         "varying",
         "Page times on a line whose rate varies",
-        _bars(beside(varying[m.LOG_PAGE].at(row="varying")), by="sender"),
+        _bars(beside(varying[m.LOG_PAGE].at(row="varying")), (0.15, 4.0)),
         "The downlink has a new rate from 5 to 80 Mb/s every second.",
     ),
     Figure(
@@ -589,7 +605,7 @@ STUDY = Study.of(
     *CLAIMS,
     *SHOWN,
     *net.DECISIONS,
-    question="Which queue serves the pages, the call and the long transfers of a household best, with the senders "
-    "of 2026?",
+    question="Which queue serves the pages, the call and the long transfers of a household best, with the "
+    "senders of 2026?",
     answer=answer,
 )

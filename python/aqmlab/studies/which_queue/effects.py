@@ -5,7 +5,8 @@ sender, the queue, and by interactions. The design is a full product of senders,
 design, the least-squares estimate of an effect of the queue is the mean, over rows and senders, of the
 differences of logarithms between two queues. `effect` computes this mean for each seed. The interval is the
 Student-t interval of these means over the seeds. It describes what other random numbers would change, and it
-does not describe what other lines, loads or pages would change; the spread over the rows describes the latter.
+does not describe what other lines, loads or pages would change; the spread over the rows describes the
+latter.
 
 `anova` fits the whole model with `numpy`, and reports how much of the variance each term explains and how
 large the residuals are.

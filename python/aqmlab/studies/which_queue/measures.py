@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from aqmlab import metrics
@@ -41,7 +42,7 @@ def _of_run(run: Run) -> Mapping[str, Any]:
         "page_s": mean(times),
         "log_page": math.log(mean(times)),
         "p95_s": quantile(times, 0.95),
-        "unfinished": 100 * float((~pages["complete"]).mean() or 0.0),
+        "unfinished": 100 * mean((~pages["complete"]).to_numpy().astype(np.float64)),
         "mos": min(one.mos for one in voices),
     }
     for workload, link in ((net.DOWN, net.DOWNLINK), (net.UP, net.UPLINK)):

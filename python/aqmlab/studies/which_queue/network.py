@@ -1,9 +1,9 @@
 """The home line of the study `which-queue`: senders, queues, and the orthogonal array of the other factors.
 
-A line has a queue before its link in each direction, and both directions have the same queue discipline. Three
-Web users fetch pages from servers at a distance of 10, 30 and 100 ms (round trip), somebody makes a call, and
-the household adds a load. The servers and the members of the household use one congestion control and one
-setting of ECN.
+A line has a queue before its link in each direction, and both directions have the same queue discipline.
+Three Web users fetch pages from servers at a distance of 10, 30 and 100 ms (round trip), somebody makes a
+call, and the household adds a load. The servers and the members of the household use one congestion control
+and one setting of ECN.
 
 The array is Bush's orthogonal array with 16 rows, 5 columns, 4 levels and strength 2: any two columns contain
 each pair of levels exactly once. A factor with fewer than four values occupies the four levels by repetition,
@@ -115,7 +115,8 @@ LINUX_PACKETS = 1000
 shipped. Adaptive RED, whose limit has no default in `tc`, has the same limit."""
 
 RED_PACKETS = 16
-"""Least room of Adaptive RED, whose `min_th` is at least 5 packets and whose `max_th` is three times `min_th`."""
+"""Least room of Adaptive RED, whose `min_th` is at least 5 packets and whose `max_th` is three times
+`min_th`."""
 
 LEAST_PACKETS = 2
 """Least room in packets: on the slowest uplink, a quarter of a BDP is 2.06 packets."""
@@ -197,8 +198,8 @@ UP_ROWS = rows_with(load=("download and upload",))
 
 
 def user(rtt_ms: int, http: str) -> Table:
-    """A Web user who opens a page about every two seconds, at times that do not depend on the network, so that
-    all queues get the same pages."""
+    """A Web user who opens a page about every two seconds, at times that do not depend on the network, so
+    that all queues get the same pages."""
     return {
         **_from_internet(rtt_ms),
         "kind": "sessions",
@@ -350,8 +351,8 @@ choice: the rates are those of a Wi-Fi station that moves, and change by a facto
 
 
 def varying(row: Row) -> TableChange:
-    """The change after which the scenario is that of a row, with a downlink whose rate varies. Rooms are those
-    of the constant rate, which is the highest: the router does not know the rate."""
+    """The change after which the scenario is that of a row, with a downlink whose rate varies. Rooms are
+    those of the constant rate, which is the highest: the router does not know the rate."""
 
     def change(_: Table) -> Table:
         table = base(row)
@@ -397,11 +398,11 @@ def _of_transports(section: str, **fields: Any) -> TableChange:
 DECISIONS = (
     Decision(
         "Pages",
-        "A page has 10 to 30 objects from one server, 25 kB each in the mean (lognormal), and a user opens a page "
-        "every two seconds in the mean.",
-        "The median page has 71 requests and 2.65 MB (HTTP Archive, Web Almanac 2024), which come from several "
-        "servers. The page of the study is the part that comes from one server. The spread of the sizes is that "
-        "of Barford and Crovella (1998).",
+        "A page has 10 to 30 objects from one server, 25 kB each in the mean (lognormal), and a user opens a "
+        "page every two seconds in the mean.",
+        "The median page has 71 requests and 2.65 MB (HTTP Archive, Web Almanac 2024), which come from "
+        "several servers. The page of the study is the part that comes from one server. The spread of the "
+        "sizes is that of Barford and Crovella (1998).",
         (
             Variant(
                 "large pages",
@@ -452,13 +453,13 @@ DECISIONS = (
     Decision(
         "BBRv3",
         "The version of the Internet draft, for which a marked byte counts as a lost byte.",
-        "Linux's version ignores marks if the round trip is longer than 5 ms, so that BBRv3+ECN would equal "
-        "BBRv3, except that its packets are marked instead of dropped.",
+        "Linux's version ignores marks if the round trip is longer than 5 ms, so that queues could not slow "
+        "BBRv3+ECN down.",
     ),
     Decision(
         "CAKE",
         "The shaper is off, and hosts share the link first (`triple-isolate`).",
-        "The queue is at the link itself. Each Web user, the household's transfers and the call have hosts of "
-        "their own.",
+        "The queue is at the link itself. Each Web user, the household's transfers and the call have hosts "
+        "of their own.",
     ),
 )

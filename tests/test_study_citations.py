@@ -62,12 +62,12 @@ def test_a_citation_that_means_no_number_is_refused(folder: Path, title: str, to
 
 def test_a_name_that_is_the_beginning_of_another_name_can_be_cited(folder: Path) -> None:
     parts = [
-        {**PART, "where": {"sender": sender}, "value": value, "interval": [value, value]}
+        {**PART, "where": {"sender": sender}, "value": value, "interval": [value - 0.05, value + 0.05]}
         for sender, value in (("CUBIC", 0.5), ("CUBIC+ECN", 0.25))
     ]
     (folder / "small-today.json").write_text(json.dumps({**RESULTS, "claims": [{**CLAIM, "parts": parts}]}))
     cited = '[0 [0, 0]](small-today.md "C-1, FQ-CoDel: sender CUBIC")'
-    assert "[0.5 [0.5, 0.5]]" in study_citations.renewed(cited, folder)
+    assert "[0.500 [0.450, 0.550]]" in study_citations.renewed(cited, folder)
 
 
 def test_a_citation_of_results_that_are_not_there_is_refused(folder: Path) -> None:

@@ -2,9 +2,9 @@
 
 A citation is a Markdown link to a page of results. The link's title identifies the number. The title contains
 the claim with its reading and, after a colon, words that occur in only one of the claim's parts, separated by
-semicolons. If several parts contain the words, the title refers to the parts in which no letter, digit or plus
-sign follows a word, so that `sender CUBIC` does not refer to `sender CUBIC+ECN`. A title without a colon refers
-to the number that decides the verdict.
+semicolons. If several parts contain the words, the title refers to the parts in which no letter, digit or
+plus sign follows a word, so that `sender CUBIC` does not refer to `sender CUBIC+ECN`. A title without a colon
+refers to the number that decides the verdict.
 
     [0.51 [0.40, 0.61]](shred-today.md "T-SH-1, FQ-CoDel: median; to Drop Tail")
 """

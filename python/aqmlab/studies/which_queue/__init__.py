@@ -18,7 +18,8 @@ Why ECN marks everywhere: CoDel, PIE, FQ-PIE and RED as shipped by Linux do not 
 mark, because the question is whether marks help. Senders without ECN show what happens otherwise.
 
 The rules were fixed after single runs at the line 20/1, before any run of the whole study. The number of
-seeds was fixed after the quick form, by the time that the full form needs.
+seeds was fixed after the quick form and before any result of the full form was read, by the time that the full
+form needs.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ from aqmlab.study.charts import Line
 from aqmlab.study.query import Query
 from aqmlab.sweep import Changes
 
-SEEDS = 3
+SEEDS = 5
 QUICK_ROWS = tuple(name for name, row in net.ROWS.items() if row["line"] != "1000/50")
 QUICK = Form(seeds=2, axes={"row": QUICK_ROWS})
 
@@ -95,7 +96,6 @@ equal = experiment(
             {net.DROP_TAIL: lambda table: table, **{name: net.limited(name) for name in EQUAL_QUEUES}}
         ),
     },
-    seeds=3,
     quick=Form(seeds=2, axes={"row": QUICK_ROWS[::2]}),
 )
 
@@ -111,7 +111,7 @@ factorial = experiment(
         "setting": Changes({"".join(map(str, one[:4])): net.of_row(net.row_of(one)) for one in LEVELS}),
         "queue": Changes({name: net.queued(name) for name in SLICE}),
     },
-    seeds=2,
+    seeds=3,
     quick=Form(
         seeds=2,
         axes={"setting": ["".join(map(str, one[:4])) for one in LEVELS if one[2] != 2 and sum(one) % 4 == 0]},
@@ -155,7 +155,6 @@ varying = experiment(
         "sender": net.SENDER_AXIS,
         "queue": net.QUEUE_AXIS,
     },
-    seeds=5,
     quick=Form(seeds=3),
 )
 
@@ -169,7 +168,6 @@ mixed = experiment(
         "download": Changes({name: net.household_by(name) for name in EQUAL_SENDERS}),
         "queue": Changes({name: net.queued(name) for name in MIXED_QUEUES}),
     },
-    seeds=4,
     quick=Form(seeds=2),
 )
 

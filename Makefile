@@ -93,6 +93,10 @@ fuzz:  ## Drive 100,000 random connections, queues, lines and packets from outsi
 reference: $(CORE)  ## Compare with recorded ns-2, ns-3 and Linux runs and with theory, in one table.
 	$(PYTHON) reference/agreement.py
 
+.PHONY: gcc-original
+gcc-original:  ## Run str0m's Google Congestion Control through RFC 8867 in virtual time, and write its record.
+	reference/gcc_original/run.sh
+
 .PHONY: bench
 bench: $(CORE) $(CHECKERS)  ## Measure speed and scale, beside ns-2, ns-3 and htsim where installed.
 	$(PYTHON) benches/bench.py

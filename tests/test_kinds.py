@@ -12,7 +12,7 @@ from aqmlab.scenario.catalog import members
 PACKAGE = Path(al.__file__).parent
 
 FAMILIES = (
-    *("queues", "edges", "traffic", "distributions", "trace-sources"),
+    *("queues", "edges", "traffic", "rate-controls", "distributions", "trace-sources"),
     *("congestion-controls", "recoveries", "aliases", "profiles"),
 )
 """The families of the catalogue whose members are kinds, profiles and their short names."""

@@ -22,7 +22,10 @@ def run(small: Path) -> al.Run:
 
 def test_every_table_of_the_catalogue_is_there_with_its_columns(run: al.Run) -> None:
     others = ("flow-level.", "trace.", "live.")
-    tables = [one for one in members("tables") if not one.name.startswith(others)]
+    of_video_calls = {"calls", "frames"}
+    tables = [
+        one for one in members("tables") if not one.name.startswith(others) and one.name not in of_video_calls
+    ]
     described = {one.name: [row["name"] for row in one.parameters] for one in tables}
     assert {name: frame.columns for name, frame in run.tables.items()} == described
     assert len(run.tables) == len(described)

@@ -60,6 +60,7 @@ fn catalog() -> Vec<Entry> {
     let mut all = aqm_queue::catalog();
     all.extend(aqm_tcp::catalog());
     all.extend(aqm_traffic::Config::catalog());
+    all.extend(aqm_traffic::rate_control::Config::catalog());
     all.extend(aqm_traffic::distributions::Config::catalog());
     all.extend(aqm_queue::edge::Config::catalog());
     all.extend(scenario::sections::catalog());

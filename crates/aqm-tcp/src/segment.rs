@@ -50,9 +50,9 @@ impl Segment {
         self.sent.nanos().checked_sub(1)
     }
 
-    /// Sets the number of a QUIC packet.
-    pub(crate) fn set_packet_number(&mut self, number: u64) {
-        self.sent = Instant::from_nanos(number + 1);
+    /// Returns the contents of the field `sent` of the QUIC packet with this number.
+    pub(crate) fn stamp_of(packet_number: u64) -> Instant {
+        Instant::from_nanos(packet_number + 1)
     }
 }
 

@@ -6,6 +6,7 @@ mod exchange_application;
 mod exchange_connection;
 mod exchange_ecn;
 mod exchange_model;
+mod exchange_quic;
 mod exchange_recovery;
 mod exchange_window;
 mod invariants;

@@ -34,6 +34,12 @@ pub enum Application {
         /// Duration of the voice data in one datagram, in seconds.
         frame_s: f64,
     },
+    /// Audio and video in both directions, whose rate adapts to the network. Each flow carries what one of the
+    /// endpoints receives.
+    VideoCall {
+        /// Frames per second.
+        frame_rate: f64,
+    },
     /// Video. Each flow belongs to one viewer, and each transfer is a segment.
     Video(Playback),
 }
@@ -87,12 +93,12 @@ mod tests {
 
     #[test]
     fn each_kind_has_its_properties() {
-        assert_eq!(kinds(|one| one.sends_datagrams), ["udp", "streaming", "call"]);
+        assert_eq!(kinds(|one| one.sends_datagrams), ["udp", "streaming", "call", "video-call"]);
         assert_eq!(kinds(|one| one.fetches_pages), ["web", "sessions", "probes"]);
         assert_eq!(kinds(|one| one.shares_connections), <[&str; 0]>::default());
         assert_eq!(kinds(|one| one.is_endless), ["ftp"]);
         assert_eq!(kinds(|one| one.connection_rate.is_some()), ["packmime"]);
-        assert_eq!(kinds(|one| one.application.is_some()), ["video", "call"]);
+        assert_eq!(kinds(|one| one.application.is_some()), ["video", "call", "video-call"]);
     }
 
     #[test]
@@ -124,6 +130,8 @@ mod tests {
         let call = describe(json!({"kind": "call", "codec": "gsm-efr", "every": "10ms"}));
         assert_eq!(call["call"], json!({"codec": "gsm-efr", "frame_s": 0.01}));
         assert_eq!(call.get("video"), None);
+        let seen = describe(json!({"kind": "video-call", "frame_rate": 15.0}));
+        assert_eq!(seen["video_call"], json!({"frame_rate": 15.0}));
         let film = describe(json!({"kind": "video"}));
         assert_eq!(film["video"], json!({"segment_s": 4.0, "start_up_s": 2.5, "resume_s": 5.0}));
         let short = json!({"kind": "video", "segment": "300ms", "length": "1s", "stop": "2min"});

@@ -3,6 +3,7 @@
 //!
 //! Each workload consists of a file in `workloads/` that contains a `Config`, and an entry in the registry below.
 
+pub mod call_record;
 mod datagram_ecn;
 pub mod description;
 pub mod distributions;
@@ -10,6 +11,7 @@ mod even_gaps;
 mod fetching;
 pub mod http;
 mod parameters;
+pub mod rate_control;
 pub mod recording;
 #[cfg(test)]
 mod testing;
@@ -19,6 +21,7 @@ mod workloads;
 use aqm_net::{ConfigError, Ecn, Instant, Rate, Size, Span, Streams, registry};
 use dyn_clone::DynClone;
 
+use crate::call_record::CallRecord;
 use crate::description::Application;
 use crate::http::{Priority, TransportNeed};
 use crate::workloads::*;
@@ -36,6 +39,7 @@ registry! {
         "packmime" => packmime,
         "video" => video,
         "call" => call,
+        "video-call" => video_call,
         "program" => program,
     }
 }
@@ -59,6 +63,11 @@ pub trait Build {
 
     /// Returns whether the workload sends datagrams instead of using TCP.
     fn sends_datagrams(&self) -> bool {
+        false
+    }
+
+    /// Returns whether the workload handles the arrival of its datagrams.
+    fn observes_datagrams(&self) -> bool {
         false
     }
 
@@ -169,9 +178,18 @@ pub trait Workload: DynClone + Send + Sync {
     /// Handles the failure of a numbered conversation whose connection TCP has given up on.
     fn on_connection_failed(&mut self, _number: u32, _cx: &mut dyn TrafficContext) {}
 
+    /// Handles the arrival of a datagram at its receiver. This method is called only if
+    /// [`observes_datagrams`](Build::observes_datagrams) returns true.
+    fn on_datagram(&mut self, _arrived: &ArrivedDatagram, _cx: &mut dyn TrafficContext) {}
+
     /// Passes the names and values of facts about the load to `show`. The facts include nominal values and realised
     /// values.
     fn facts(&self, _show: &mut dyn FnMut(&'static str, f64)) {}
+
+    /// Returns the records of calls; empty if the workload does not record calls.
+    fn call_records(&self) -> Vec<&CallRecord> {
+        Vec::new()
+    }
 }
 
 dyn_clone::clone_trait_object!(Workload);
@@ -206,6 +224,23 @@ pub trait TrafficContext {
     /// number `flow`; numbers start at zero. A forward flow and a backward flow with the same number connect the same
     /// hosts.
     fn datagram_back(&mut self, flow: u32, bytes: u16, ecn: Ecn);
+}
+
+/// A datagram that has arrived at its receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ArrivedDatagram {
+    /// Number of the workload's flow.
+    pub flow: u32,
+    /// Whether the flow is a backward flow.
+    pub back: bool,
+    /// Number of the datagram among the flow's datagrams, counted from zero in the order of sending.
+    pub number: u64,
+    /// Time at which the datagram was sent.
+    pub sent: Instant,
+    /// Length on the wire, in bytes.
+    pub bytes: u16,
+    /// ECN bits on arrival.
+    pub ecn: Ecn,
 }
 
 /// A data transfer over its own connection.

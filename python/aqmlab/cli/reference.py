@@ -199,6 +199,8 @@ _INTRODUCTIONS = {
     "of its hosts), `extra_delay` (an additional one-way delay in each direction: a time, or a range of two "
     "times from which each flow draws its delay) and `tcp` (differences from the scenario's `[tcp]` for the "
     "workload's connections, or another `profile`). In a graph of `links` every kind needs `from` and `to`.",
+    "rate-controls": "The `kind` of the table `control` of a workload `video-call`: the control that "
+    "determines the rate of the video.",
     "edges": "The `kind` of an `[edges.NODE]` table. An edge classifies the packets that hosts at this node "
     "send as short or long before the first queue (the nodes of a dumbbell are `left` and `right`). If a "
     "queue needs classified packets, such as `rio` and `rio-ps`, and the scenario has no edge, "

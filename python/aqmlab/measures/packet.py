@@ -262,6 +262,38 @@ def _of_video(traffic: str, fields: Mapping[str, Any]) -> list[Measure]:
     ]
 
 
+def _of_video_call(traffic: str, fields: Mapping[str, Any]) -> list[Measure]:
+    """Returns measures of the video quality that the participants of video calls experience, for a workload
+    with this frame rate."""
+    from aqmlab.metrics import video_calls
+
+    frame_rate = float(fields["frame_rate"])
+
+    def heard(view: View) -> Any:
+        def of(run: Run) -> Any:
+            return video_calls.VideoCalls.of(run.tables, traffic, view.window, frame_rate)
+
+        return view.once(of, ("video calls", traffic))
+
+    rows: Sequence[tuple[str, str, str, Callable[[View], float | None]]] = (
+        ("rate", "received rate, mean", "Mbps", lambda view: scaled(heard(view).received_bps(), 1e-6)),
+        ("target-rate", "target rate, mean", "Mbps", lambda view: scaled(heard(view).target_bps(), 1e-6)),
+        ("freezes", "freezes per minute", "", lambda view: heard(view).freezes_per_minute()),
+        ("frozen", "share of time frozen", "%", lambda view: scaled(heard(view).frozen_share(), 100)),
+        ("rendered", "frames rendered", "%", lambda view: scaled(heard(view).rendered_share(), 100)),
+        (
+            "p95-frame-delay",
+            "frame delay, 95th percentile",
+            "ms",
+            lambda view: scaled(heard(view).frame_delay_s(0.95), 1e3),
+        ),
+    )
+    return [
+        Measure(name=f"{traffic}.{name}", title=f"{traffic} {title}", unit=unit, compute=compute)
+        for name, title, unit, compute in rows
+    ]
+
+
 def _of_times(
     traffic: str,
     name: str,
@@ -327,6 +359,8 @@ def packet_level(scenario: Scenario) -> list[Measure]:
             found += _of_pages(name)
         if workload.video is not None:
             found += _of_video(name, workload.video)
+        if workload.video_call is not None:
+            found += _of_video_call(name, workload.video_call)
         if workload.sends_datagrams and name in scenario.effective["record"]["histories"]:
             found += _of_histories(name, workload.call)
     return found

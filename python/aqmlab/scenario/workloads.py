@@ -28,6 +28,8 @@ class Workload:
     """For calls: the `codec`, and `frame_s`, the duration of the speech in a datagram."""
     video: Mapping[str, Any] | None = None
     """For adaptive video: the fields of a `metrics.video.Player`."""
+    video_call: Mapping[str, Any] | None = None
+    """For video calls: the `frame_rate`, in frames per second."""
 
     @classmethod
     def of(cls, table: Mapping[str, Any]) -> Workload:

@@ -20,6 +20,7 @@ STUDIES: Mapping[str, str] = {
     "helsinki": "aqmlab.studies.helsinki",
     "bbr-cases": "aqmlab.studies.bbr_cases",
     "coexistence": "aqmlab.studies.coexistence",
+    "rtc-cases": "aqmlab.studies.rtc_cases",
     "which-queue": "aqmlab.studies.which_queue",
 }
 

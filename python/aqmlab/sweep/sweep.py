@@ -280,6 +280,7 @@ class Sweep:
                 raise ValueError(f"{field_}: {label} has no value {value!r}: {near}")
 
     def _known_tables(self) -> Sequence[str]:
+        from aqmlab.metrics import video_calls
         from aqmlab.scenario.catalog import members
 
         prefix = "" if self.scenario.level == "packet" else f"{self.scenario.level}."
@@ -288,6 +289,8 @@ class Sweep:
         known = [
             one.removeprefix(level) for one in names if (one.startswith(level) if level else "." not in one)
         ]
+        if not level and all(one.video_call is None for one in self.scenario.workloads.values()):
+            known = [one for one in known if one not in video_calls.TABLES]
         for name in self.tables:
             if name not in (*known, ALL_TABLES):
                 raise ValueError(

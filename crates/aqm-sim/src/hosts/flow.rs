@@ -180,7 +180,8 @@ impl Flow {
             };
             self.in_flight += 1;
             if self.exchanging == Exchanging::Streams {
-                note_sent(&mut self.cold, side, &segment);
+                // The segment is copied so that the compiler can keep the original in registers.
+                note_sent(&mut self.cold, side, &{ segment });
             }
             transit.note_sent(&packet, now);
             net.send(packet, now, transit);

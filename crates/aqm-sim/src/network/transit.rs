@@ -114,7 +114,7 @@ impl LinkObserver<'_> {
     /// records them automatically.
     pub(crate) fn trace(&mut self, event: PacketEvent, packet: &Packet, now: Instant) {
         let payload = self.transit.payloads.get(packet.id);
-        let row = PacketRow::new(event, packet, &payload, now);
+        let row = self.transit.recorder.row(event, packet, &payload, now);
         self.transit.recorder.packets.push(PacketRow { link: Some(self.link), ..row });
     }
 }

@@ -10,7 +10,9 @@ use serde_json::Value;
 use crate::engine::event::Timer;
 use crate::network::{LinkSnapshot, Network};
 use crate::results::gauges::Gauges;
-use crate::results::tables::{DropRow, FlowRow, PacketRow, PageRow, QueueRow, SenderRow, TransferRow};
+use crate::results::tables::{
+    CallRow, DropRow, FlowRow, FrameRow, PacketRow, PageRow, QueueRow, SenderRow, TransferRow,
+};
 use crate::scenario::Scenario;
 use crate::scenario::links::{self, LinkSpec};
 use crate::scenario::sections::Record;
@@ -30,6 +32,8 @@ pub(crate) struct RunRecord {
     pub(crate) senders: Vec<SenderRow>,
     pub(crate) drops: Vec<DropRow>,
     pub(crate) packets: Vec<PacketRow>,
+    pub(crate) calls: Vec<CallRow>,
+    pub(crate) frames: Vec<FrameRow>,
     /// State of the managed links at the beginning of the measurement interval.
     pub(crate) before: Measurement,
     /// State of the managed links at the end of the run.

@@ -36,10 +36,14 @@ impl PacketEvent {
 }
 
 impl PacketRow {
-    /// Creates the row of an event at an end of the packet's flow. For an event at a link, the caller then sets the
-    /// column `link`.
-    pub(crate) fn new(event: PacketEvent, packet: &Packet, payload: &Payload, now: Instant) -> Self {
+    /// Creates the row of an event at an end of the packet's flow. `is_quic` states whether the packet belongs to a QUIC
+    /// connection. For an event at a link, the caller then sets the column `link`.
+    fn new(event: PacketEvent, packet: &Packet, payload: &Payload, is_quic: bool, now: Instant) -> Self {
         let (sequence_bytes, payload_bytes, ack_bytes, flags) = match payload.contents {
+            // To an observer, a QUIC packet is a datagram: its contents are encrypted.
+            Contents::Segment(segment) if is_quic => {
+                (segment.packet_number().unwrap_or(0), segment.wire.into(), None, None)
+            }
             Contents::Segment(Segment { seq, ack, len, flags, .. }) => {
                 (seq, len.into(), flags.has(Flags::ACK).then_some(ack), Some(bits(flags)))
             }
@@ -87,18 +91,21 @@ pub(crate) struct Recorder {
     /// Whether all events of the packets with a label are recorded, by label. The labels of workloads come first.
     histories: Vec<bool>,
     any_history: bool,
+    /// Whether the packets with a label belong to QUIC connections, by label; shorter if no further label does.
+    quic: Vec<bool>,
 }
 
 impl Recorder {
     /// Creates the recorder of a run of `scenario`.
     pub(crate) fn of(scenario: &Scenario) -> Self {
         let histories = scenario.traffic.iter().map(|one| scenario.record.histories.contains(&one.name));
-        Self::new(scenario.record.drops, histories.collect())
+        let quic = scenario.traffic.iter().map(|one| scenario.tcp_of(one).checked.has_streams());
+        Self { quic: quic.collect(), ..Self::new(scenario.record.drops, histories.collect()) }
     }
 
     pub(crate) fn new(keep_drops: bool, histories: Vec<bool>) -> Self {
         let any_history = histories.contains(&true);
-        Self { drops: Vec::new(), packets: Vec::new(), keep_drops, histories, any_history }
+        Self { drops: Vec::new(), packets: Vec::new(), keep_drops, histories, any_history, quic: Vec::new() }
     }
 
     /// Adds a label for packets of the workload `traffic`.
@@ -110,6 +117,18 @@ impl Recorder {
     #[inline]
     pub(crate) fn has_histories(&self) -> bool {
         self.any_history
+    }
+
+    /// Returns the row of an event of a packet.
+    pub(crate) fn row(
+        &self,
+        event: PacketEvent,
+        packet: &Packet,
+        payload: &Payload,
+        now: Instant,
+    ) -> PacketRow {
+        let is_quic = self.quic.get(usize::from(packet.label)).is_some_and(|&is_quic| is_quic);
+        PacketRow::new(event, packet, payload, is_quic, now)
     }
 
     /// Returns whether all events of a packet are recorded, which depends on the workload to which the packet's label
@@ -138,13 +157,15 @@ impl Recorder {
             Contents::Segment(segment) if segment.flags.has(Flags::RETRANSMISSION) => PacketEvent::Retransmit,
             _ => PacketEvent::Send,
         };
-        self.packets.push(PacketRow::new(event, packet, payload, now));
+        let row = self.row(event, packet, payload, now);
+        self.packets.push(row);
     }
 
     /// Records that a packet whose workload has packet histories has arrived at an end of a flow.
     #[cold]
     pub(crate) fn note_arrived(&mut self, packet: &Packet, payload: &Payload, now: Instant) {
-        let row = |event| PacketRow::new(event, packet, payload, now);
+        let template = self.row(PacketEvent::Receive, packet, payload, now);
+        let row = |event: PacketEvent| PacketRow { event: event as u32, ..template };
         let Contents::Segment(segment) = &payload.contents else {
             return self.packets.push(row(PacketEvent::Receive));
         };

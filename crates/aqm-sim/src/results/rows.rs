@@ -9,7 +9,9 @@ use aqm_tcp::congestion_control::SenderState;
 use crate::network::LinkSnapshot;
 use crate::results::measurement::RunRecord;
 use crate::results::recorder::{ECN_NAMES, PacketEvent};
-use crate::results::tables::{ClassRow, DropRow, GaugeRow, LinkRow, PacketRow, QueueRow, SenderRow};
+use crate::results::tables::{
+    CallRow, ClassRow, DropRow, FrameRow, GaugeRow, LinkRow, PacketRow, QueueRow, SenderRow,
+};
 use crate::scenario::Scenario;
 use crate::scenario::links::{LinkSpec, Queue, managed};
 
@@ -38,7 +40,13 @@ pub(crate) fn tables(scenario: &Scenario, record: RunRecord) -> Vec<Table> {
     let mut drops = record.drops;
     // Links are served at different times, so drops with equal times must be sorted by link.
     drops.sort_by(|a, b| a.time_s.total_cmp(&b.time_s).then(a.link.cmp(&b.link)));
-    vec![
+    // Most runs do not have these tables.
+    let has_calls = scenario.traffic.iter().any(|one| one.config.observes_datagrams());
+    let calls = has_calls
+        .then(|| [CallRow::table(record.calls, words), FrameRow::table(record.frames, words)])
+        .into_iter()
+        .flatten();
+    let always = vec![
         record.flows.table(words),
         record.transfers.table(words),
         record.pages.table(words),
@@ -49,7 +57,8 @@ pub(crate) fn tables(scenario: &Scenario, record: RunRecord) -> Vec<Table> {
         PacketRow::table(packets, words),
         LinkRow::table(links, words),
         ClassRow::table(class_rows, words),
-    ]
+    ];
+    always.into_iter().chain(calls).collect()
 }
 
 /// Returns the rows of service classes, and the names of the classes.

@@ -1,7 +1,7 @@
 //! Datagram streams: sending and receiving datagrams.
 
 use aqm_net::{Ecn, Instant, Packet};
-use aqm_traffic::Transfer;
+use aqm_traffic::{ArrivedDatagram, Transfer};
 
 use super::World;
 use crate::hosts::counts::Received;
@@ -9,6 +9,7 @@ use crate::hosts::flow::Ends;
 use crate::hosts::side::Side;
 use crate::network::Network;
 use crate::network::payloads::{Contents, Payload};
+use crate::results::tables::{CallRow, FrameRow};
 
 impl<N: Network> World<'_, N> {
     /// Sends a datagram of the stream `stream` from the side `from`. The first datagram opens the stream.
@@ -56,8 +57,14 @@ impl<N: Network> World<'_, N> {
         slot
     }
 
-    /// Handles the arrival of a datagram that was sent at `sent`.
-    pub(super) fn on_datagram(&mut self, packet: &Packet, slot: u32, sent: Instant, now: Instant) {
+    /// Handles the arrival of the datagram `number` at the side `to`. The datagram was sent at `sent`.
+    pub(super) fn on_datagram(
+        &mut self,
+        packet: &Packet,
+        (slot, to): (u32, Side),
+        (number, sent): (u64, Instant),
+        now: Instant,
+    ) {
         let flow = &mut self.flows[slot as usize];
         flow.in_flight -= 1;
         if let Ends::Datagrams { received, .. } = &mut flow.ends {
@@ -65,6 +72,36 @@ impl<N: Network> World<'_, N> {
             received.bytes += u64::from(packet.bytes);
             received.total_delay = received.total_delay + now.since(sent);
         }
+        let (position, stream) = (flow.traffic, Transfer::from(flow.transfer).host);
+        if self.workloads[position as usize].observes_datagrams {
+            let arrived = ArrivedDatagram {
+                flow: stream,
+                back: to == Side::Sender,
+                number,
+                sent,
+                bytes: packet.bytes,
+                ecn: packet.ecn,
+            };
+            self.call_workload(position, now, |workload, cx| workload.on_datagram(&arrived, cx));
+        }
         self.retire_if_over(slot);
+    }
+
+    /// Returns the records of calls in the columns of the tables `calls` and `frames`.
+    pub(super) fn call_rows(&self) -> (Vec<CallRow>, Vec<FrameRow>) {
+        let (mut seconds, mut frames) = (Vec::new(), Vec::new());
+        for (traffic, state) in self.workloads.iter().enumerate() {
+            for record in state.workload.call_records() {
+                let streams = &state.streams[usize::from(record.flow.back)];
+                // A flow that has never been opened has no datagrams.
+                let Some(&Some(slot)) = streams.get(record.flow.flow as usize) else { continue };
+                let number = self.flows[slot as usize].number.into();
+                let flow = (number, traffic as u32, record.flow.back);
+                seconds.extend(record.seconds.iter().map(|one| CallRow::new(flow, one)));
+                let numbered = (0..).zip(&record.frames);
+                frames.extend(numbered.map(|(number, one)| FrameRow::new(flow, number, one)));
+            }
+        }
+        (seconds, frames)
     }
 }

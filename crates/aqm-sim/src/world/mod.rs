@@ -46,6 +46,8 @@ struct WorkloadState {
     flows_opened: u64,
     /// Whether the senders of the workload's flows are sampled.
     sampled: bool,
+    /// Whether the workload handles the arrival of its datagrams.
+    observes_datagrams: bool,
 }
 
 /// A run in progress.
@@ -90,6 +92,7 @@ impl<'a, N: Network> World<'a, N> {
             conversations: BTreeMap::new(),
             flows_opened: 0,
             sampled: scenario.record.senders.contains(&one.name),
+            observes_datagrams: one.config.observes_datagrams(),
         });
         // If each flow has its own host, all flows will eventually be open at the same time, so their memory is
         // reserved at the start.
@@ -214,7 +217,9 @@ impl<'a, N: Network> World<'a, N> {
         let Payload { contents, slot, to } = self.transit.payloads.take(packet.id);
         let mut segment = match contents {
             Contents::Segment(segment) => segment,
-            Contents::Datagram { sent, .. } => return self.on_datagram(packet, slot, sent, now),
+            Contents::Datagram { number, sent } => {
+                return self.on_datagram(packet, (slot, to), (number, sent), now);
+            }
         };
         segment.ecn = packet.ecn;
         let flow = &mut self.flows[slot as usize];
@@ -223,7 +228,7 @@ impl<'a, N: Network> World<'a, N> {
         let Ends::Tcp(ends) = &mut flow.ends else { unreachable!("a segment belongs to a connection") };
         ends[to as usize].on_segment(&segment, now);
         if flow.exchanging == Exchanging::Streams {
-            return self.on_stream_segment((to, slot), &segment, packet.class == LONG, now);
+            return self.on_stream_segment((to, slot), &{ segment }, packet.class == LONG, now);
         }
         if to == Side::Receiver {
             if packet.class == LONG {
@@ -372,7 +377,9 @@ impl<'a, N: Network> World<'a, N> {
                 self.write_rows(slot);
             }
         }
+        let (calls, frames) = self.call_rows();
         let mut record = self.record;
+        (record.calls, record.frames) = (calls, frames);
         self.pages.incomplete().for_each(|row| record.write_page(row));
         record.drops = self.transit.recorder.drops;
         record.packets = self.transit.recorder.packets;

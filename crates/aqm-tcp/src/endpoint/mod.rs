@@ -168,7 +168,7 @@ impl Endpoint {
             return self.on_repeated_syn(segment.flags);
         }
         if self.tcp.is_quic {
-            return self.on_quic_packet(segment, now);
+            return self.on_quic_packet(&{ *segment }, now);
         }
         let has_data = segment.len > 0 || segment.flags.has(Flags::FIN);
         self.receiver.on_ecn(segment);
@@ -270,21 +270,21 @@ impl Endpoint {
             None => return None,
         };
         self.receiver.write_acknowledgement(&mut segment, now, &self.tcp.config);
-        if self.tcp.has_timestamps {
-            segment.sent = now;
-        }
-        if self.tcp.is_quic && segment.len > 0 {
-            self.number(&mut segment);
+        if self.tcp.has_stamps {
+            segment.sent = self.stamp(segment.len, now);
         }
         Some(segment)
     }
 
-    /// Writes the packet number into a QUIC packet with data.
+    /// Returns the contents of the field `sent` of a segment with `len` bytes of data: the timestamp or, in QUIC, the
+    /// packet number.
     #[cold]
-    fn number(&self, packet: &mut Segment) {
-        if let Some(number) = self.sender.as_ref().and_then(|sender| sender.packet_number()) {
-            packet.set_packet_number(number);
+    fn stamp(&self, len: u32, now: Instant) -> Instant {
+        if self.tcp.has_timestamps {
+            return now;
         }
+        let number = self.sender.as_ref().filter(|_| len > 0).and_then(|sender| sender.packet_number());
+        number.map_or(Instant::START, Segment::stamp_of)
     }
 
     /// Returns whether `poll_transmit` may return another segment. If the result is `true`, `poll_transmit` may still

@@ -165,6 +165,7 @@ impl Receiver {
     }
 
     /// Processes a QUIC packet with data.
+    #[inline(never)]
     pub(crate) fn on_packet(&mut self, packet: &Segment, now: Instant, config: &Config) {
         let numbers = self.cold.get_or_insert_default().packet_numbers.get_or_insert_default();
         let until = numbers.on_packet(packet, now, &config.receiver);
@@ -375,6 +376,7 @@ impl Receiver {
     }
 
     /// Stores the segment's data, which is not the next data in order and ends at `to`, and updates the SACK state.
+    #[inline(always)]
     fn store(&mut self, segment: &Segment, to: u64, has_sack: bool) {
         let from = segment.seq;
         let disorder = self.disorder.get_or_insert_default();
@@ -402,6 +404,7 @@ impl Receiver {
 
 impl Disorder {
     /// Adds a range and merges the new range with all overlapping and adjacent ranges.
+    #[inline(always)]
     fn add(&mut self, mut from: u64, mut to: u64) {
         match self.ranges.last_mut() {
             // In most cases, new data extends the highest range or begins a new range above the highest range.

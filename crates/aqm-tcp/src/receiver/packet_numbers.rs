@@ -113,9 +113,7 @@ mod tests {
     }
 
     fn packet(number: u64, ecn: Ecn) -> Segment {
-        let mut packet = Segment { len: 1000, ecn, ..Segment::default() };
-        packet.set_packet_number(number);
-        packet
+        Segment { len: 1000, ecn, sent: Segment::stamp_of(number), ..Segment::default() }
     }
 
     /// Returns whether each packet is acknowledged immediately. An acknowledgement is sent whenever one is due.

@@ -12,4 +12,5 @@ pub(crate) mod sessions;
 pub(crate) mod streaming;
 pub(crate) mod udp;
 pub(crate) mod video;
+pub(crate) mod video_call;
 pub(crate) mod web;

@@ -181,12 +181,20 @@ impl LossRecovery for Quic {
         let mut sample = Instant::NEVER;
         if newest + 1 == received.ack {
             let latest = at.now.since(sent);
-            let least = self.rtt.map_or(latest, |rtt| rtt.least.min(latest));
+            // The first smoothed round-trip time is the sample of the handshake.
+            let before = self.rtt.map(|rtt| rtt.least).or_else(|| at.srtt());
+            let least = before.map_or(latest, |least| least.min(latest));
             self.rtt = Some(RoundTrip { least, latest });
             // Section 5.3: the delay that the receiver reports is subtracted unless the result is below the minimum.
             let delay = Span::from_nanos(received.echo.nanos()).min(self.max_ack_delay);
             sample = if latest >= least + delay { sent + delay } else { sent };
         }
+        // The losses and the probe timer depend on an estimate that includes this sample (`OnAckReceived`).
+        let mut estimator = at.estimator.clone();
+        if sample != Instant::NEVER {
+            estimator.sample(sample, at.now, at.config);
+        }
+        let at = TimerContext { estimator: &estimator, ..at };
         let lost = self.detect_losses(at);
         self.probe_timeouts = 0;
         self.probes = 0;

@@ -1,0 +1,1 @@
+"""Recorded pages that real HTTP clients fetched from real servers across an emulated link."""

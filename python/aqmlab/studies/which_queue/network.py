@@ -44,8 +44,9 @@ DOWNLINK, UPLINK = LINKS = "downlink", "uplink"
 NODES = {DOWNLINK: "internet", UPLINK: "home"}
 """The links, and the node where each begins."""
 
-DOWN, UP, BURSTS, CALL = "down", "up", "bursts", "call"
-"""Workloads of the household: a long download, a long upload, repeated transfers, and a call."""
+DOWN, UP, BURSTS, CALL, VIDEO = "down", "up", "bursts", "call", "video"
+"""Workloads of the household: a long download, a long upload, repeated transfers, a call and, in one
+experiment, a video call."""
 
 CODEC = "g711-plc"
 """G.711, whose receiver conceals losses, as the programs of today do."""
@@ -361,6 +362,18 @@ def varying(row: Row) -> TableChange:
             "rate_steps": [{"at": f"{at}s", "rate": f"{mbps}Mbps"} for at, mbps in enumerate(VARYING_MBPS)],
         }
         return table
+
+    return change
+
+
+def with_video(row: Row) -> TableChange:
+    """The change after which the scenario is that of a row, with a video call. Runs take longer, because the
+    rate of the video starts at 300 kb/s."""
+
+    def change(_: Table) -> Table:
+        table = base(row)
+        table["traffic"][VIDEO] = {**_from_internet(30), "kind": "video-call", "calls": 1}
+        return {**table, "duration": "50s", "warm_up": "20s"}
 
     return change
 

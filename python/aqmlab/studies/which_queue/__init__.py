@@ -51,7 +51,7 @@ from aqmlab.study.charts import Line
 from aqmlab.study.query import Query
 from aqmlab.sweep import Changes
 
-SEEDS = 5
+SEEDS = 3
 QUICK_ROWS = tuple(name for name, row in net.ROWS.items() if row["line"] != "1000/50")
 QUICK = Form(seeds=2, axes={"row": QUICK_ROWS})
 
@@ -111,7 +111,7 @@ factorial = experiment(
         "setting": Changes({"".join(map(str, one[:4])): net.of_row(net.row_of(one)) for one in LEVELS}),
         "queue": Changes({name: net.queued(name) for name in SLICE}),
     },
-    seeds=3,
+    seeds=2,
     quick=Form(
         seeds=2,
         axes={"setting": ["".join(map(str, one[:4])) for one in LEVELS if one[2] != 2 and sum(one) % 4 == 0]},
@@ -155,6 +155,7 @@ varying = experiment(
         "sender": net.SENDER_AXIS,
         "queue": net.QUEUE_AXIS,
     },
+    seeds=5,
     quick=Form(seeds=3),
 )
 
@@ -168,6 +169,7 @@ mixed = experiment(
         "download": Changes({name: net.household_by(name) for name in EQUAL_SENDERS}),
         "queue": Changes({name: net.queued(name) for name in MIXED_QUEUES}),
     },
+    seeds=5,
     quick=Form(seeds=2),
 )
 
@@ -183,8 +185,8 @@ video = Experiment(
         "queue": net.QUEUE_AXIS,
     },
     [FREEZES, FROZEN, VIDEO_RATE, "video.p95-frame-delay"],
-    seeds=SEEDS,
-    most_seeds=SEEDS,
+    seeds=5,
+    most_seeds=5,
     quick=Form(seeds=2),
 )
 

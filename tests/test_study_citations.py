@@ -60,6 +60,16 @@ def test_a_citation_that_means_no_number_is_refused(folder: Path, title: str, to
         study_citations.renewed(f'[0 [0, 0]](small-today.md "{title}")', folder)
 
 
+def test_a_name_that_is_the_beginning_of_another_name_can_be_cited(folder: Path) -> None:
+    parts = [
+        {**PART, "where": {"sender": sender}, "value": value, "interval": [value - 0.05, value + 0.05]}
+        for sender, value in (("CUBIC", 0.5), ("CUBIC+ECN", 0.25))
+    ]
+    (folder / "small-today.json").write_text(json.dumps({**RESULTS, "claims": [{**CLAIM, "parts": parts}]}))
+    cited = '[0 [0, 0]](small-today.md "C-1, FQ-CoDel: sender CUBIC")'
+    assert "[0.500 [0.450, 0.550]]" in study_citations.renewed(cited, folder)
+
+
 def test_a_citation_of_results_that_are_not_there_is_refused(folder: Path) -> None:
     with pytest.raises(ValueError, match="does not exist"):
         study_citations.renewed('[0 [0, 0]](other.md "C-1")', folder)
@@ -74,7 +84,7 @@ def test_pages_cite_what_full_runs_found(page: Path) -> None:
 
 
 def test_every_sentence_of_the_answers_cites_an_interval() -> None:
-    text = (FOLDER / "which-queue.md").read_text(encoding="utf-8")
+    text = (FOLDER / "senders-of-the-papers.md").read_text(encoding="utf-8")
     answers = text[text.index("## ") :]
     prose = [
         part

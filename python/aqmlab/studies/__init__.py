@@ -21,6 +21,7 @@ STUDIES: Mapping[str, str] = {
     "bbr-cases": "aqmlab.studies.bbr_cases",
     "coexistence": "aqmlab.studies.coexistence",
     "rtc-cases": "aqmlab.studies.rtc_cases",
+    "which-queue": "aqmlab.studies.which_queue",
 }
 
 LIVE: Mapping[str, str] = {"helsinki": "aqmlab.studies.helsinki.live"}

@@ -2,7 +2,9 @@
 
 A citation is a Markdown link to a page of results. The link's title identifies the number. The title contains
 the claim with its reading and, after a colon, words that occur in only one of the claim's parts, separated by
-semicolons. A title without a colon refers to the number that decides the verdict.
+semicolons. If several parts contain the words, the title refers to the parts in which no letter, digit or
+plus sign follows a word, so that `sender CUBIC` does not refer to `sender CUBIC+ECN`. A title without a colon
+refers to the number that decides the verdict.
 
     [0.51 [0.40, 0.61]](shred-today.md "T-SH-1, FQ-CoDel: median; to Drop Tail")
 """
@@ -45,6 +47,8 @@ def number(results: Mapping[str, Any], title: str) -> str:
         known = ", ".join(dict.fromkeys(claim["claim"] for claim in results["claims"]))
         raise ValueError(f'the citation "{title}" refers to the claim "{id}"; {results["study"]} has {known}')
     found = claims if not words else [part for part in _parts(claims[0]["parts"]) if _has(part, words)]
+    if len(found) > 1 and words:
+        found = [part for part in found if _has_whole(part, words)] or found
     if len(found) != 1:
         has = "; ".join(f'"{description(part)}"' for part in _parts(claims[0]["parts"]))
         raise ValueError(f'the citation "{title}" must identify one number, not {len(found)}; parts: {has}')
@@ -63,6 +67,12 @@ def description(part: Mapping[str, Any]) -> str:
 
 def _has(part: Mapping[str, Any], words: str) -> bool:
     return all(word in description(part) for word in words.split("; "))
+
+
+def _has_whole(part: Mapping[str, Any], words: str) -> bool:
+    """Whether a part contains the words, none of which is followed by a letter, a digit or a plus sign."""
+    text = description(part)
+    return all(re.search(rf"{re.escape(word)}(?![\w+])", text) for word in words.split("; "))
 
 
 def _parts(parts: list[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:

@@ -188,7 +188,7 @@ def _numbers(results: Record) -> str:
     )
     level = (
         "Intervals have a confidence level of 95 %"
-        if results["live"]
+        if results["live"] or results.get("level") == stats.LEVEL
         else "Intervals have a confidence level of 98.75 %, so that the joint confidence level of up to four "
         "looks at the results is 95 %"
     )

@@ -39,7 +39,12 @@ def test_a_name_is_unique_in_its_family() -> None:
 
 def test_only_parts_of_tcp_share_their_names() -> None:
     shared = [one for one in al.catalog() if len(entries(one.name)) > 1]
-    assert {one.family.name for one in shared} <= {"congestion-controls", "recoveries", "aliases"}
+    assert {one.family.name for one in shared} <= {
+        "congestion-controls",
+        "recoveries",
+        "aliases",
+        "profiles",
+    }
     titles = [one.family.title for one in entries("reno")]
     assert titles == ["TCP congestion control", "TCP recovery", "TCP alias"]
     assert al.entry("reno").parameters
@@ -64,7 +69,7 @@ def test_tcp_is_made_of_congestion_controls_recoveries_aliases_and_profiles() ->
     recoveries = {one.name for one in members("recoveries")}
     names = "reno highspeed scalable cubic dctcp ledbat prague bbr3 bbr1 htcp vegas westwood"
     assert controls == set(names.split())
-    assert recoveries == {"tahoe", "reno", "newreno", "sack", "rack"}
+    assert recoveries == {"tahoe", "reno", "newreno", "sack", "rack", "quic"}
     for alias in members("aliases"):
         assert alias.values["congestion_control"]["kind"] in controls, alias.name
         assert alias.values["recovery"]["kind"] in recoveries, alias.name

@@ -21,6 +21,7 @@ STUDIES: Mapping[str, str] = {
     "bbr-cases": "aqmlab.studies.bbr_cases",
     "coexistence": "aqmlab.studies.coexistence",
     "rtc-cases": "aqmlab.studies.rtc_cases",
+    "todays-senders": "aqmlab.studies.todays_senders",
 }
 
 LIVE: Mapping[str, str] = {"helsinki": "aqmlab.studies.helsinki.live"}

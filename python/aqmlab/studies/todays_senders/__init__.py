@@ -105,8 +105,9 @@ pages_alone = _pages("pages-alone", "Web only, 100 %", _ALONE)
 
 # RIO-PS: short and long files
 
-FILES_S = 2000
-"""Half the duration of the publication's study; the first half is the warm-up."""
+FILES_S = 1000
+"""A quarter of the duration of the publication's study, which keeps this study short; the first half is the
+warm-up."""
 
 _marking_fq_codel = {"bottleneck.queue": {"kind": "fq-codel"}, "tcp.ecn.mode": "on"}
 files = Experiment(

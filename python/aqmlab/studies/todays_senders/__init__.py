@@ -70,8 +70,8 @@ def senders(packet_bytes: int | None = None) -> Changes:
 
 
 MOST_SEEDS = 10
-"""Largest number of seeds of the experiments with long runs. The limit keeps the CPU time of the study below 20
-minutes. Verdicts may therefore remain undecided."""
+"""Largest number of seeds of the experiments with long runs. The limit keeps the CPU time of the study below
+20 minutes. Verdicts may therefore remain undecided."""
 
 # SHRED: Web pages alone, and beside ten FTP flows
 

@@ -64,9 +64,9 @@ def _sending(sender: str, packet_bytes: int | None) -> TableChange:
     return change
 
 
-def senders(packet_bytes: int | None = None) -> Changes:
+def senders(packet_bytes: int | None = None, without: str = "") -> Changes:
     """The axis of senders. The axis must follow the axis of queues, which decides whether senders use ECN."""
-    return Changes({PAPERS: {}, **{one: _sending(one, packet_bytes) for one in TCP}})
+    return Changes({PAPERS: {}, **{one: _sending(one, packet_bytes) for one in TCP if one != without}})
 
 
 MOST_SEEDS = 10
@@ -101,7 +101,9 @@ def _pages(name: str, title: str, traffic: dict[str, Any]) -> Experiment:
     axes = {"queue": _WEB_QUEUES, "sender": _and_other_windows(senders(WEB_PACKET))}
     measures = (of_shred.RESPONSE, of_shred.MEAN_TIME, of_shred.SHORT_TIMEOUTS, of_shred.DROP_PERCENT)
     quick = Form(seeds=2, changes={"duration": "60s"})
-    return Experiment(name, title, shred.dumbbell(**traffic), axes, measures, most_seeds=20, quick=quick)
+    return Experiment(
+        name, title, shred.dumbbell(**traffic), axes, measures, most_seeds=MOST_SEEDS, quick=quick
+    )
 
 
 pages = _pages("pages", "Web 70 % beside 10 FTP flows", _BESIDE)
@@ -120,7 +122,7 @@ files = Experiment(
     {**mice_web.exp_1.given, **mice_web.lasting(FILES_S)},
     {
         "queue": Changes({**mice.queues(mice_web.BDP_1), FQ_CODEL: _marking_fq_codel}),
-        "sender": senders(of_mice.PACKET),
+        "sender": senders(of_mice.PACKET, without=QUIC),
     },
     (of_mice.SHORT_FILES, of_mice.LONG_FILES, of_mice.SHORT_FLOWS, of_mice.LONG_FLOWS),
     most_seeds=MOST_SEEDS,
@@ -147,7 +149,7 @@ requests = Experiment(
             }
         ),
         "load": unc.loads(90),
-        "sender": senders(),
+        "sender": senders(without=QUIC),
     },
     (of_unc.MEDIAN, of_unc.P95, of_unc.TIMEOUTS),
     most_seeds=MOST_SEEDS,
@@ -185,7 +187,7 @@ flows = Experiment(
     },
     (f"{_OURS}.goodput", f"{_OTHER}.goodput"),
     seeds=4,
-    most_seeds=MOST_SEEDS,
+    most_seeds=4,
     quick=Form(seeds=2, changes={"duration": "40s"}),
 )
 
@@ -342,6 +344,13 @@ CLAIMS = (
     ),
 )
 
+WITHOUT_QUIC = {
+    claim.id: "the experiment has no runs with QUIC, which keeps the study short"
+    for claim in CLAIMS
+    if claim.id.startswith(("TS-MI", "TS-W-"))
+}
+"""Claims that are not judged for QUIC."""
+
 _bars = partial(line, kind="bars", x="question", by="sender", levels={"": 1.0})
 
 
@@ -379,5 +388,13 @@ STUDY = Study.of(
     _means("third", "Third transfer's elapsed time (s), averaged over the starts", elapsed),
     question="Do SHRED's hint, RIO-PS, Adaptive RED, fair queueing and RED on a slow line still matter "
     "beside CUBIC, BBR, QUIC and FQ-CoDel?",
-    readings=tuple(Reading(name=one, labels={"sender": one}, suffix=f", {one}") for one in SENDERS),
+    readings=tuple(
+        Reading(
+            name=one,
+            labels={"sender": one},
+            suffix=f", {one}",
+            leaves_out=WITHOUT_QUIC if one == QUIC else {},
+        )
+        for one in SENDERS
+    ),
 )

@@ -11,7 +11,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "reference"))
 
-from http_pages import rows
+from http_pages import compare, rows, simulated
 from http_pages.rows import CELLS, COLUMNS, PAGES, PROTOCOLS, Cell
 
 CELL = Cell(10, 50, "drop-tail")
@@ -146,3 +146,25 @@ def test_no_page_is_faster_than_its_link() -> None:
         times = [float(text) for text in one["objects_s"].split()]
         assert len(times) == one["objects"]
         assert math.isclose(max(times), one["page_s"], abs_tol=1e-4)
+
+
+def test_simulated_pages_agree_with_the_record_on_a_link() -> None:
+    found = compare.compare([Cell(20, 50, "fq-codel")], replications=2)
+    assert len(found) == len(PROTOCOLS) * len(PAGES)
+    assert all(one.agrees for one in found), compare.text(found)
+
+
+def test_a_simulated_page_is_requested_once_over_its_protocol() -> None:
+    for protocol, flows in (("1.1", 6), ("2", 1), ("3-reno", 1)):
+        run = simulated.scenario(CELL, protocol, 12, 20_000).run(seed=1)
+        assert run.tables["pages"].height == 1
+        assert run.tables["flows"].height == flows
+
+
+def test_the_text_names_each_condition_that_differs() -> None:
+    one = compare.Comparison(
+        cell=CELL, protocol="2", objects=12, size=20_000, recorded=0.5, simulated=0.6, spread=0.02
+    )
+    lines = compare.text([one]).splitlines()
+    assert lines[1] == "HTTP/2: 0 of 1 conditions within 10%"
+    assert lines[-1].strip().startswith("+20%: HTTP/2, 10 Mb/s, 50 ms, drop-tail, 12 x 20 kB: 0.600 s")

@@ -13,6 +13,7 @@ use aqm_net::{ConfigErrors, ErrorCollector, Instant};
 use aqm_pcap::{Interface, QueueName};
 use aqm_sim::emulation::{CarriedExchange, CarriedTransfer, Emulation, SenderState, Side};
 use aqm_sim::{Plan, PlannedWorkload};
+use aqm_tcp::config::recovery::RecoveryKind;
 use serde_json::{Value, json};
 
 use crate::host::lab::{Host, HostSpec, Lab};
@@ -124,6 +125,12 @@ fn specs(plan: &Plan, options: &Options) -> Result<(Vec<HostSpec>, Vec<Vec<Strin
     for (traffic, planned) in workloads.iter().enumerate() {
         if let Some(why) = planned.simulated_only {
             errors.check(false, format!("traffic.{}.kind", planned.name), why);
+        }
+        if planned.tcp.recovery.kind == RecoveryKind::Quic && !planned.sends_datagrams {
+            let problem = "is quic, but live runs use the kernel's TCP: set a profile of TCP, for example linux-6, \
+                           or run QUIC programs with the workload `program`";
+            errors.check(false, format!("traffic.{}.tcp.recovery.kind", planned.name), problem);
+            continue;
         }
         let (mut tcp, short) = KernelTcp::nearest(planned.tcp, &kernel, plan.link_header(), control);
         if planned.sends_datagrams {

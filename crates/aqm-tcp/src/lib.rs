@@ -1,4 +1,4 @@
-//! TCP endpoints, which open a connection, transfer data in both directions, and close the connection.
+//! Endpoints of TCP and QUIC connections, which open a connection, transfer data in both directions, and close the connection.
 //!
 //! The crate performs no input or output, reads no clock and never waits. The caller reports events to an [`Endpoint`]
 //! (`on_segment`, `on_timer`) and polls the endpoint for segments to send (`poll_transmit`) and for the time of the
@@ -6,7 +6,7 @@
 //!
 //! Separate modules implement three mechanisms that papers vary independently of each other: loss detection and
 //! retransmission (`recovery`), the congestion window ([`congestion_control`]), and the retransmission timeout
-//! ([`rtt`]).
+//! ([`rtt`]). QUIC (RFC 9000, RFC 9002) is a connection with the recovery `quic` and the parameters of the profile `quic`.
 
 mod accurate_ecn;
 mod aliases;

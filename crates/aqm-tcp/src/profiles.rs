@@ -46,7 +46,8 @@ use crate::config::rto::{MinRto, RtoArithmetic, TimerClock};
 use crate::config::sack::{Dsack, NextSeg, Pipe, SackBytes, SacksAtTimeout};
 use crate::congestion_control::{
     Control, CubicConfig, DctcpConfig, Decrease, Growth, HighSpeedConfig, HyStart, LimitedSlowStart,
-    LossRate, LowWindowReduction, RenoConfig, ShareArithmetic, SlowStartEnd, SsthreshRounding, WindowRules,
+    LossRate, LowWindowReduction, RenoConfig, ShareArithmetic, SlowStartEnd, SlowStartExit, SsthreshRounding,
+    WindowRules,
 };
 
 /// A named set of parameters.
@@ -330,7 +331,7 @@ fn linux_6() -> Profile {
 }
 
 fn quic() -> Profile {
-    let about = "QUIC with CUBIC and pacing: RFC 9000, RFC 9002 and RFC 9438, without Linux's rules.";
+    let about = "QUIC with CUBIC, HyStart++ and pacing: RFC 9000, RFC 9002, RFC 9438 and RFC 9406.";
     let mut quic = Profile::new("quic", about);
     set! { quic:
         connection.mss = Size::from_bytes(1437), "1500 B minus `connection.header`; RFC 9000, 14.3: path MTU discovery";
@@ -357,9 +358,18 @@ fn quic() -> Profile {
         pacing.mode = PacingMode::On, "RFC 9002, 7.7";
         pacing.slow_start_ratio = 1.25, "RFC 9002, 7.7: N = 1.25";
         pacing.avoidance_ratio = 1.25, "RFC 9002, 7.7: N = 1.25";
-        congestion_control = Control::cubic(CubicConfig::default()), "RFC 9438; RFC 9002, 7, permits any congestion control";
+        congestion_control = Control::cubic(quic_cubic()), "RFC 9438; RFC 9002, 7, permits any congestion control";
     }
+    quic.sources
+        .push(("congestion_control.slow_start_exit", "RFC 9438, 4.10: SHOULD use HyStart++ (RFC 9406)"));
+    quic.controls = vec![Control::cubic(quic_cubic())];
     quic
+}
+
+/// Returns the parameters of CUBIC over QUIC.
+fn quic_cubic() -> CubicConfig {
+    let window = WindowRules { slow_start_exit: SlowStartExit::HyStartPlusPlus, ..WindowRules::default() };
+    CubicConfig { window, ..CubicConfig::default() }
 }
 
 /// Returns the parameters of Linux's CUBIC (`tcp_cubic.c`: `cubictcp_recalc_ssthresh`, `hystart_update`,

@@ -132,11 +132,11 @@ impl Config {
         check(delays, "receiver.delayed_ack", "off or every-second");
         let is_accurate = self.ecn.mode == EcnMode::Off || self.ecn.feedback == Some(Feedback::Accurate);
         check(is_accurate, "ecn.feedback", "accurate");
-        check(
-            !self.congestion_control.has_timestamps(),
-            "congestion_control.kind",
-            "a congestion control without timestamps",
+        let problem = format!(
+            "must not be {} with `recovery.kind = \"quic\"`, because QUIC packets contain no timestamps",
+            self.congestion_control.kind()
         );
+        errors.check(!self.congestion_control.has_timestamps(), "congestion_control.kind", problem);
     }
 
     fn check_recovery(&self) -> Result<(), ConfigErrors> {

@@ -74,8 +74,6 @@ impl KernelTcp {
     /// # Errors
     /// Returns an error for each parameter that the kernel does not support; the error states the supported values.
     pub fn of(config: &Config, kernel: &Kernel, link_header: Size) -> Result<Self, ConfigErrors> {
-        let problem = "is quic, but live runs use the kernel's TCP: set another recovery, for example rack, or simulate";
-        ConfigError::unless(config.recovery.kind != RecoveryKind::Quic, "recovery.kind", problem)?;
         let (nearest, refused) = Self::nearest(config, kernel, link_header, None);
         refused.finish(nearest)
     }

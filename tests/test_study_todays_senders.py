@@ -60,7 +60,11 @@ def test_a_claim_about_pages_compares_the_queues_with_one_sender() -> None:
     times = {study.CUBIC: {"SHRED": 2.0, "RED": 1.0}, study.BBR: {"SHRED": 1.0, "RED": 2.0}}
     found = runs(
         study.pages,
-        {of_shred.RESPONSE: lambda at, seed: times.get(at["sender"], {}).get(at["queue"], 1.0) + seed / 1e3},
+        {
+            of_shred.RESPONSE: lambda at, seed: (
+                times.get(str(at["sender"]), {}).get(str(at["queue"]), 1.0) + seed / 1e3
+            )
+        },
     )
     verdicts = {
         sender: judged(study.CLAIMS, "TS-SH-1", (study.pages, found), sender=sender).verdict

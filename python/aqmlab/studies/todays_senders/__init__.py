@@ -247,12 +247,12 @@ _SHRED, _RIO, _ARED = "SHRED", mice.RIO_PS, "ARED+ECN"
 _OTHERS = ("RED", "Drop Tail", FQ_CODEL)
 _BESIDE_FTP, _WEB_ONLY = "beside ten FTP flows", "with Web traffic only"
 _RATIOS: Mapping[str, Any] = {
-    "SHRED/RED, pages": _over(page.among(sender=SENDERS), _SHRED, "RED"),
-    "SHRED/FQ-CoDel, pages": _over(page.among(sender=SENDERS), _SHRED, FQ_CODEL),
-    "RIO-PS/RED, short files": _over(short, _RIO, "RED"),
-    "RIO-PS/FQ-CoDel, short files": _over(short, _RIO, FQ_CODEL),
-    "ARED+ECN/Drop Tail, median": _over(median, _ARED, "Drop Tail"),
-    "RED/Tail Drop, third transfer": _over(elapsed, testbed.RED, testbed.TAIL_DROP),
+    "SHRED/\nRED,\npages": _over(page.among(sender=SENDERS), _SHRED, "RED"),
+    "SHRED/\nFQ-CoDel,\npages": _over(page.among(sender=SENDERS), _SHRED, FQ_CODEL),
+    "RIO-PS/\nRED,\nshort files": _over(short, _RIO, "RED"),
+    "RIO-PS/\nFQ-CoDel,\nshort files": _over(short, _RIO, FQ_CODEL),
+    "ARED+ECN/\nDrop Tail,\nmedian": _over(median, _ARED, "Drop Tail"),
+    "RED/\nTail Drop,\n140 kbit/s": _over(elapsed, testbed.RED, testbed.TAIL_DROP),
 }
 
 CLAIMS = (
@@ -351,7 +351,9 @@ WITHOUT_QUIC = {
 }
 """Claims that are not judged for QUIC."""
 
-_bars = partial(line, kind="bars", x="question", by="sender", levels={"": 1.0})
+_bars = partial(
+    line, kind="bars", x="question", by="sender", levels={"": 1.0}, y_label="ratio of times", x_label=""
+)
 
 
 def _means(id: str, title: str, variable: Variable) -> Table:

@@ -153,6 +153,35 @@ def test_other_senders_are_laid_over_the_scenario(written: Callable[[str], Path]
         queues.with_senders(studies.load(str(written(MINI))), "cubik/sack")
 
 
+def test_other_senders_keep_the_segment_size_of_the_study() -> None:
+    study = queues.with_senders(studies.load("mice-elephants"), "quic")
+    tables = [one.base_scenario.effective["tcp"] for one in study.experiments if one.name == "exp-2"]
+    assert [(table["connection"]["mss"], table["recovery"]["kind"]) for table in tables] == [("500B", "quic")]
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("helsinki", "experiment `third`, because an axis sets their TCP .*--queues selects other"),
+        ("unc-web", "experiment `drop-tail`, because an axis sets their TCP"),
+        ("fair-queueing", "no experiment has senders that can be replaced"),
+    ],
+)
+def test_senders_that_axes_set_cannot_be_replaced(name: str, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        queues.with_senders(studies.load(name), "linux")
+
+
+@pytest.mark.parametrize("tcp", ["linux", "bbr", "quic", "bbr3/quic", "prague"])
+@pytest.mark.parametrize("name", ["shred", "mice-elephants", "unc-web", "helsinki"])
+def test_studies_with_other_queues_take_other_senders(name: str, tcp: str) -> None:
+    other = queues.beside(studies.load(name), queues.named(["fq-codel", "codel"]))
+    for experiment in queues.with_senders(other, tcp).experiments:
+        sweep = experiment.sweep("quick")
+        kinds = {sweep.scenario_of(point).effective["tcp"]["recovery"]["kind"] for point in sweep.points()}
+        assert kinds == {"quic" if "quic" in tcp else "rack"}
+
+
 MISTAKES = {
     "figure of a measure": (
         'measure = "web.mean-time"\n[[tables]]',

@@ -22,6 +22,7 @@ STUDIES: Mapping[str, str] = {
     "coexistence": "aqmlab.studies.coexistence",
     "rtc-cases": "aqmlab.studies.rtc_cases",
     "which-queue": "aqmlab.studies.which_queue",
+    "todays-senders": "aqmlab.studies.todays_senders",
 }
 
 LIVE: Mapping[str, str] = {"helsinki": "aqmlab.studies.helsinki.live"}

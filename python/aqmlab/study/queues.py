@@ -3,14 +3,18 @@ queue."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from aqmlab import _core
 from aqmlab._support.names import hint
-from aqmlab.results.labels import Value
+from aqmlab.results.labels import Value, format_labels
+from aqmlab.scenario import Scenario
 from aqmlab.scenario.catalog import members
+from aqmlab.scenario.scenario import flat
 from aqmlab.scenario.tcps import with_tcp
 from aqmlab.study.experiment import Experiment
 from aqmlab.study.publication import Queues, Reading, Study, Verdicts
@@ -121,17 +125,55 @@ def _wider(experiment: Experiment, queues: Queues) -> Experiment:
 
 
 def with_senders(study: Study, tcp: str) -> Study:
-    """Returns the study with the parameters of a named TCP (`aqmlab list tcp`) applied to all senders. Raises
-    `ValueError` if the name does not exist, or if no experiment has senders that use TCP."""
+    """Returns the study with the parameters of a named TCP (`aqmlab list tcp`) applied to all senders.
+
+    The senders keep the segment size of the study, because sizes of files and limits of queues may be given
+    in packets. Axes may switch ECN off, for example for a queue that does not mark. Raises `ValueError` if
+    the name does not exist, if no experiment has senders that use TCP, or if an axis of an experiment sets
+    the congestion control or the recovery.
+    """
+    _core.transport(tcp)
     changed = []
     problem: ValueError | None = None
     for one in study.experiments:
         try:
-            changed.append(replace(one, scenario=with_tcp(one.base_scenario, tcp)))
+            scenario = _of_the_same_size(one.base_scenario, with_tcp(one.base_scenario, tcp))
         except ValueError as refused:
             problem = refused
             changed.append(one)
+            continue
+        changed.append(replace(one, scenario=scenario))
+        _check_senders(study, changed[-1], tcp)
     if problem is not None and tuple(changed) == study.experiments:
-        raise problem
+        raise ValueError(
+            f"{study.name}: no experiment has senders that can be replaced, because the experiments have "
+            f"none or their axes add them: {problem}"
+        )
     slug = re.sub(r"[^a-z0-9.]+", "-", tcp.lower())
     return replace(study, name=f"{study.name}-{slug}", experiments=tuple(changed))
+
+
+def _of_the_same_size(before: Scenario, after: Scenario) -> Scenario:
+    """The scenario with the segment size that the scenario before the change sets. A profile such as `quic`
+    replaces the whole table `[tcp]`."""
+    mss = before.given.get("tcp", {}).get("connection", {}).get("mss")
+    return after if mss is None else after.with_({"tcp.connection.mss": mss})
+
+
+def _check_senders(study: Study, experiment: Experiment, tcp: str) -> None:
+    """Raises `ValueError` if at a point of the experiment, an axis replaces parameters of the named TCP."""
+    set_by_name = flat(json.loads(_core.transport(tcp)))
+    wanted = {path: value for path, value in set_by_name.items() if path != "ecn.mode"}.items()
+    other_form = "; --queues selects other experiments" if study.with_queues is not None else ""
+    sweep = experiment.sweep("full")
+    for point in sweep.points():
+        try:
+            is_kept = wanted <= flat(sweep.scenario_of(point).given.get("tcp", {})).items()
+        except ValueError:
+            is_kept = False
+        if not is_kept:
+            raise ValueError(
+                f"{study.name}: TCP `{tcp}` cannot replace the senders of the experiment "
+                f"`{experiment.name}`, because an axis sets their TCP (point "
+                f"{format_labels(point.labels)}){other_form}"
+            )

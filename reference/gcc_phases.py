@@ -177,15 +177,17 @@ def _delay(runs: Sequence[Sequence[Values]]) -> float:
 # Runs of aqmlab
 
 CHANGES: Mapping[str, Changes] = {
-    "5.3": {
-        "bottleneck.queue.limit": "37500B",
-        "bottleneck.reverse.queue.limit": "37500B",
-        "record.packets": ["bottleneck", "bottleneck-back"],
-    },
+    "5.3": {"record.packets": ["bottleneck", "bottleneck-back"]},
     "5.6": {"traffic.long.stagger": "0s"},
+    "5.8": {
+        "traffic.media-1.pause": "40s",
+        "traffic.media-1.resume": "60s",
+        "traffic.media-2.pause": None,
+        "traffic.media-2.resume": None,
+    },
 }
-"""Settings of the record that differ from the files: in 5.3, both queues hold 300 ms at 1 Mb/s; in 5.6, TCP
-starts at 0 s."""
+"""Settings of the record that differ from the files: in 5.6, TCP starts at 0 s; in 5.8, the first of three
+equal flows pauses."""
 
 
 def ip_rate(payload_bps: float) -> float:
@@ -197,10 +199,14 @@ def ip_rate(payload_bps: float) -> float:
 def media(maximum: int) -> dict[str, Any]:
     """The source of the record: 32 kb/s of audio, no key frames, and video from 150 kb/s to the maximum.
 
+    GCC has libwebrtc's start rate, and the flows last until the end of the run.
+
     Rates of the video contain headers in aqmlab, but not in the record.
     """
     return {
         "audio": "opus-32",
+        "control": {"kind": "gcc"},
+        "stop": None,
         "key_frame": 1.0,
         "min_rate": f"{ip_rate(150e3):.0f}bps",
         "max_rate": f"{ip_rate(1e3 * maximum):.0f}bps",

@@ -78,7 +78,7 @@ CASES = (
     Case(
         section="5.1",
         title="Variable available capacity, one flow",
-        measures=(*phases(0, 40, 60, 80, 100), *m.QUALITY),
+        measures=(*phases(0, 40, 60, 80, 99), *m.QUALITY),
     ),
     Case(
         section="5.2",
@@ -88,40 +88,40 @@ CASES = (
     Case(
         section="5.3",
         title="Congested feedback link, media in both directions",
-        measures=(*phases(0, 20, 40, 60, 100), *phases(0, 35, 70, 100, backward=True), *m.QUALITY),
+        measures=(*phases(0, 20, 40, 60, 99), *phases(0, 35, 70, 99, backward=True), *m.QUALITY),
         links=("bottleneck", "bottleneck.reverse"),
     ),
     Case(
         section="5.4",
         title="Three competing flows",
-        measures=(*phases(0, 20, 40, 120), m.jain(60, 120), *m.QUALITY),
+        measures=(*phases(0, 20, 40, 119), m.jain(60, 119), *m.QUALITY),
     ),
     Case(
         section="5.5",
         title="Round-trip time fairness",
         measures=(
-            *(m.rate(100, 300, traffic=f"media-{number}") for number in range(1, 6)),
-            m.jain(100, 300),
+            *(m.rate(100, 299, traffic=f"media-{number}") for number in range(1, 6)),
+            m.jain(100, 299),
             *m.QUALITY,
         ),
     ),
     Case(
         section="5.6",
         title="A long TCP flow",
-        measures=(m.rate(5, 120), m.goodput("long"), *m.QUALITY),
+        measures=(m.rate(5, 119), m.goodput("long"), *m.QUALITY),
     ),
     Case(
         section="5.7",
         title="Short TCP flows",
-        measures=(m.rate(5, 300), m.goodput("short"), *m.QUALITY),
+        measures=(m.rate(5, 299), m.goodput("short"), *m.QUALITY),
     ),
     Case(
         section="5.8",
         title="Media pause and resume",
         measures=(
-            *phases(0, 40, 60, 80, 120),
-            m.rate(60, 80, traffic="media-1"),
-            m.jain(80, 120),
+            *phases(0, 40, 60, 80, 119),
+            m.rate(60, 80, traffic="media-2"),
+            m.jain(80, 119),
             *m.QUALITY,
         ),
     ),

@@ -51,6 +51,8 @@ choices! {
         None = "none",
         /// Opus at 12 kb/s.
         Opus12 = "opus-12",
+        /// Opus at 20 kb/s.
+        Opus20 = "opus-20",
         /// Opus at 24 kb/s.
         Opus24 = "opus-24",
         /// Opus at 32 kb/s.
@@ -69,6 +71,7 @@ impl Audio {
         let kbps: u64 = match self {
             Self::None => return None,
             Self::Opus12 => 12,
+            Self::Opus20 => 20,
             Self::Opus24 => 24,
             Self::Opus32 => 32,
             Self::Opus64 => 64,

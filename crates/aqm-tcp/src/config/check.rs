@@ -7,7 +7,7 @@ use aqm_net::{ConfigErrors, ErrorCollector, Span};
 use super::Config;
 use super::connection::{Close, Connection, Handshake, LastSegment, Nagle};
 use super::cwnd::Cwnd;
-use super::ecn::{Codepoint, EcnMode, Feedback, ResolvedEcn};
+use super::ecn::{Codepoint, EcnMode, Feedback, MarkResponse, ResolvedEcn};
 use super::pacing::PacingMode;
 use super::receiver::{DelayedAck, Receiver};
 use super::recovery::{RecoveryKind, Reduction, Undo};
@@ -137,6 +137,9 @@ impl Config {
             self.congestion_control.kind()
         );
         errors.check(!self.congestion_control.has_timestamps(), "congestion_control.kind", problem);
+        let problem = "must not be ns-2-full with `recovery.kind = \"quic\"`: with this value, a sender waits for the \
+                       retransmission timer, which QUIC does not have";
+        errors.check(self.ecn.response != MarkResponse::Ns2Full, "ecn.response", problem);
     }
 
     fn check_recovery(&self) -> Result<(), ConfigErrors> {

@@ -111,3 +111,24 @@ fn an_acknowledgement_reports_its_delay() {
         "the sample of 125 ms includes 25 ms of delay"
     );
 }
+
+#[test]
+fn values_that_quic_does_not_support_are_refused() {
+    for (path, value) in [
+        ("connection.close", json!("fin")),
+        ("connection.nagle", json!("on")),
+        ("connection.last_segment", json!("padded")),
+        ("recovery.reduction", json!("prr")),
+        ("recovery.undo", json!("dsack")),
+        ("rto.arithmetic", json!("linux")),
+        ("rto.tick", json!("0s")),
+        ("receiver.delayed_ack", json!("heartbeat")),
+        ("ecn.response", json!("ns-2-full")),
+        ("congestion_control.kind", json!("ledbat")),
+    ] {
+        let (table, name) = path.split_once('.').expect("a table and a parameter");
+        let config = aqm_tcp::read(quic(json!({ table: { name: value } }))).expect("known values");
+        let errors = config.build().expect_err(path).to_string();
+        assert!(errors.starts_with(path) && errors.contains("quic"), "{errors}");
+    }
+}

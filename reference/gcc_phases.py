@@ -136,8 +136,8 @@ class Series:
     def row(self, case: str) -> Row:
         """The row of the comparison."""
         note = "" if self.judged else SHARE
-        asked = Quantity(name=self.quantity, share=BAND, judged=self.judged, note=note)
-        return independent(case, asked, self.theirs, self.ours)
+        quantity = Quantity(name=self.quantity, share=BAND, judged=self.judged, note=note)
+        return independent(case, quantity, self.theirs, self.ours)
 
 
 def series(section: str, theirs: Mapping[Phase, Sequence[Values]], ours: Sequence[Phases]) -> list[Series]:

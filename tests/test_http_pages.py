@@ -80,12 +80,12 @@ def test_flows_that_belong_to_no_page_are_an_error() -> None:
 
 def test_a_row_has_the_time_of_the_last_object_and_the_counts_of_both_directions() -> None:
     counts = {"packets_dropped": 3, "retransmitted": 4}
-    made = rows.row(page(0.5, 0.75, 0.25), cell=CELL, repetition=2, down=counts, up=counts, late_p99_us=60.04)
-    assert tuple(made) == COLUMNS
-    assert (made["page_s"], made["object_p50_s"], made["first_byte_s"]) == (0.75, 0.5, 0.2)
-    assert (made["dropped"], made["up_dropped"], made["retransmitted"]) == (3, 3, 4)
-    assert (made["buffer_packets"], made["late_p99_us"], made["valid"]) == (42, 60.0, 1)
-    assert made["objects_s"] == "0.5000 0.7500 0.2500"
+    row = rows.row(page(0.5, 0.75, 0.25), cell=CELL, repetition=2, down=counts, up=counts, late_p99_us=60.04)
+    assert tuple(row) == COLUMNS
+    assert (row["page_s"], row["object_p50_s"], row["first_byte_s"]) == (0.75, 0.5, 0.2)
+    assert (row["dropped"], row["up_dropped"], row["retransmitted"]) == (3, 3, 4)
+    assert (row["buffer_packets"], row["late_p99_us"], row["valid"]) == (42, 60.0, 1)
+    assert row["objects_s"] == "0.5000 0.7500 0.2500"
 
 
 def test_a_page_is_disturbed_if_a_program_waits_for_a_processor_for_a_twentieth_of_its_time() -> None:
@@ -96,25 +96,25 @@ def test_a_page_is_disturbed_if_a_program_waits_for_a_processor_for_a_twentieth_
 
 def test_the_router_does_not_know_the_retransmissions_of_quic() -> None:
     counts = {"packets_dropped": 3, "retransmitted": 0}
-    made = rows.row(page(1.0, protocol="3-reno"), cell=CELL, repetition=1, down=counts, up=counts)
-    assert made["retransmitted"] is None
+    row = rows.row(page(1.0, protocol="3-reno"), cell=CELL, repetition=1, down=counts, up=counts)
+    assert row["retransmitted"] is None
 
 
 def test_a_table_is_read_as_it_was_written(tmp_path: Path) -> None:
-    made = [rows.row(page(0.5), cell=CELL, repetition=1), rows.row(page(0.5), cell=None, repetition=1)]
-    rows.write(tmp_path / "pages.csv.gz", made, ["Linux", "Python"])
-    assert rows.read(tmp_path / "pages.csv.gz") == made
+    found = [rows.row(page(0.5), cell=CELL, repetition=1), rows.row(page(0.5), cell=None, repetition=1)]
+    rows.write(tmp_path / "pages.csv.gz", found, ["Linux", "Python"])
+    assert rows.read(tmp_path / "pages.csv.gz") == found
     assert rows.origin(tmp_path / "pages.csv.gz") == ["Linux", "Python"]
 
 
 def test_medians_leave_out_runs_that_are_not_valid() -> None:
     times = ((0.5, True), (0.7, True), (9.0, False))
-    made = [
+    found = [
         rows.row(page(time), cell=CELL, repetition=number, valid=valid)
         for number, (time, valid) in enumerate(times)
     ]
-    assert rows.medians(made) == {("2", 10, 50, "drop-tail", 1, 1000): pytest.approx(0.6)}
-    assert rows.table(made).splitlines()[2] == "| 10 | 50 | drop-tail | 1 x 1 kB | 0.600 |"
+    assert rows.medians(found) == {("2", 10, 50, "drop-tail", 1, 1000): pytest.approx(0.6)}
+    assert rows.table(found).splitlines()[2] == "| 10 | 50 | drop-tail | 1 x 1 kB | 0.600 |"
 
 
 def test_the_record_has_five_valid_repetitions_of_every_condition() -> None:

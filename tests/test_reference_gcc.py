@@ -94,10 +94,10 @@ def test_without_probes_5_3_misses() -> None:
 
 def test_the_table_replaces_the_lines_between_the_marks() -> None:
     text = f"a\n{gcc_phases.BEGIN}old\n{gcc_phases.END}b\n"
-    made = gcc_phases.page(["| new |"], text)
+    renewed = gcc_phases.page(["| new |"], text)
     assert (
-        "old" not in made
-        and made.startswith(f"a\n{gcc_phases.BEGIN}| Case |")
-        and made.endswith(f"{gcc_phases.END}b\n")
+        "old" not in renewed
+        and renewed.startswith(f"a\n{gcc_phases.BEGIN}| Case |")
+        and renewed.endswith(f"{gcc_phases.END}b\n")
     )
-    assert "| --- |\n| new |\n" in made
+    assert "| --- |\n| new |\n" in renewed

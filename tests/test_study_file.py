@@ -160,15 +160,15 @@ def test_other_senders_keep_the_segment_size_of_the_study() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "problem"),
     [
         ("helsinki", "experiment `third`, because an axis sets their TCP .*--queues selects other"),
         ("unc-web", "experiment `drop-tail`, because an axis sets their TCP"),
         ("fair-queueing", "no experiment has senders that can be replaced"),
     ],
 )
-def test_senders_that_axes_set_cannot_be_replaced(name: str, told: str) -> None:
-    with pytest.raises(ValueError, match=told):
+def test_senders_that_axes_set_cannot_be_replaced(name: str, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
         queues.with_senders(studies.load(name), "linux")
 
 

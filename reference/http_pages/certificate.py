@@ -12,11 +12,11 @@ from cryptography.x509.oid import NameOID
 
 
 def write(folder: Path, name: str) -> tuple[Path, Path]:
-    """Writes a certificate for a host name and its key; returns both files."""
+    """Writes a certificate for a host name, and its key. Returns the two files in this order."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = datetime.now(UTC)
-    made = (
+    signed = (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(subject)
@@ -28,7 +28,7 @@ def write(folder: Path, name: str) -> tuple[Path, Path]:
         .sign(key, hashes.SHA256())
     )
     certificate, secret = folder / "certificate.pem", folder / "key.pem"
-    certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    certificate.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
     pkcs8 = serialization.PrivateFormat.PKCS8
     secret.write_bytes(key.private_bytes(serialization.Encoding.PEM, pkcs8, serialization.NoEncryption()))
     return certificate, secret

@@ -62,10 +62,10 @@ CELLS = tuple(Cell(rate, rtt, queue) for rate in RATES for rtt in ROUND_TRIPS fo
 def quantile(values: Sequence[float], share: float) -> float:
     """The quantile with linear interpolation between the order statistics (R's type 7)."""
     ordered = sorted(values)
-    place = share * (len(ordered) - 1)
-    below = math.floor(place)
+    rank = share * (len(ordered) - 1)
+    below = math.floor(rank)
     above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (place - below) * (ordered[above] - ordered[below])
+    return ordered[below] + (rank - below) * (ordered[above] - ordered[below])
 
 
 def per_page(pages: Sequence[Mapping[str, Any]], flows: Sequence[Mapping[str, Any]]) -> list[dict[str, int]]:

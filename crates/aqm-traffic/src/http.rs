@@ -76,8 +76,8 @@ pub enum TransportNeed {
 pub(crate) struct Persistence {
     /// Maximum number of connections per page.
     pub connections: u32,
-    /// Order of the objects if one connection carries all objects at the same time; `None` if each connection carries
-    /// one object at a time.
+    /// Order in which the server sends the objects if one connection carries all objects of a page at the same time;
+    /// `None` if each connection carries one object at a time.
     pub streams: Option<Priority>,
     /// TLS handshake that precedes the first request.
     pub handshake: Option<Exchange>,

@@ -75,7 +75,7 @@ pub(crate) enum Exchanging {
     Idle,
     /// The sender is waiting for a request that has not arrived yet.
     AwaitsRequest,
-    /// Requests and responses are in streams.
+    /// The ends exchange several requests and responses at the same time, each pair in a stream of its own.
     Streams,
 }
 
@@ -372,15 +372,28 @@ impl Flow {
         let after = |at: Instant| known(at).map(|at| at.since(stream.requested_at).seconds());
         let handshake = ends[Side::Receiver as usize].counts().handshake_done;
         Some(TransferRow {
-            flow: self.number.into(),
-            traffic: self.traffic,
-            page: transfer.page,
             start_s: stream.requested_at.seconds(),
-            size_bytes: bytes,
             segments: segments(bytes),
             handshake_s: handshake.filter(|&at| at >= stream.requested_at).and_then(after),
             first_byte_s: after(stream.first_byte),
             duration_s: after(stream.completed),
+            complete: known(stream.completed).is_some(),
+            ..self.row_of(transfer.page, bytes, counts)
+        })
+    }
+
+    /// Returns the row of a transfer of `bytes` bytes with the counts of the transfer and without times.
+    fn row_of(&self, page: Option<u64>, bytes: u64, counts: Counted) -> TransferRow {
+        TransferRow {
+            flow: self.number.into(),
+            traffic: self.traffic,
+            page,
+            start_s: 0.0,
+            size_bytes: bytes,
+            segments: 0,
+            handshake_s: None,
+            first_byte_s: None,
+            duration_s: None,
             acknowledged_s: None,
             packets_sent: counts.sent,
             packets_dropped: counts.dropped,
@@ -389,8 +402,8 @@ impl Flow {
             retransmitted: counts.retransmitted,
             timeouts: Some(counts.timeouts),
             fast_retransmits: Some(counts.fast_retransmits),
-            complete: known(stream.completed).is_some(),
-        })
+            complete: false,
+        }
     }
 
     /// Returns the row of a transfer, or of the current exchange of a conversation. `acknowledged` is the time at which
@@ -419,24 +432,14 @@ impl Flow {
         // A later exchange uses an established connection and therefore has no handshake.
         let handshake = ends[opener as usize].counts().handshake_done.filter(|&at| at >= requested_at);
         Some(TransferRow {
-            flow: self.number.into(),
-            traffic: self.traffic,
-            page: transfer.page,
             start_s: requested_at.earlier_by(late).seconds(),
-            size_bytes: bytes,
             segments: segments(bytes),
             handshake_s: after(handshake),
             first_byte_s: after(known(self.first_byte)),
             duration_s: after(known(self.completed)),
             acknowledged_s: after(known(acknowledged)),
-            packets_sent: counts.sent,
-            packets_dropped: counts.dropped,
-            packets_marked: counts.marked,
-            packets_long: counts.long,
-            retransmitted: counts.retransmitted,
-            timeouts: Some(counts.timeouts),
-            fast_retransmits: Some(counts.fast_retransmits),
             complete: known(self.completed).is_some(),
+            ..self.row_of(transfer.page, bytes, counts)
         })
     }
 }

@@ -120,24 +120,26 @@ impl Multiplexing {
         ends[Side::Receiver as usize].write(Some(bytes), now);
     }
 
-    /// Adds an exchange that the workload requests at `now`. Returns whether the request was sent.
+    /// Adds an exchange that the workload requests at `now`. Returns the transfer, and whether the request was sent;
+    /// `None` if the conversation is over.
     pub(crate) fn append(
         &mut self,
         exchange: Exchange,
         ends: &mut [Endpoint; 2],
         counted: Counted,
         now: Instant,
-    ) -> bool {
+    ) -> Option<(Transfer, bool)> {
         if !self.is_open {
-            return false;
+            return None;
         }
         self.missing += 1;
-        if self.waiting.is_empty() {
+        let is_sent = self.waiting.is_empty();
+        if is_sent {
             self.request(StreamExchange { before: counted, ..StreamExchange::new(exchange, now) }, ends, now);
         } else {
             self.waiting.push(exchange);
         }
-        self.waiting.is_empty()
+        Some((self.transfer_of(exchange), is_sent))
     }
 
     /// Records that the workload will request no further exchanges.
@@ -153,24 +155,22 @@ impl Multiplexing {
     /// Returns the transfer of a stream; `None` for the handshake.
     pub(crate) fn transfer(&self, stream: StreamNumber) -> Option<Transfer> {
         let stream = &self.streams[stream as usize];
-        stream.is_transfer.then_some(Transfer {
-            bytes: Some(stream.exchange.response),
-            request: Some(stream.exchange.request as u32),
-            page: self.page,
-            page_objects: self.page_objects,
-            host: self.host,
-        })
+        stream.is_transfer.then(|| self.transfer_of(stream.exchange))
     }
 
-    /// Returns the transfers of all exchanges that were requested when the conversation began.
-    pub(crate) fn transfers(&self) -> Vec<Transfer> {
-        let waiting = self.waiting.iter().map(|exchange| Transfer {
+    fn transfer_of(&self, exchange: Exchange) -> Transfer {
+        Transfer {
             bytes: Some(exchange.response),
             request: Some(exchange.request as u32),
             page: self.page,
             page_objects: self.page_objects,
             host: self.host,
-        });
+        }
+    }
+
+    /// Returns the transfers of all exchanges that were requested when the conversation began.
+    pub(crate) fn transfers(&self) -> Vec<Transfer> {
+        let waiting = self.waiting.iter().map(|&exchange| self.transfer_of(exchange));
         let begun = (0..self.streams.len() as StreamNumber).filter_map(|stream| self.transfer(stream));
         begun.chain(waiting).collect()
     }
@@ -198,8 +198,9 @@ impl Multiplexing {
         self.schedules[side as usize].on_sent(end);
     }
 
-    /// Processes the arrival of data at the end on `side` at `now`; the connection was opened at `opened`. `packet` is the range of bytes of the packet if the transport
-    /// delivers the data of each stream independently; `None` if the transport delivers all bytes in order.
+    /// Processes the arrival of data at the end on `side` at `now`; the connection was opened at `opened`. `packet` is
+    /// the range of bytes of the packet if the transport delivers the data of each stream independently; `None` if the
+    /// transport delivers all bytes in order.
     pub(crate) fn on_arrived(
         &mut self,
         side: Side,
@@ -248,7 +249,7 @@ impl Multiplexing {
         arrivals
     }
 
-    /// Sends the responses whose think time has passed. Returns the time of the next response, if any is due later.
+    /// Sends the responses whose think time has passed.
     pub(crate) fn on_timer(&mut self, ends: &mut [Endpoint; 2], now: Instant) {
         while let Some(&Reverse((_, number))) = self.due.peek().filter(|due| due.0.0 <= now) {
             self.due.pop();

@@ -38,12 +38,11 @@ impl<N: Network> World<'_, N> {
     pub(super) fn ask_in_stream(&mut self, slot: u32, exchange: Exchange, now: Instant) {
         let flow = &mut self.flows[slot as usize];
         let counted = flow.counted();
-        let is_sent = flow.with_streams(|state, ends| {
-            let is_sent = state.append(exchange, ends, counted, now);
-            let transfer = state.transfers().pop();
-            (is_sent, transfer, state.total_bytes())
+        let added = flow.with_streams(|state, ends| {
+            let added = state.append(exchange, ends, counted, now);
+            (added, state.total_bytes())
         });
-        let Some((is_sent, Some(transfer), total)) = is_sent else { return };
+        let Some((Some((transfer, is_sent)), total)) = added else { return };
         flow.goal = total;
         self.pages.open(flow.traffic, &transfer, now);
         if is_sent {

@@ -78,16 +78,16 @@ TERMS: Mapping[str, tuple[str, ...]] = {
     "sender x line": ("sender", "line"),
     "sender x HTTP": ("sender", "http"),
 }
-"""The terms of the model, in the order in which they explain the variance. The row stands for all factors of
-the array and their interactions."""
+"""The terms of the model, in the order in which the model adds the terms. The term `row of the array`
+contains the effects of all factors of the array and their interactions."""
 
 
 def columns_of(coded: Coded, factors: Sequence[str]) -> Floats:
     """Indicator columns for each combination of the factors' values."""
     keys = list(zip(*(coded[one] for one in factors), strict=True))
-    places = {key: at for at, key in enumerate(dict.fromkeys(keys))}
-    found = np.zeros((len(keys), len(places)))
-    found[np.arange(len(keys)), [places[key] for key in keys]] = 1.0
+    columns = {key: at for at, key in enumerate(dict.fromkeys(keys))}
+    found = np.zeros((len(keys), len(columns)))
+    found[np.arange(len(keys)), [columns[key] for key in keys]] = 1.0
     return found
 
 

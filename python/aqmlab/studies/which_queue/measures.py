@@ -23,8 +23,8 @@ from aqmlab.studies.which_queue import network as net
 
 
 def page_times(run: Run) -> pl.DataFrame:
-    """The pages that began after the warm-up, with the times (s) of complete pages, or the time until the end
-    of the run for incomplete pages."""
+    """The pages that began after the warm-up. `time_s` is the page time or, if the page is incomplete, the
+    time from the start of the page to the end of the run."""
     warm_up_s, end_s = metrics.window(run.manifest)
     pages = run.tables["pages"]
     ours = pages.filter(pl.col("traffic").is_in(net.USERS) & (pl.col("start_s") >= warm_up_s))

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 
 use aqm_net::{Instant, Span};
 
-/// Number of packets and duration that the window has at least, if so many packets have arrived (`window_packets`,
-/// `min_window_duration`).
+/// The oldest packet leaves the window if the window has more packets than this number and is longer than this duration
+/// (`window_packets`, `min_window_duration`).
 const PACKETS: usize = 20;
 const DURATION: Span = Span::from_millis(1000);
 /// Maximum number of packets and maximum duration of the window (`max_window_packets`, `max_window_duration`).
@@ -60,8 +60,9 @@ impl Throughput {
         Some(self.sending_rate().map_or(received, |sent| sent.min(received)))
     }
 
-    /// Returns the receiving rate. The first packet opens the interval and is not counted. The longest gap counts as
-    /// long as the second longest, because a path that pauses and then releases a burst has not become slower.
+    /// Returns the receiving rate over the time from the first to the last arrival. The bytes of the first packet do not
+    /// count, because these bytes arrived before that time. The longest gap between arrivals counts as the second-longest
+    /// gap, because a path that pauses and then releases a burst has not become slower.
     fn receiving_rate(&self) -> Option<f64> {
         let (first, last) = (self.window.front()?, self.window.back()?);
         let bytes: u64 = self.window.iter().skip(1).map(|one| u64::from(one.bytes)).sum();

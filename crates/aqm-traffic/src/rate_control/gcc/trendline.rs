@@ -34,12 +34,12 @@ const OVERUSE_MS: f64 = 10.0;
 /// State of the path according to the detector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Usage {
-    /// The queue neither grows nor shrinks noticeably.
+    /// The size of the trend is at most the threshold.
     #[default]
     Normal,
-    /// The queue grows.
+    /// The trend has exceeded the threshold for long enough: the queue grows.
     Overuse,
-    /// The queue shrinks.
+    /// The trend is below the negative threshold: the queue shrinks.
     Underuse,
 }
 

@@ -62,7 +62,7 @@ pub(super) struct Receiver {
     next_report: u64,
     /// Media packets that have arrived since the last feedback.
     arrived: BTreeMap<u64, (Instant, Ecn)>,
-    /// First video packet beyond all that have arrived.
+    /// Sequence number that follows the largest sequence number of all video packets that have arrived.
     next_sequence: u64,
     missing: BTreeMap<u64, Missing>,
     frames: BTreeMap<u64, Partial>,

@@ -35,7 +35,7 @@ use self::probing::{ProbeResults, Probing};
 use self::throughput::Throughput;
 use self::trendline::{Trendline, Usage};
 use super::fixed::check_pacing_factor;
-use super::{Build, PacketReport, Probe, RateControl, SentPacket};
+use super::{Build, Media, PacketReport, Probe, RateControl, SentPacket};
 
 parameters! {
     /// Google Congestion Control (GCC), the rate control of WebRTC: a delay-based and a loss-based rate, and probing.
@@ -63,7 +63,7 @@ const RTT_WINDOW: usize = 32;
 const MAX_REMEMBERED: usize = 1 << 14;
 
 impl Build for Config {
-    fn build(&self, most: Rate) -> Result<Box<dyn RateControl>, ConfigError> {
+    fn build(&self, media: Media) -> Result<Box<dyn RateControl>, ConfigError> {
         let (least, start) = (self.min_rate.bps() as f64, self.start_rate.bps() as f64);
         ConfigError::unless(least > 0.0 && least <= MAX_BPS, "min_rate", "must be between 1bps and 30Mbps")?;
         let problem = format_args!("must be between `min_rate`, which is {}, and 30Mbps", self.min_rate);
@@ -83,7 +83,7 @@ impl Build for Config {
             loss_based: LossBased::new(start, bounds),
             limit,
             limited_until: None,
-            probing: self.probing.then(|| Probing::new(start, most.bps() as f64)),
+            probing: self.probing.then(|| Probing::new(start, media.most.bps() as f64)),
             results: ProbeResults::default(),
             rtts: VecDeque::new(),
             heard_at: None,

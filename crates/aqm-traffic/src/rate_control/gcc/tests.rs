@@ -21,10 +21,14 @@ struct Path {
 const DELAY: Span = Span::from_millis(50);
 const PACKET: u16 = 1200;
 
+fn media(bps: u64) -> Media {
+    Media { most: Rate::from_bps(bps), ecn: Ecn::NotEct }
+}
+
 impl Path {
     fn new(config: &Config) -> Self {
         Self {
-            control: config.build(Rate::from_bps(5_000_000)).unwrap(),
+            control: config.build(media(5_000_000)).unwrap(),
             now: Instant::START,
             number: 0,
             sent_until: Instant::START,
@@ -149,7 +153,7 @@ fn random_loss_of_five_per_cent_holds_the_rate_and_of_twenty_per_cent_lowers_the
 
 #[test]
 fn invalid_parameters_are_rejected() {
-    let path = |config: Config| config.build(Rate::from_bps(1000)).err().unwrap().path;
+    let path = |config: Config| config.build(media(1000)).err().unwrap().path;
     assert_eq!(path(Config { min_rate: Rate::from_bps(0), ..Config::default() }), "min_rate");
     assert_eq!(path(Config { start_rate: Rate::from_bps(1000), ..Config::default() }), "start_rate");
     assert_eq!(path(Config { start_rate: Rate::from_bps(40_000_000), ..Config::default() }), "start_rate");

@@ -82,7 +82,7 @@ impl MediaRate {
     /// Returns the pacing rate.
     pub(super) fn pacing(&self) -> f64 {
         let relaxed = ((self.share() - RELAXED_FROM) / (1.0 - RELAXED_FROM)).min(1.0);
-        let divisor = (1.0 - relaxed).max(1.0 / MAX_RELAXED).min(1.0);
+        let divisor = (1.0 - relaxed).clamp(1.0 / MAX_RELAXED, 1.0);
         PACING * self.target_bps.max(MIN_PACED_BPS) / divisor
     }
 }

@@ -149,15 +149,20 @@ def _ask(answers: new.Answers, lacking: list[str]) -> new.Answers:
         answers = replace(answers, up=_prompt("Upload rate, such as 10Mbps", None, new.rate))
     if "--rtt" in lacking:
         answers = replace(answers, rtt=_prompt("Round-trip time without load", usual, new.round_trip))
-    for key, name in (("buffer_down", "download"), ("buffer_up", "upload")):
-        if getattr(answers, key) is None:
-            size = _prompt(f"Buffer of the {name} direction, such as 256kB or 200ms", "unknown", _buffer)
-            answers = replace(answers, **{key: None if size == "unknown" else size})
+    if answers.buffer_down is None:
+        answers = replace(answers, buffer_down=_ask_buffer("download"))
+    if answers.buffer_up is None:
+        answers = replace(answers, buffer_up=_ask_buffer("upload"))
     if answers.household is None:
         names = ", ".join([*household.HOUSEHOLDS, *household.ACTIVITIES])
         question = f"Who shares the line ({names})"
         answers = replace(answers, household=_prompt(question, household.DEFAULT, household.activities_of))
     return answers
+
+
+def _ask_buffer(way: str) -> str | None:
+    size = _prompt(f"Buffer of the {way} direction, such as 256kB or 200ms", "unknown", _buffer)
+    return None if size == "unknown" else size
 
 
 def _prompt(question: str, default: str | None, check: Callable[[str], object]) -> str:

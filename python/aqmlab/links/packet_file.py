@@ -117,7 +117,8 @@ def _pcap(file: BinaryIO, order: str, unit: int) -> Iterator[Frame]:
 
 
 def _pcapng(file: BinaryIO) -> Iterator[Frame]:
-    order, interfaces = "<", []
+    order = "<"
+    interfaces: list[tuple[int, int]] = []
     kind_bytes = PCAPNG_MAGIC
     for number in range(1, 2**62):
         if number > 1:
@@ -163,7 +164,9 @@ def _units(options: bytes, order: str) -> int:
         code, length = struct.unpack_from(order + "HH", options, place)
         if code == 9 and length == 1 and place + 5 <= len(options):
             value = options[place + 4]
-            return 2 ** (value & 0x7F) if value & 0x80 else 10 ** min(value, 30)
+            base = 2 if value & 0x80 else 10
+            units: int = base ** min(value & 0x7F, 30 if base == 10 else 0x7F)
+            return units
         place += 4 + (length + 3) // 4 * 4
     return 10**6
 

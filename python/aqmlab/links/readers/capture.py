@@ -21,7 +21,7 @@ from collections.abc import Iterator
 
 from aqmlab.links.content import Content, LinkFileError, shown
 from aqmlab.links.format import Format, Options
-from aqmlab.links.measured import PAYLOAD_TO_IP, Measured, Way
+from aqmlab.links.measured import NOTHING, PAYLOAD_TO_IP, Measured, Way
 from aqmlab.links.packet_file import ACK, SYN, Packet, Segment, is_capture, packets
 from aqmlab.links.quantiles import LOADED_SHARE, quantile
 
@@ -37,6 +37,9 @@ MOST_PENDING = 20_000
 LOADED_RATE = 0.8
 """A second counts as loaded if a direction carried at least this share of its highest rate. aqmlab's
 choice."""
+
+BUSY_RATE = 0.5
+"""A second counts as busy if a direction carried at least this share of its highest rate. aqmlab's choice."""
 
 LEAST_SAMPLES = 5
 """Minimum number of round-trip times under load."""
@@ -57,7 +60,7 @@ def _read(content: Content, options: Options) -> Measured:
             home = _Home(first, options.home)
             notes += home.notes
             for packet in itertools.chain(first, source):
-                if packet.interface == home.interface:
+                if home.uses(packet):
                     lines.add(packet, home)
         except (EOFError, zlib.error, OSError):
             # A capture that was interrupted is useful up to the damage.
@@ -72,7 +75,7 @@ def _read(content: Content, options: Options) -> Measured:
             "ADDRESS"
         )
     notes.append(
-        "each rate is the highest one in a second: the line's rate is higher if the line was never full"
+        "the rates are those of the busiest seconds: the line's rate is higher if the line was never full"
     )
     idle = min((rtt for _, rtt in lines.rtts), default=None)
     if idle is None:
@@ -92,13 +95,15 @@ class _Home:
 
     def __init__(self, first: list[Packet], address: str | None) -> None:
         counts = Counter(packet.interface for packet in first)
-        self.interface = counts.most_common(1)[0][0]
-        self.notes = []
-        if len(counts) > 1:
+        main = counts.most_common(1)[0][0]
+        ends = {(packet.source, packet.destination) for packet in first if packet.interface == main}
+        self.notes: list[str] = []
+        self._interface = None
+        if len(counts) > 1 and any((b, a) in ends for a, b in ends):
+            self._interface = main
             self.notes.append(
-                f"the capture has {len(counts)} interfaces: only interface {self.interface}, which has the "
-                "most "
-                "packets, is used, because a packet may be on several of them"
+                f"the capture has several interfaces: only interface {main}, which has the most packets, is "
+                "used, because the same packet may be on several interfaces"
             )
         self._private = False
         if address is not None:
@@ -108,18 +113,23 @@ class _Home:
                 raise ValueError(f"--home: must be an IP address (got {shown(address)})") from None
             self.name = address
             return
-        ends = [(packet.source, packet.destination) for packet in first]
-        self._private = any(_is_private(a) != _is_private(b) for a, b in ends)
+        pairs = [(packet.source, packet.destination) for packet in first]
+        self._private = any(_is_private(a) != _is_private(b) for a, b in pairs)
         if self._private:
             self.name = "private addresses"
             return
-        self._address = Counter(itertools.chain.from_iterable(ends)).most_common(1)[0][0]
+        self._address = Counter(itertools.chain.from_iterable(pairs)).most_common(1)[0][0]
         # Of two ends that exchange packets with each other only, the end that opens connections is at home.
         opened = Counter(p.source for p in first if p.segment and p.segment.flags & (SYN | ACK) == SYN)
         if opened:
             self._address = opened.most_common(1)[0][0]
         self.name = str(ipaddress.ip_address(self._address))
         self.notes.append(f"{self.name} is assumed to be at home; --home ADDRESS selects another host")
+
+    def uses(self, packet: Packet) -> bool:
+        """Returns whether the interface of a packet is used. If the interface with the most packets has
+        packets of one direction only, as in captures of aqmlab, all interfaces are used."""
+        return self._interface is None or packet.interface == self._interface
 
     def contains(self, address: bytes) -> bool:
         return _is_private(address) if self._private else address == self._address
@@ -214,8 +224,8 @@ class _Lines:
             other = busy[1 - own]
             # A direction that only carries acknowledgements is not under load.
             if most[1 - own] > 10 * top:
-                notes.append(f"the {('upload', 'download')[own]} was hardly used: its rate is a lower bound")
-                yield Way(rate_bps=top or None, is_payload=False)
+                notes.append(f"the {('upload', 'download')[own]} was hardly used, so its rate is unknown")
+                yield NOTHING
                 continue
             if 10 * most[1 - own] < top:
                 other = set()
@@ -226,7 +236,9 @@ class _Lines:
                 loaded = quantile(alone, LOADED_SHARE)
             elif idle is not None and len(both) >= LEAST_SAMPLES:
                 loaded = idle + (quantile(both, LOADED_SHARE) - idle) / 2
-            yield Way(rate_bps=top or None, is_payload=False, loaded_rtt_s=loaded)
+            full = [value for value in self.bits[own].values() if value >= BUSY_RATE * top]
+            rate = quantile(full, 0.5) if top else None
+            yield Way(rate_bps=rate, is_payload=False, loaded_rtt_s=loaded)
 
 
 FORMAT = Format(

@@ -31,12 +31,9 @@ def _recognises(content: Content) -> bool:
 def _read(content: Content, options: Options) -> Measured:
     recording = _recording(content.lines, options.columns)
     way = Way(rate_bps=max(recording.bps), is_payload=False, recording=recording)
-    is_down = options.direction is Direction.DOWNLOAD
-    return Measured(
-        source=recording.source,
-        **({"down": way} if is_down else {"up": way}),
-        notes=recording.notes,
-    )
+    if options.direction is Direction.UPLOAD:
+        return Measured(source=recording.source, up=way, notes=recording.notes)
+    return Measured(source=recording.source, down=way, notes=recording.notes)
 
 
 def _recording(lines: Sequence[str], columns: Columns) -> Recording:

@@ -187,7 +187,7 @@ def _streams(run: Run) -> list[_Stream]:
     if not chosen:
         return []
     first_node = "left" if "bottleneck" in run.manifest["scenario"] else traffic[chosen[0]].get("from")
-    rows = run.tables["flows"].select("flow", "traffic").cast({"traffic": str}).iter_rows()  # type: ignore[arg-type]
+    rows = run.tables["flows"].select("flow", "traffic").cast({"traffic": str}).iter_rows()
     found = [
         _Stream(flow=flow, is_upload=traffic[name].get("from", first_node) != first_node)
         for flow, name in rows

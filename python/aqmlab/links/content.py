@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 MOST_BYTES = 64 * 2**20
 """Maximum size of a text or JSON file after decompression. cake-autorate rotates its log at 2 MB, and a
@@ -53,10 +53,11 @@ def number_in(text: str, line: int, quantity: str) -> float:
 
 
 class Content:
-    """The content of a file, which may be compressed with gzip."""
+    """The content of a file, which may be compressed with gzip. `raw` replaces what the file contains."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, raw: bytes | None = None) -> None:
         self.path = path
+        self._raw = raw
 
     @cached_property
     def head(self) -> bytes:
@@ -109,12 +110,12 @@ class Content:
     def open(self) -> BinaryIO:
         """Opens the file for reading after decompression."""
         try:
-            file: BinaryIO = self.path.open("rb")
+            file: BinaryIO = self.path.open("rb") if self._raw is None else io.BytesIO(self._raw)
         except OSError as problem:
             raise LinkFileError(f"cannot be read: {problem.strerror}") from None
         magic = file.read(2)
         rest = io.BufferedReader(_Joined(magic, file))
-        return gzip.GzipFile(fileobj=rest) if magic == GZIP_MAGIC else rest  # type: ignore[return-value]
+        return cast(BinaryIO, gzip.GzipFile(fileobj=rest)) if magic == GZIP_MAGIC else rest
 
     def _read(self, most: int, *, whole: bool) -> bytes:
         with self.open() as file:

@@ -47,8 +47,12 @@ def read(path: Path, options: Options = DEFAULTS, format_name: str | None = None
 
     Raises `LinkFileError`, whose message contains the file, the place, the problem and the remedy.
     """
+    return read_content(Content(path), options, format_name)
+
+
+def read_content(content: Content, options: Options = DEFAULTS, format_name: str | None = None) -> Measured:
+    """Reads a file whose content is given. Raises the same errors as `read`."""
     try:
-        content = Content(path)
         if format_name is None:
             chosen = _recognised(content)
         elif format_name in FORMATS:
@@ -57,7 +61,7 @@ def read(path: Path, options: Options = DEFAULTS, format_name: str | None = None
             raise ValueError(f"--format: no format is named `{format_name}`: {hint(format_name, FORMATS)}")
         return chosen.read(content, options)
     except LinkFileError as problem:
-        raise LinkFileError(f"{path}: {problem}") from None
+        raise LinkFileError(f"{content.path}: {problem}") from None
 
 
 def _recognised(content: Content) -> Format:

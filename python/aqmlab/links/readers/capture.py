@@ -18,6 +18,7 @@ import itertools
 import zlib
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
+from typing import BinaryIO
 
 from aqmlab.links.content import Content, LinkFileError, shown
 from aqmlab.links.format import Format, Options
@@ -52,21 +53,15 @@ def _read(content: Content, options: Options) -> Measured:
     lines = _Lines()
     notes: list[str] = []
     with content.open() as file:
-        try:
-            source = itertools.islice(packets(file), MOST_PACKETS)
-            first = list(itertools.islice(source, FIRST))
-            if not first:
-                raise LinkFileError("contains no IP packets")
-            home = _Home(first, options.home)
-            notes += home.notes
-            for packet in itertools.chain(first, source):
-                if home.uses(packet):
-                    lines.add(packet, home)
-        except (EOFError, zlib.error, OSError):
-            # A capture that was interrupted is useful up to the damage.
-            notes.append(
-                "the compressed file is truncated or damaged: the packets before the damage are used"
-            )
+        source = itertools.islice(_before_damage(file, notes), MOST_PACKETS)
+        first = list(itertools.islice(source, FIRST))
+        if not first:
+            raise LinkFileError("contains no IP packets")
+        home = _Home(first, options.home)
+        notes += home.notes
+        for packet in itertools.chain(first, source):
+            if home.uses(packet):
+                lines.add(packet, home)
     if lines.count == MOST_PACKETS:
         notes.append(f"only the first {MOST_PACKETS} packets are used")
     if not lines.bits[0] and not lines.bits[1]:
@@ -88,6 +83,15 @@ def _read(content: Content, options: Options) -> Measured:
         idle_rtt_s=idle,
         notes=notes,
     )
+
+
+def _before_damage(file: BinaryIO, notes: list[str]) -> Iterator[Packet]:
+    """Yields the packets before the place at which a compressed file is damaged or ends. A capture that was interrupted
+    is useful up to this place."""
+    try:
+        yield from packets(file)
+    except (EOFError, zlib.error, OSError):
+        notes.append("the compressed file is truncated or damaged: the packets before the damage are used")
 
 
 class _Home:

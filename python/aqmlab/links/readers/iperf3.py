@@ -63,9 +63,10 @@ def _read(content: Content, options: Options) -> Measured:
     first = Way(rate_bps=sums[0], is_payload=True, loaded_rtt_s=loaded)
     second = Way(rate_bps=sums[1], is_payload=True, loaded_rtt_s=loaded) if both else NOTHING
     down, up = (first, second) if downloads else (second, first)
-    kind = f"{'TCP' if is_tcp else 'UDP'}, "
-    f"{'both directions' if both else 'download' if downloads else 'upload'}"
-    return Measured(source=f"iperf3, {kind}", down=down, up=up, idle_rtt_s=idle, notes=notes)
+    kind = "both directions" if both else "download" if downloads else "upload"
+    return Measured(
+        source=f"iperf3, {'TCP' if is_tcp else 'UDP'}, {kind}", down=down, up=up, idle_rtt_s=idle, notes=notes
+    )
 
 
 def _document(content: Content) -> Node:
@@ -73,14 +74,15 @@ def _document(content: Content) -> Node:
     a line each."""
     if content.top is not None and not content.top.has("event", "data"):
         return content.top
-    found: dict[str, object] = {"intervals": []}
+    intervals: list[object] = []
+    found: dict[str, object] = {"intervals": intervals}
     for number, line in enumerate(content.lines, start=1):
         if not line.strip():
             continue
         event = parse_json(line, f"line {number}: ")
         kind, data = event.at("event").text(), event.at("data").value
         if kind == "interval":
-            found["intervals"].append(data)  # type: ignore[attr-defined]
+            intervals.append(data)
         elif kind in ("start", "end", "error"):
             found[kind] = data
     if "end" not in found and "error" not in found:

@@ -32,24 +32,7 @@ def _is_own(node: Node) -> bool:
 
 
 def _read(content: Content, options: Options) -> Measured:
-    if content.top is not None:
-        result = content.top
-    else:
-        lines = [(number, line) for number, line in enumerate(content.lines, start=1) if line.strip()]
-        nodes = [parse_json(line, f"line {number}: ") for number, line in lines]
-        result = next(
-            (
-                node
-                for node in nodes
-                if node.find(
-                    "type",
-                )
-                and node.at("type").value == "result"
-            ),
-            None,
-        )  # type: ignore[assignment]
-        if result is None:
-            raise LinkFileError("has no object with the type `result`: the test did not finish; repeat it")
+    result = content.top or _result(content)
     if result.at("type").value != "result":
         raise result.at("type").error("must be `result`: the test did not finish; repeat it")
     ways = []
@@ -73,6 +56,16 @@ def _read(content: Content, options: Options) -> Measured:
         if any(way.loaded_rtt_s for way in ways)
         else [],
     )
+
+
+def _result(content: Content) -> Node:
+    """Returns the object with the result, which `--format=jsonl` writes as a line after the progress."""
+    for number, line in enumerate(content.lines, start=1):
+        node = parse_json(line, f"line {number}: ") if line.strip() else Node(None)
+        kind = node.find("type")
+        if kind is not None and kind.value == "result":
+            return node
+    raise LinkFileError("has no object with the type `result`: the test did not finish; repeat it")
 
 
 FORMAT = Format(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from aqmlab.links.content import Content, LinkFileError, number_in
+from aqmlab.links.content import Content, LinkFileError, number_in, shown
 from aqmlab.links.format import Columns, Format, Options
 from aqmlab.links.measured import Direction, Measured, Way
 from aqmlab.links.rate_steps import Recording, recording_of
@@ -21,6 +21,9 @@ _BYTES: Mapping[str, float] = {"B/s": 8, "kB/s": 8e3, "MB/s": 8e6, "GB/s": 8e9}
 _RATES = {**_BITS, **_BYTES}
 _TIME_NAMES = ("time", "timestamp", "date", "datetime", "t")
 _RATE_NAMES = ("rate", "bitrate", "bandwidth", "throughput", "goodput", "capacity", "speed")
+
+MOST_NAMES = 10
+"""Maximum number of columns that an error message names."""
 
 
 def _recognises(content: Content) -> bool:
@@ -92,7 +95,7 @@ def _column(
 ) -> int:
     """Returns the index of the column of times or rates."""
     option = f"--{quantity}-column"
-    available = ", ".join(names) if names else f"1 to {width}"
+    available = _names(names) if names else f"1 to {width}"
     if chosen is not None:
         if names and chosen in names:
             return names.index(chosen)
@@ -114,6 +117,12 @@ def _column(
         f"{matches} that the column contains {quantity}s: select a column with {option}; available: "
         f"{available}"
     )
+
+
+def _names(names: Sequence[str]) -> str:
+    """Returns the first names for an error message."""
+    more = ", ..." if len(names) > MOST_NAMES else ""
+    return ", ".join(map(shown, names[:MOST_NAMES])) + more
 
 
 def _unit_of(
@@ -149,7 +158,7 @@ def _rate(text: str, unit: float | None, line: int) -> float:
     value = number_in(text, line, "the rate")
     if unit is None:
         raise LinkFileError(
-            f"line {line}: the rate `{text}` has no unit: use a column name that ends with the unit, such "
+            f"line {line}: the rate `{shown(text)}` has no unit: use a column name that ends with the unit, such "
             "as rate_kbps, or specify the unit with --rate-unit Mbps"
         )
     return value * unit
@@ -162,7 +171,7 @@ def _with_unit(text: str, units: Mapping[str, float], expected: str, line: int) 
         return None
     unit = _unit(parts[2], units)
     if unit is None:
-        raise LinkFileError(f"line {line}: must be a {expected} (got `{text}`)")
+        raise LinkFileError(f"line {line}: must be a {expected} (got `{shown(text)}`)")
     return number_in(parts[1], line, "the number") * unit
 
 

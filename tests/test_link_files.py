@@ -1,4 +1,4 @@
-"""Readers of link files: what they read, what they refuse and with which words, and that nothing mangled harms them."""
+"""Readers of link files: what they read, what they refuse with which words, and mangled files."""
 
 from __future__ import annotations
 

@@ -86,8 +86,9 @@ def drop_tail(side: Side, bps: float, usual: Buffer, source: str) -> tuple[Table
     """Returns a Drop Tail queue with the known buffer or with the usual one, and its comment. `bps` is the
     rate at which the buffer empties, and `source` names the source of the usual size."""
     buffer = side.buffer or usual
-    where = "known or measured" if side.buffer else f"not known; {source}"
-    comment = f"Buffer of {buffer}, which is {8e3 * buffer.bytes_at(bps) / bps:.4g} ms at this rate: {where}."
+    origin = "known or measured" if side.buffer else f"assumed: {source}"
+    time = "" if buffer.seconds else f", which is {8e3 * buffer.bytes_at(bps) / bps:.4g} ms at this rate"
+    comment = f"Buffer of {buffer}{time} ({origin})."
     return {"kind": "drop-tail", "limit": buffer.limit_at(bps)}, comment
 
 

@@ -35,7 +35,7 @@ def _link(side: Side) -> Link:
     if packets > 1:
         value["bytes"] = f"{1504 * packets}B"
     buffer = side.buffer or USUAL
-    known = "known or measured" if side.buffer else f"not known; {USUAL_SOURCE}"
+    known = "known or measured" if side.buffer else f"assumed: {USUAL_SOURCE}"
     return Link(
         entries=[
             Entry(
@@ -48,7 +48,7 @@ def _link(side: Side) -> Link:
             )
         ],
         queue={"kind": "drop-tail", "limit": buffer.limit_at(side.bps)},
-        queue_comment=f"Buffer of {buffer}: {known}.",
+        queue_comment=f"Buffer of {buffer} ({known}).",
         files={ending: "".join(f"{time}\n" for time in times)},
     )
 

@@ -86,8 +86,8 @@ def _read(content: Content, options: Options) -> Measured:
 
 
 def _before_damage(file: BinaryIO, notes: list[str]) -> Iterator[Packet]:
-    """Yields the packets before the place at which a compressed file is damaged or ends. A capture that was interrupted
-    is useful up to this place."""
+    """Yields the packets before the place at which a compressed file is damaged or ends. A capture that was
+    interrupted is useful up to this place."""
     try:
         yield from packets(file)
     except (EOFError, zlib.error, OSError):

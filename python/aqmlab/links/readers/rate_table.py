@@ -158,8 +158,8 @@ def _rate(text: str, unit: float | None, line: int) -> float:
     value = number_in(text, line, "the rate")
     if unit is None:
         raise LinkFileError(
-            f"line {line}: the rate `{shown(text)}` has no unit: use a column name that ends with the unit, such "
-            "as rate_kbps, or specify the unit with --rate-unit Mbps"
+            f"line {line}: the rate `{shown(text)}` has no unit: use a column name that ends with the "
+            "unit, such as rate_kbps, or specify the unit with --rate-unit Mbps"
         )
     return value * unit
 

@@ -42,15 +42,20 @@ def of_link(scenario: Scenario, name: str, duration_s: float | None) -> tuple[St
                 else "remove the key with --set"
             )
             raise ValueError(f"{path}.{key}: cannot be written as a Mahimahi trace from rate steps: {remedy}")
+    begin_s = 0.0
     if duration_s is None:
         duration_s = _period(scenario, table)
+        # In the first period, the rate before the first step is the link's `rate`; in all others, the last
+        # step's rate.
+        begin_s = duration_s if table.get("rate_repeat") is not None else 0.0
     if not duration_s > 0:
         raise ValueError(f"--duration: must be greater than 0s (got {duration_s:g}s)")
-    whole = scenario.with_({"duration": f"{decimal(duration_s)}s", "warm_up": "0s"})
+    whole = scenario.with_({"duration": f"{decimal(begin_s + duration_s)}s", "warm_up": "0s"})
     changes = [(at, _bps(rate)) for at, rate in whole.plan.rate_steps(name, MOST_STEPS)]
-    if not changes or changes[0][0] > 0:
-        changes.insert(0, (0.0, _bps(table["rate"])))
-    return changes, duration_s
+    before = [rate for at, rate in changes if at <= begin_s]
+    first = before[-1] if before else _bps(table["rate"])
+    later = [(round(at - begin_s, 9), rate) for at, rate in changes if at > begin_s]
+    return [(0.0, first), *later], duration_s
 
 
 def _period(scenario: Scenario, table: dict[str, Any]) -> float:

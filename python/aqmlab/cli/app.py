@@ -155,6 +155,16 @@ def run(
             "the current drafts. Default: 0.3.",
         ),
     ] = None,
+    flent_target: Annotated[
+        Path | None,
+        typer.Option(
+            "--flent",
+            metavar="FILE",
+            help="Flent data file to write (NAME.flent.gz), or folder in which to write the file. The "
+            "streams of the "
+            "file are the flows of the endless TCP workloads.",
+        ),
+    ] = None,
     tc_stats: Annotated[
         bool,
         typer.Option(
@@ -173,6 +183,7 @@ def run(
         "--watch": watch,
         "--pcap": pcap,
         "--qlog": qlog_folder,
+        "--flent": flent_target,
         "--tc-stats": tc_stats,
     }
     for option in (option for option, given in packet_options.items() if given):
@@ -186,6 +197,14 @@ def run(
         if qlog_folder.exists() and not qlog_folder.is_dir():
             raise ValueError(f"--qlog: must be a folder (got {qlog_folder}, which is a file)")
         chosen = qlog.recorded(chosen)
+    if flent_target is not None:
+        from aqmlab.links.writers import flent
+
+        if flent_target.is_dir() and flent_target.name.endswith(flent.SUFFIX):
+            raise ValueError(
+                f"--flent: must be a file or another folder (got {flent_target}, which is a folder)"
+            )
+        chosen = flent.recorded(chosen)
     if tc_stats:
         chosen = chosen.with_({"record.tc_statistics": True})
     if pcap and not chosen.effective["record"]["packets"]:
@@ -195,6 +214,7 @@ def run(
         run_text.write(result, out)
     if pcap is not None:
         result.tables.write_pcap(pcap)
+    flent_file = None if flent_target is None else flent.write(result, flent_target, chosen.name)
     qlogs = [] if qlog_folder is None else qlog.write(result, qlog_folder, qlog_version or qlog.Version.QVIS)
     if tc_stats:
         print(json.dumps(result.manifest["qdiscs"], indent=2))
@@ -212,6 +232,8 @@ def run(
             print(f"aqmlab: {message}", file=sys.stderr)
     if out is not None:
         print(f"\nTables and manifest: {out}")
+    if flent_file is not None:
+        print(f"\nFlent: {flent_file}")
     if qlogs:
         print(f"\nqlog: {len(qlogs)} files in {qlog_folder}")
 

@@ -163,9 +163,9 @@ impl fmt::Debug for Queue {
     }
 }
 
-/// The node of a dumbbell at which data enters the network.
+/// The node of a dumbbell at which data enters the network by default.
 pub(crate) const LEFT: &str = "left";
-/// The node of a dumbbell at which data leaves the network.
+/// The node of a dumbbell at which data leaves the network by default.
 pub(crate) const RIGHT: &str = "right";
 
 /// The links of a scenario, in the order in which the scenario lists them.

@@ -266,6 +266,13 @@ pub(crate) struct Waiting {
 }
 
 impl Varying {
+    /// Returns a transmitter that sends whenever the queue has packets. The queue determines how long each
+    /// transmission takes.
+    pub(crate) fn timed_by_queue() -> Self {
+        let rates = Rates::new(Rate::LEAST, Vec::new(), None);
+        Self { sending: Sending::Rates(rates), outages: Outages::default(), bursts: None }
+    }
+
     /// Returns the earliest time, at or after `now`, at which the transmitter may take a packet if no more packets
     /// arrive. The function may be called only if no transmission is in progress and packets are queued. `now` must not
     /// be earlier than the previous result, unless the transmitter [waits for more packets](Self::waits_for_more).

@@ -300,6 +300,10 @@ impl LinkTable {
         let queue = queue.zip(rate).and_then(|(queue, rate)| {
             table.note(Queue::new(queue, rate).map_err(|errors| errors.within("queue")))
         });
+        let is_timed = queue.as_ref().is_some_and(|queue| queue.prototype.transmission().is_some());
+        let problem = "determines how long transmissions take, and cannot be combined with a varying rate, \
+                       opportunities, outages or aggregation of the link: remove these keys";
+        table.check(!is_timed || service.is_none(), "queue.kind", problem);
         let instant = service.as_ref().is_some_and(Service::takes_no_time);
         let least = impairments.as_ref().map(Impairments::least_delay);
         let problem = "must be greater than zero, because a packet may depart at the instant at which its \

@@ -93,6 +93,7 @@ fuzz:  ## Drive 100,000 random connections, queues, lines and packets from outsi
 reference: $(CORE)  ## Compare with recorded ns-2, ns-3, Linux and str0m runs and with theory, in one table.
 	$(PYTHON) reference/agreement.py
 	cd reference && ../$(PYTHON) -m http_pages.compare
+	cd reference && ../$(PYTHON) -m wifi_airtime.compare
 
 .PHONY: gcc-original
 gcc-original:  ## Run str0m's Google Congestion Control through RFC 8867 in virtual time, and write its record.

@@ -258,14 +258,11 @@ impl Port {
     fn transmit(&mut self, start: Instant, packet: &Packet) -> Instant {
         let Some(varying) = &mut self.varying else { unreachable!("the rate is not constant") };
         let end;
-        (end, self.free_at) = match self.discipline.transmission() {
+        [end, self.free_at] = match self.discipline.transmission() {
             Some(Transmission { sent, busy, continues }) => {
-                (start + sent, if continues { start } else { start + busy })
+                [start + sent, if continues { start } else { start + busy }]
             }
-            None => {
-                let end = varying.transmit(start, u64::from(packet.bytes));
-                (end, end)
-            }
+            None => varying.transmit(start, u64::from(packet.bytes)),
         };
         end
     }

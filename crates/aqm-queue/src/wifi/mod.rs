@@ -311,7 +311,7 @@ impl TestCases for Config {
         let station =
             |rate: &str, flow: u32| json!({"rate": rate, "match": {"traffic": [format!("flow {flow}")]}});
         let stations =
-            json!({"a": station("54Mbps", 0), "b": station("300kbps", 1), "c": station("6Mbps", 2)});
+            json!({"a": station("7Mbps", 0), "b": station("300kbps", 1), "c": station("6Mbps", 2)});
         let small = json!({"kind": "drop-tail", "limit": "20p"});
         let with = |scheduler: &str, queue: Value, more: Value| {
             let mut table =
@@ -323,7 +323,11 @@ impl TestCases for Config {
         };
         vec![
             with("fifo", small.clone(), json!({"driver_packets": 3, "packets": 2})),
-            with("round-robin", json!({"kind": "codel", "limit": "50p"}), json!({"bytes": "4kB"})),
+            with(
+                "round-robin",
+                json!({"kind": "codel", "limit": "50p"}),
+                json!({"bytes": "4kB", "default": "a"}),
+            ),
             with("airtime", json!({"kind": "fq-codel", "limit": "60p"}), json!({})),
             with("airtime", small, json!({"charge": "transmission", "quantum": "1us", "txop": "0ms"})),
         ]

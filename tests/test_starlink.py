@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import json
 import statistics
 import tomllib
-from pathlib import Path
 
 import pytest
 
@@ -48,23 +46,26 @@ def test_a_seed_produces_the_same_link_and_another_seed_another_link() -> None:
     assert len(starlink.link(MEAN_BPS, 16, 1).delays) == 2
 
 
-def test_a_run_has_the_delays_of_the_slots_and_the_spikes_of_the_outages(tmp_path: Path) -> None:
+def test_a_run_has_the_delays_of_the_slots_and_the_spikes_of_the_outages() -> None:
     link = starlink.link(20e6, 60, 3)
-    file = tmp_path / "starlink.csv"
-    file.write_text(link.csv(), encoding="utf-8")
-    table = tomllib.loads(link.toml(json.dumps(str(file))))
+    table = tomllib.loads(link.toml('"starlink.csv"'))
     table["bottleneck"]["queue"] = {"kind": "drop-tail", "limit": "1000p"}
     del table["bottleneck"]["loss"]
     probe = {"kind": "udp", "rate": "80kbps", "sizes": {"kind": "constant", "value": "100B"}}
-    scenario = al.Scenario(
-        {**table, "duration": "60s", "traffic": {"probe": probe}, "record": {"packets": ["bottleneck"]}}
+    scenario = al.Scenario.from_dict(
+        {**table, "duration": "60s", "traffic": {"probe": probe}, "record": {"packets": ["bottleneck"]}},
+        files={"starlink.csv": link.csv()},
     )
-    packets = scenario.run(seed=1).packets
-    sent = {row["packet"]: row["time_s"] for row in packets.to_dicts() if row["event"] == "enqueue"}
-    arrived = {row["packet"]: row["time_s"] for row in packets.to_dicts() if row["event"] == "deliver"}
+    rows = scenario.run(seed=1).packets.to_dicts()
+    sent, arrived = (
+        {row["sequence_bytes"]: row["time_s"] for row in rows if row["event"] == event}
+        for event in ("enqueue", "deliver")
+    )
     for start, delay in link.delays:
         of_slot = [
-            arrived[one] - sent[one] for one in sent if start <= sent[one] < start + 14.9 and one in arrived
+            arrived[packet] - time
+            for packet, time in sent.items()
+            if start <= time < start + 14.9 and packet in arrived
         ]
         assert min(of_slot) == pytest.approx(delay, abs=1e-3)
         assert delay + 0.02 < max(of_slot) < delay + 0.051

@@ -83,7 +83,7 @@ def inet(scheduler: str) -> dict[str, float]:
         "rate": "30Mbps",
         "sizes": {"kind": "constant", "value": f"{PAYLOAD + HEADERS}B"},
     }
-    scenario = al.Scenario(
+    scenario = al.Scenario.from_dict(
         {
             "duration": "5s",
             "warm_up": "1s",
@@ -108,7 +108,7 @@ def inet(scheduler: str) -> dict[str, float]:
 
 def ath9k(scheduler: str) -> dict[str, float]:
     """Returns the throughput of a TCP download to each of the three stations."""
-    scenario = al.Scenario(
+    scenario = al.Scenario.from_dict(
         {
             "duration": "30s",
             "warm_up": "5s",

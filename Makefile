@@ -94,6 +94,7 @@ fuzz: $(CORE) $(CHECKERS)  ## Drive 100,000 random connections, queues, lines, p
 reference: $(CORE)  ## Compare with recorded ns-2, ns-3, Linux and str0m runs and with theory, in one table.
 	$(PYTHON) reference/agreement.py
 	cd reference && ../$(PYTHON) -m http_pages.compare
+	cd reference && ../$(PYTHON) -m wifi_airtime.compare
 
 .PHONY: gcc-original
 gcc-original:  ## Run str0m's Google Congestion Control through RFC 8867 in virtual time, and write its record.

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +16,7 @@ from aqmlab.links import formats, rate_steps
 from aqmlab.links.access import KINDS
 from aqmlab.links.format import Columns, Options
 from aqmlab.links.measured import Direction, Measured, RateKind
-from aqmlab.traces import link_trace
+from aqmlab.traces import link_trace, starlink
 
 app = typer.Typer(
     help="Describe your own line as a scenario, import recorded links, or generate synthetic link traces.",
@@ -180,19 +181,43 @@ def kinds() -> None:
 app.command("export")(link_export.export)
 
 
+class Kind(StrEnum):
+    """A kind of synthetic link."""
+
+    CELLULAR = "cellular"
+    STARLINK = "starlink"
+
+
 @app.command("generate")
 def generate(
     out: Annotated[Path, typer.Option(metavar="FILE", help="Output file.")],
-    rate: Annotated[str, typer.Option(help="Mean rate, such as 6Mbps.")] = "6Mbps",
+    kind: Annotated[
+        Kind,
+        typer.Option(
+            help="Kind of link: delivery opportunities similar to those of a cellular link, or rate steps "
+            "similar to those of Starlink."
+        ),
+    ] = Kind.CELLULAR,
+    rate: Annotated[
+        str | None,
+        typer.Option(help="Mean rate, such as 6Mbps; by default 6Mbps, or 190Mbps for starlink."),
+    ] = None,
     duration: Annotated[
         str, typer.Option(help="Duration of the trace. A run that lasts longer repeats the trace.")
     ] = "60s",
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random stream.")] = 1,
 ) -> None:
-    """Write a synthetic trace of delivery opportunities in Mahimahi's format, similar to the trace of a
-    cellular link."""
+    """Write a synthetic trace of a link, and print the scenario table that uses the trace. A cellular trace
+    is in Mahimahi's format."""
     seconds = time_of("--duration", duration)
+    rate = rate or ("190Mbps" if kind == Kind.STARLINK else "6Mbps")
     bps = quantity_of("--rate", rate, "bps", "rate, such as 6Mbps")
+    if kind == Kind.STARLINK:
+        slots = starlink.link(bps, seconds, seed)
+        write_text(out, slots.csv())
+        print(f"{out}: {len(slots.delays)} slots in {slots.duration_s:g} s")
+        print(f"{USAGE}{slots.toml(json.dumps(str(out)))}")
+        return
     times = list(link_trace.opportunities(bps, seconds, seed))
     if not times:
         raise ValueError(

@@ -16,7 +16,7 @@ use crate::qdisc::InnerQdisc;
 use crate::red::red;
 use crate::{
     Acknowledgement, Build as _, ClassCounters, Config, Context, Gauge, Label, Observer, QueueDiscipline,
-    Reason, Report, drop_tail, htb,
+    Reason, Report, Transmission, drop_tail, htb,
 };
 
 /// Declares the `Config` of a wrapper, and implements `Build`. In `Config`, the wrapper's own parameters precede
@@ -336,6 +336,10 @@ impl<S: Wrapper> QueueDiscipline for Wrapped<S> {
 
     fn next_ready(&self) -> Option<Instant> {
         self.inside.queue.next_ready()
+    }
+
+    fn transmission(&self) -> Option<Transmission> {
+        self.inside.queue.transmission()
     }
 
     fn on_start(&mut self, chance: &mut Rng) {

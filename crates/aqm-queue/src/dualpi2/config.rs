@@ -232,12 +232,12 @@ impl Config {
         }
     }
 
-    fn marking(&self) -> Marking {
+    pub(super) fn marking(&self) -> Marking {
         let by_profile = if self.is_linux() { Marking::Random } else { Marking::Recur };
         self.marking.unwrap_or(by_profile)
     }
 
-    fn native(&self) -> Native {
+    pub(super) fn native(&self) -> Native {
         let (min_th, range) = (self.min_th.unwrap_or(MIN_TH), self.range.unwrap_or(RANGE));
         let ramp = Native::Ramp { min_th, max_th: min_th + range };
         match (self.step_thresh, self.step_thresh_packets) {
@@ -253,7 +253,7 @@ impl Config {
         self.min_backlog.map_or(by_profile, Size::bytes)
     }
 
-    fn th_len(&self) -> Option<u64> {
+    pub(super) fn th_len(&self) -> Option<u64> {
         self.th_len.or((!self.is_linux()).then_some(1))
     }
 

@@ -15,14 +15,16 @@ class Commands:
     undo: tuple[str, ...]
     """Commands that undo `lines`, in the order of execution."""
     limits: tuple[str, ...]
-    """What `tc` cannot express: the path of a parameter, and a sentence."""
+    """What the program cannot express: the path of a parameter, and a sentence."""
     notes: tuple[str, ...] = ()
     """Explanations of the arrangement."""
+    program: str = "tc"
+    """Program that reads the lines: `tc`, `sqm` or `networkd`."""
 
     def comments(self) -> Iterator[str]:
         """Yields the notes and the limits as comment lines."""
         yield from (f"# {note}" for note in self.notes)
-        yield from (f"# tc cannot express: {limit}" for limit in self.limits)
+        yield from (f"# {self.program} cannot express: {limit}" for limit in self.limits)
 
     def text(self, *, undo: bool = False) -> str:
         """Returns the comments and the lines, or only the commands that undo the lines."""

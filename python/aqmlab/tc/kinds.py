@@ -148,8 +148,9 @@ def _sfq(options: Options, link: int) -> Queue:
     limit, depth = options.count("limit"), options.count("depth", 127)
     flows, divisor = options.count("flows", 128), options.count("divisor", 1024)
     queue: Queue = {"kind": "sfq", "depth": depth, "divisor": divisor, "flows": flows}
-    # Without a limit, the kernel keeps its default of 127 packets and does not reduce the number of queues.
-    if limit != 127 or flows <= limit:
+    # A limit of 127 packets is the default. If the limit was set nevertheless, the number of queues, which the
+    # kernel has then reduced to at most 127, is the number that `tc` shows.
+    if limit != 127:
         queue["limit"] = packets(limit)
     if depth > 1:
         queue["quantum"] = size(options.count("quantum"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from aqmlab import _core
-from aqmlab.tc.options import Options, packets, rate, time
+from aqmlab.tc.options import Options, packets, rate, ticks_time, time
 
 _LONGEST = 3600.0
 """Longest delay that is read, in seconds."""
@@ -45,7 +45,9 @@ def _seconds(table: Options, name: str) -> float:
     found = table.number(name, 0.0)
     if found > _LONGEST:
         raise table.document.error(f"{table.at}.{name}", f"must be at most {_LONGEST:g} s (got {found:g})")
-    return found
+    # `tc` prints whole microseconds after a conversion to ticks of 64 ns.
+    micros = found * 1e6
+    return ticks_time(round(micros)) / 1e6 if abs(micros - round(micros)) < 1e-3 else found
 
 
 def _at_once(options: Options) -> float:

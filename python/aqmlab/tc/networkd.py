@@ -143,7 +143,7 @@ def networkd(
         f"/etc/systemd/network/{device}.network, "
         "and run networkctl reload."
     ]
-    return Commands(tuple(lines), tuple(undo), tuple(dict.fromkeys(limits)), tuple(notes))
+    return Commands(tuple(lines), tuple(undo), tuple(dict.fromkeys(limits)), tuple(notes), "networkd")
 
 
 def _sections(

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from aqmlab import _core
@@ -101,7 +102,7 @@ class _Reader:
         contribute the rate and the delay."""
         link: dict[str, Any] = {}
         outer = self._containing(entry) if handle is not None else []
-        for one, inner in zip(outer, [*outer[1:], entry], strict=True):
+        for one, inner in pairwise([*outer, entry]):
             self._outer(link, one, inner)
         queue = self._queue(link, entry, len(outer))
         for one in reversed(self.seen):

@@ -71,7 +71,7 @@ def sqm(
     lines = [f"config queue '{name}'", *(f"\toption {key} '{value}'" for key, value in settings.items())]
     undo = [f"uci delete sqm.{name}", "uci commit sqm", "/etc/init.d/sqm restart"]
     notes = ["Add this section to /etc/config/sqm, and run /etc/init.d/sqm restart."]
-    return Commands(tuple(lines), tuple(undo), tuple(dict.fromkeys(limits)), tuple(notes))
+    return Commands(tuple(lines), tuple(undo), tuple(dict.fromkeys(limits)), tuple(notes), "sqm")
 
 
 def _unused(link: Link) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ import aqmlab as al
 from aqmlab import tc
 
 CABLE = "cable"
+ELASTIC = Path(__file__).parent.parent / "scenarios" / "flow-level" / "elastic.toml"
 ROUTER = {"kind": "codel", "ecn": True}
 
 
@@ -131,7 +133,7 @@ def test_what_tc_cannot_express_is_listed_with_its_path() -> None:
         (lambda: tc.write(scenario(), device="eth0; reboot"), "device: must be the name of a network device"),
         (lambda: tc.write(scenario(), device="a-name-that-is-too-long"), "device: must be the name"),
         (lambda: tc.write(scenario(), netem_device="lan0"), "netem_device: applies only to the link of a download"),
-        (lambda: tc.write(al.Scenario.load("flow-level/elastic")), "level: must be packet"),
+        (lambda: tc.write(al.Scenario.load(ELASTIC)), "level: must be packet"),
         (lambda: tc.sqm(scenario(queue={"kind": "sfb"})), "bottleneck.queue.kind: cannot be configured with sqm-scripts"),
         (lambda: tc.networkd(scenario(queue={"kind": "choke"})), "bottleneck.queue.kind: cannot be configured with networkd"),
     ],
@@ -144,8 +146,7 @@ def test_a_link_that_cannot_be_written_is_refused(call: Any, problem: str) -> No
 
 def test_long_device_names_lose_their_beginning() -> None:
     commands = tc.write(scenario(delay="1ms"), device="wlp0s20f3-guest")
-    assert "ip link add out4p0s20f3-guest type ifb" not in commands.lines
-    assert commands.lines[0] == "ip link add out40s20f3-guest type ifb"
+    assert commands.lines[0] == "ip link add out4s20f3-guest type ifb"
 
 
 def options(commands: tc.Commands) -> dict[str, str]:
@@ -170,8 +171,6 @@ def test_sqm_gets_every_argument_of_the_queue() -> None:
     assert plain["eqdisc_opts"] == "flows 1024 quantum 1514 memory_limit 33554432 drop_batch 64 interval 100ms"
     framed = options(tc.sqm(scenario(queue={"kind": "stab", "overhead": 32, "linklayer": "atm", "queue": ROUTER})))
     assert [framed[key] for key in ("linklayer", "overhead", "tcTSIZE")] == ["atm", "32", "512"]
-    mixed = {"links": {"up.queue": {"kind": "codel"}}}
-    assert mixed
     with pytest.raises(ValueError, match="must be the same as links.up.queue.kind"):
         tc.sqm(al.Scenario.load(CABLE).with_({"links.up.queue": {"kind": "codel"}}), "up", download="down")
 

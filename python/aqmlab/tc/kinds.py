@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from aqmlab.tc import red
-from aqmlab.tc.options import Options, codel_time, packets, rate, size, ticks_time, time
+from aqmlab.tc.options import Options, codel_time, gain, packets, rate, size, ticks_time, time
 
 Queue = dict[str, Any]
 
@@ -242,8 +242,7 @@ def _dualpi2(options: Options, _link: int) -> Queue:
     queue: Queue = {"kind": "dualpi2", "limit": packets(options.count("limit"))}
     queue["memory_limit"] = size(options.count("memory-limit"))
     queue |= {name: time(options.count(name)) for name in ("target", "tupdate")}
-    # The kernel counts in units of 1/256 Hz, and `tc` may print fewer digits.
-    queue |= {name: round(options.number(name) * 256) / 256 for name in ("alpha", "beta")}
+    queue |= {name: gain(options.number(name)) for name in ("alpha", "beta")}
     queue["coupling"] = float(options.count("coupling", most=255))
     if options.has("step-thresh-pkts"):
         queue["step_thresh_packets"] = options.count("step-thresh-pkts")

@@ -168,6 +168,13 @@ def ticks_time(micros: int) -> int:
     return _before(micros, lambda time: ((time * 1000 >> 6) << 6) // 1000)
 
 
+def gain(shown: float) -> float:
+    """Returns the gain, in Hz, that DualPI2 shows as `shown`. The kernel converts multiples of 1/256 Hz to
+    another unit and back, and rounds down in both directions (`sch_dualpi2.c`)."""
+    multiple = round(min(shown, 2**24) * 256)
+    return _before(multiple, lambda one: one * _MOST // (4 * 10**9) * (4 * 10**9) // _MOST) / 256
+
+
 def _before(shown: int, rounded: Any) -> int:
     fitting = [time for time in range(shown, shown + 3) if rounded(time) == shown]
     return max(fitting, key=_zeros, default=shown)

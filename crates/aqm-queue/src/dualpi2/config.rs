@@ -204,12 +204,12 @@ impl Config {
         self.tupdate.unwrap_or_else(by_rtt)
     }
 
-    fn alpha(&self) -> f64 {
+    pub(super) fn alpha(&self) -> f64 {
         let by_rtt = |rtt: f64| self.gain_by_rtt(0.1, self.tupdate().seconds() / (rtt * rtt));
         self.alpha.unwrap_or_else(|| self.rtt_max.map(Span::seconds).map_or(0.16, by_rtt))
     }
 
-    fn beta(&self) -> f64 {
+    pub(super) fn beta(&self) -> f64 {
         let by_rtt = |rtt: f64| self.gain_by_rtt(0.3, 1.0 / rtt);
         self.beta.unwrap_or_else(|| self.rtt_max.map(Span::seconds).map_or(3.2, by_rtt))
     }
@@ -326,7 +326,7 @@ impl Config {
 }
 
 /// Converts a gain from Hz to multiples of 1/256 Hz, the kernel's unit.
-fn in_256ths(gain: f64) -> f64 {
+pub(super) fn in_256ths(gain: f64) -> f64 {
     libm::round(gain * 256.0)
 }
 

@@ -2,6 +2,7 @@
 
 use aqm_net::{ConfigErrors, Length, Rate, Span};
 
+use super::config::in_256ths;
 use super::signal::Native;
 use super::{Conditional, Config, EcnMask, Marking, Profile};
 use crate::tc::Qdisc;
@@ -15,14 +16,17 @@ impl Config {
         let options = self.kernel_options(rate);
         let number = |name: &str| options[name].as_u64().unwrap_or_default();
         let micros = |name: &str| Span::from_nanos(number(name).saturating_mul(1000));
+        // `tc` truncates a gain to a multiple of 1/256 Hz. The gains that `tc` shows are smaller, because the kernel
+        // rounds them down, too.
+        let gain = |gain: f64| in_256ths(gain) / 256.0;
         let words = |name: &str, word: &str| options[name] == word;
         let dualpi2 = Qdisc::new("dualpi2")
             .count("limit", number("limit"))
             .count("memlimit", number("memory-limit"))
             .time("target", micros("target"))
             .time("tupdate", micros("tupdate"))
-            .with("alpha", &options["alpha"])
-            .with("beta", &options["beta"])
+            .with("alpha", gain(self.alpha()))
+            .with("beta", gain(self.beta()))
             .with("coupling_factor", number("coupling"));
         let dualpi2 = match self.native() {
             Native::StepInPackets(packets) => dualpi2.with("step_thresh", format_args!("{packets}p")),

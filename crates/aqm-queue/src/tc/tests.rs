@@ -85,7 +85,7 @@ fn a_command_contains_every_parameter_of_the_discipline() {
         ),
         (
             json!({"kind": "dualpi2", "step_thresh_packets": 5}),
-            "dualpi2 limit 10000 memlimit 30280000 target 15ms tupdate 16ms alpha 0.15625 beta 3.1953125 \
+            "dualpi2 limit 10000 memlimit 30280000 target 15ms tupdate 16ms alpha 0.16015625 beta 3.19921875 \
              coupling_factor 2 step_thresh 5p min_qlen_step 0 drop_on_overload drop_dequeue classic_protection 10% \
              l4s_ect split_gso",
         ),

@@ -31,6 +31,7 @@ mod reason;
 mod red;
 mod registry;
 mod start;
+pub mod tc;
 #[cfg(test)]
 mod template;
 pub mod testing;

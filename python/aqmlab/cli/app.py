@@ -23,6 +23,7 @@ from aqmlab.cli import report_card as report_card_cli
 from aqmlab.cli import store as store_cli
 from aqmlab.cli import study as study_cli
 from aqmlab.cli import sweep as sweep_cli
+from aqmlab.cli import tc as tc_cli
 from aqmlab.cli import trace as trace_cli
 from aqmlab.cli import tuning as tuning_cli
 from aqmlab.cli.command_help import Commands, OrderedCommands, add_examples
@@ -51,6 +52,7 @@ app = typer.Typer(
 app.add_typer(study_cli.app, name="study", cls=Commands)
 app.add_typer(trace_cli.app, name="trace", cls=Commands)
 app.add_typer(link_cli.app, name="link", cls=Commands)
+app.add_typer(tc_cli.app, name="tc", cls=Commands)
 app.add_typer(plot_cli.app, name="plot", cls=Commands)
 app.add_typer(live_cli.app, name="live", cls=Commands)
 app.add_typer(sweep_cli.app, name="sweep", cls=Commands)

@@ -28,6 +28,8 @@ EXAMPLES: Mapping[str, str] = {
     "link export": "aqmlab link export rate-steps --mahimahi down.trace",
     "link import": "aqmlab link import cake-autorate.log.gz --direction upload --out uplink.rates.csv",
     "link generate": "aqmlab link generate --rate 12Mbps --out phone.trace",
+    "tc write": "aqmlab tc write dsl-uplink --device eth1 --set bottleneck.queue=codel",
+    "tc read": "aqmlab tc read qdiscs.json --dev eth0",
     "compare": "aqmlab compare hello --queues drop-tail,codel,fq-codel --replications 5",
     "coexist": "aqmlab coexist reno cubic bbr --queues drop-tail,fq-codel --buffers 0.5bdp,2bdp --quick",
     "report-card": "aqmlab report-card codel,pie --quick",
@@ -59,7 +61,7 @@ EXAMPLES: Mapping[str, str] = {
 """An example of each command. The key is the command without `aqmlab`."""
 
 ORDER = (
-    *("run", "live", "check", "plot", "trace", "link"),
+    *("run", "live", "check", "plot", "trace", "link", "tc"),
     *("compare", "coexist", "report-card", "flow-level", "calibrate", "study"),
     *("sweep", "explore", "sensitivity", "tune", "store"),
     *("list", "show", "new"),

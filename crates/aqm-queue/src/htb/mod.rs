@@ -25,6 +25,7 @@
 mod bucket;
 mod feed;
 mod plan;
+mod tc;
 mod tree;
 
 use std::collections::BTreeMap;
@@ -37,6 +38,7 @@ use crate::label_filter::Filters;
 use crate::packet_label::Label;
 use crate::qdisc::InnerQdisc;
 use crate::red::red;
+use crate::tc::Qdisc;
 use crate::{Build, ClassCounters, Context, Derived, Describe, Inner, QueueDiscipline, Report, TestCases};
 use plan::Plan;
 use tree::{LEVELS, Tree};
@@ -156,6 +158,10 @@ impl Describe for Config {
             "kind": "htb", "r2q": self.r2q, "default": format!("{default:#x}"), "direct_packets_stat": 0,
             "direct_qlen": 1000,
         }))
+    }
+
+    fn tc(&self, rate: Rate) -> Result<Qdisc, ConfigErrors> {
+        tc::qdisc(self, rate)
     }
 
     fn warnings(&self, rate: Rate) -> Vec<ConfigError> {

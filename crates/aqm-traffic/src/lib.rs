@@ -74,11 +74,6 @@ pub trait Build {
         false
     }
 
-    /// Returns whether the workload records probes.
-    fn records_probes(&self) -> bool {
-        false
-    }
-
     /// Returns whether the workload's transfers are parts of pages.
     fn fetches_pages(&self) -> bool {
         false
@@ -106,7 +101,7 @@ pub trait Build {
         None
     }
 
-    /// Returns the audio or video that the workload carries; `None` if the workload carries neither.
+    /// Returns the application whose quality can be computed; `None` if the workload is not such an application.
     fn application(&self) -> Option<Application> {
         None
     }

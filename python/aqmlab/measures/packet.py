@@ -6,12 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from aqmlab._support.run import Run
+from aqmlab.measures import line_tests
 from aqmlab.measures.measure import Measure, View, scaled
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from aqmlab.scenario import Scenario
+    from aqmlab.scenario.workloads import Workload
 
 _FLOWS = frozenset({"traffic", "end_s"})
 _TIMED = frozenset({"traffic", "start_s", "duration_s", "complete"})
@@ -152,10 +154,12 @@ def _of_pages(traffic: str) -> list[Measure]:
     return _of_times(traffic, "page", "page time", lambda view: view.pages(traffic), quantiles, columns)
 
 
-def _of_histories(traffic: str, call: Mapping[str, Any] | None) -> list[Measure]:
+def _of_histories(traffic: str, workload: Workload) -> list[Measure]:
     """Returns measures that are computed from individual datagrams, for a workload in `record.histories`. For
-    a `call`, voice quality is included."""
+    a `call`, voice quality is included. For a workload with a deadline, the late datagrams are included."""
     from aqmlab.metrics import calls
+
+    call = workload.call
 
     def delays(view: View) -> Any:
         def of(run: Run) -> Any:
@@ -192,6 +196,16 @@ def _of_histories(traffic: str, call: Mapping[str, Any] | None) -> list[Measure]
             ("least-mos", "mean opinion score, least", "", lambda view: min(mos(view), default=None)),
             *rows,
         ]
+    if workload.deadline is not None:
+        deadline_s = float(workload.deadline["deadline_s"])
+        rows.append(
+            (
+                "late",
+                f"datagrams lost or later than {deadline_s * 1e3:g} ms",
+                "%",
+                lambda view: scaled(calls.late_share(delays(view), deadline_s), 100),
+            )
+        )
     columns = {"flows": frozenset({"flow", "traffic"})}
     return [
         Measure(
@@ -206,11 +220,13 @@ def unrecorded(scenario: Scenario, name: str) -> str | None:
     returns `None`."""
     traffic, _, what = name.rpartition(".")
     workload = scenario.workloads.get(traffic)
+    if workload is not None and workload.responsiveness is not None:
+        return line_tests.unrecorded(traffic, what, workload.responsiveness)
     if workload is None or not workload.sends_datagrams:
         return None
     if traffic in scenario.effective["record"]["histories"]:
         return None
-    if what not in {one.name.rpartition(".")[2] for one in _of_histories(traffic, workload.call)}:
+    if what not in {one.name.rpartition(".")[2] for one in _of_histories(traffic, workload)}:
         return None
     return f"{name} needs the history of each datagram: add {traffic} to record.histories of the scenario"
 
@@ -352,7 +368,9 @@ def packet_level(scenario: Scenario) -> list[Measure]:
     for name, workload in workloads.items():
         found += _of_flows(name, datagrams=workload.sends_datagrams, is_link=name in links)
     for name, workload in workloads.items():
-        if not workload.sends_datagrams and not workload.is_endless:
+        if workload.responsiveness is not None:
+            found += line_tests.of_test(name, workload.responsiveness)
+        elif not workload.sends_datagrams and not workload.is_endless:
             found += _of_transfers(name)
     for name, workload in workloads.items():
         if workload.fetches_pages:
@@ -362,5 +380,5 @@ def packet_level(scenario: Scenario) -> list[Measure]:
         if workload.video_call is not None:
             found += _of_video_call(name, workload.video_call)
         if workload.sends_datagrams and name in scenario.effective["record"]["histories"]:
-            found += _of_histories(name, workload.call)
+            found += _of_histories(name, workload)
     return found

@@ -55,6 +55,16 @@ class Rounds:
         return (self.foreign_rpm(kept) + self.loaded_rpm(kept)) / 2
 
 
+CATEGORIES = {300: "poor", 1000: "fair", 6000: "good"}
+"""Upper limits of the categories of responsiveness (draft, section 3.1). From the last limit on, the
+responsiveness is excellent."""
+
+
+def category(rpm: float) -> str:
+    """Returns the category of a responsiveness, for example `good`."""
+    return next((name for limit, name in CATEGORIES.items() if rpm < limit), "excellent")
+
+
 def rpm_of(round_trip_s: float) -> float:
     """Returns the round trips per minute for a round-trip time in seconds."""
     return 60 / round_trip_s if round_trip_s > 0 else math.nan

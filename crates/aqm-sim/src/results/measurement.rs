@@ -10,9 +10,9 @@ use serde_json::Value;
 use crate::engine::event::Timer;
 use crate::network::{LinkSnapshot, Network};
 use crate::results::gauges::Gauges;
+use crate::results::probe_tables::{ProbeIntervalRow, ProbeRow};
 use crate::results::tables::{
-    CallRow, DropRow, FlowRow, FrameRow, PacketRow, PageRow, ProbeIntervalRow, ProbeRow, QueueRow, SenderRow,
-    TransferRow,
+    CallRow, DropRow, FlowRow, FrameRow, PacketRow, PageRow, QueueRow, SenderRow, TransferRow,
 };
 use crate::scenario::Scenario;
 use crate::scenario::links::{self, LinkSpec};

@@ -10,10 +10,10 @@ use aqm_traffic::probe_record::{Phase, ProbeKind};
 
 use crate::network::LinkSnapshot;
 use crate::results::measurement::RunRecord;
+use crate::results::probe_tables::{ProbeIntervalRow, ProbeRow};
 use crate::results::recorder::{ECN_NAMES, PacketEvent};
 use crate::results::tables::{
-    CallRow, ClassRow, DropRow, FrameRow, GaugeRow, LinkRow, PacketRow, ProbeIntervalRow, ProbeRow, QueueRow,
-    SenderRow,
+    CallRow, ClassRow, DropRow, FrameRow, GaugeRow, LinkRow, PacketRow, QueueRow, SenderRow,
 };
 use crate::scenario::Scenario;
 use crate::scenario::links::{LinkSpec, Queue, managed};
@@ -46,11 +46,12 @@ pub(crate) fn tables(scenario: &Scenario, record: RunRecord) -> Vec<Table> {
     // Links are served at different times, so drops with equal times must be sorted by link.
     drops.sort_by(|a, b| a.time_s.total_cmp(&b.time_s).then(a.link.cmp(&b.link)));
     // Most runs do not have these tables.
+    let is_test = |application| matches!(application, Some(Application::Responsiveness(_)));
     let is_call = |application| matches!(application, Some(Application::VideoCall { .. }));
     let has_calls = scenario.traffic.iter().any(|one| is_call(one.config.application()));
     let calls =
         has_calls.then(|| [CallRow::table(record.calls, words), FrameRow::table(record.frames, words)]);
-    let has_probes = scenario.traffic.iter().any(|one| one.config.records_probes());
+    let has_probes = scenario.traffic.iter().any(|one| is_test(one.config.application()));
     let probes = has_probes.then(|| {
         [ProbeRow::table(record.probes, words), ProbeIntervalRow::table(record.probe_intervals, words)]
     });

@@ -9,7 +9,8 @@ use crate::engine::event::Timer;
 use crate::hosts::flow::Ends;
 use crate::network::Network;
 use crate::results::measurement::{measure, sample, view};
-use crate::results::tables::{ProbeIntervalRow, ProbeRow, SenderRow};
+use crate::results::probe_tables::{ProbeIntervalRow, ProbeRow};
+use crate::results::tables::SenderRow;
 
 impl<N: Network> World<'_, N> {
     /// Starts the measurement interval at the end of the warm-up.

@@ -2,6 +2,10 @@
 
 use std::collections::VecDeque;
 
+use aqm_net::{Instant, Span};
+
+use crate::probe_record::{Probe, ProbeKind};
+
 /// The durations of probes, in milliseconds.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Samples {
@@ -12,6 +16,26 @@ pub(super) struct Samples {
 }
 
 impl Samples {
+    /// Returns the durations of the complete probes that began at `from` or later. The probes are in the order in which
+    /// they began.
+    pub(super) fn since(from: Instant, probes: &[Probe]) -> Self {
+        let millis = |span: Span| span.seconds() * 1e3;
+        let mut found = Self::default();
+        for probe in probes.iter().rev().take_while(|probe| probe.start >= from) {
+            let Some(response) = probe.response else { continue };
+            match probe.kind {
+                ProbeKind::Foreign => {
+                    found.tcp.extend(probe.tcp.map(millis));
+                    found.tls.extend(probe.tls.map(millis));
+                    found.http.push(millis(response));
+                }
+                ProbeKind::Own => found.loaded.push(millis(response)),
+                ProbeKind::Echo => {}
+            }
+        }
+        found
+    }
+
     /// Returns the responsiveness in round trips per minute (draft, section 5.3.1); `None` if there are no samples of a
     /// kind. `kept` is the share of the samples that the trimmed means keep.
     pub(super) fn rpm(&mut self, has_tls: bool, kept: f64) -> Option<f64> {

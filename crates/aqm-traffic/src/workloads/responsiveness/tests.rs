@@ -1,7 +1,12 @@
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
 use aqm_net::Instant;
 
+use super::running::ENDLESS;
 use super::*;
 use crate::ConnectionState;
+use crate::probe_record::{Probe, ProbeKind, ProbeRecord};
 use crate::testing::{RecordingContext, context};
 
 fn millis(count: u64) -> Instant {

@@ -6,14 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from aqmlab._support.run import Run
-from aqmlab.measures import line_tests
+from aqmlab.measures import datagrams, line_tests
 from aqmlab.measures.measure import Measure, View, scaled
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from aqmlab.scenario import Scenario
-    from aqmlab.scenario.workloads import Workload
 
 _FLOWS = frozenset({"traffic", "end_s"})
 _TIMED = frozenset({"traffic", "start_s", "duration_s", "complete"})
@@ -154,67 +153,6 @@ def _of_pages(traffic: str) -> list[Measure]:
     return _of_times(traffic, "page", "page time", lambda view: view.pages(traffic), quantiles, columns)
 
 
-def _of_histories(traffic: str, workload: Workload) -> list[Measure]:
-    """Returns measures that are computed from individual datagrams, for a workload in `record.histories`. For
-    a `call`, voice quality is included. For a workload with a deadline, the late datagrams are included."""
-    from aqmlab.metrics import calls
-
-    call = workload.call
-
-    def delays(view: View) -> Any:
-        def of(run: Run) -> Any:
-            return calls.delays_of(run.tables["packets"], run.tables["flows"], traffic, view.window[0])
-
-        return view.once(of, ("delays", traffic))
-
-    rows: list[tuple[str, str, str, Callable[[View], float | None]]] = [
-        (
-            "p99-delay",
-            "delay, 99th percentile",
-            "ms",
-            lambda view: calls.delay_quantile_s(delays(view), 0.99) * 1e3,
-        ),
-        (
-            "p99-variation",
-            "delay variation, 99th percentile",
-            "ms",
-            lambda view: calls.delay_variation_s(delays(view), 0.99) * 1e3,
-        ),
-    ]
-    if call is not None:
-        codec, frame_s = calls.CODECS[call["codec"]], call["frame_s"]
-
-        def mos(view: View) -> list[float]:
-            return [one.mos for one in calls.voices(delays(view), codec, frame_s)]
-
-        def mean(view: View) -> float | None:
-            found = mos(view)
-            return sum(found) / len(found) if found else None
-
-        rows = [
-            ("mos", "mean opinion score, mean", "", mean),
-            ("least-mos", "mean opinion score, least", "", lambda view: min(mos(view), default=None)),
-            *rows,
-        ]
-    if workload.deadline is not None:
-        deadline_s = float(workload.deadline["deadline_s"])
-        rows.append(
-            (
-                "late",
-                f"datagrams lost or later than {deadline_s * 1e3:g} ms",
-                "%",
-                lambda view: scaled(calls.late_share(delays(view), deadline_s), 100),
-            )
-        )
-    columns = {"flows": frozenset({"flow", "traffic"})}
-    return [
-        Measure(
-            name=f"{traffic}.{name}", title=f"{traffic} {title}", unit=unit, compute=compute, columns=columns
-        )
-        for name, title, unit, compute in rows
-    ]
-
-
 def unrecorded(scenario: Scenario, name: str) -> str | None:
     """Returns an error message if a measure with this name exists only when more data is recorded; otherwise,
     returns `None`."""
@@ -226,7 +164,7 @@ def unrecorded(scenario: Scenario, name: str) -> str | None:
         return None
     if traffic in scenario.effective["record"]["histories"]:
         return None
-    if what not in {one.name.rpartition(".")[2] for one in _of_histories(traffic, workload)}:
+    if what not in {one.name.rpartition(".")[2] for one in datagrams.of_histories(traffic, workload)}:
         return None
     return f"{name} needs the history of each datagram: add {traffic} to record.histories of the scenario"
 
@@ -380,5 +318,7 @@ def packet_level(scenario: Scenario) -> list[Measure]:
         if workload.video_call is not None:
             found += _of_video_call(name, workload.video_call)
         if workload.sends_datagrams and name in scenario.effective["record"]["histories"]:
-            found += _of_histories(name, workload)
+            found += datagrams.of_histories(name, workload)
+            if links and set(links) <= set(scenario.effective["record"]["packets"]):
+                found += datagrams.of_parts(name)
     return found

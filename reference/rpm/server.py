@@ -72,8 +72,8 @@ class Connection:
 
     def _begin(self) -> None:
         self.http = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False))
-        self.http.local_settings.initial_window_size = WINDOW
         self.http.initiate_connection()
+        self.http.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: WINDOW})
         self.http.increment_flow_control_window(WINDOW - 65535)
 
     def _on_plain(self, plain: bytes) -> None:

@@ -187,17 +187,17 @@ class LineTest:
         return float(times.min()) if times.size else None
 
     def queue_s(self, direction: str) -> float | None:
-        """Returns the mean TCP handshake on the loaded line minus the base delay: the queues of the network,
+        """Returns the median TCP handshake on the loaded line minus the base delay: the queues of the network,
         for packets of a new connection."""
-        times, base = self._times(direction, "foreign", "tcp_s"), self.base_s()
-        return None if base is None or not times.size else float(times.mean()) - base
+        handshake, base = _median(self._times(direction, "foreign", "tcp_s")), self.base_s()
+        return None if base is None or handshake is None else handshake - base
 
     def own_queue_s(self, direction: str) -> float | None:
-        """Returns the mean request on a connection that generates load, minus the mean request on a
+        """Returns the median request on a connection that generates load, minus the median request on a
         connection of its own: the time behind the connection's own data, in hosts and in queues for each
         flow."""
-        own, foreign = self._times(direction, "self"), self._times(direction, "foreign")
-        return float(own.mean() - foreign.mean()) if own.size and foreign.size else None
+        own, foreign = (_median(self._times(direction, probe)) for probe in ("self", "foreign"))
+        return None if own is None or foreign is None else own - foreign
 
     def host_s(self) -> float | None:
         """Returns the median difference between a request and the TCP handshake of the same connection on the

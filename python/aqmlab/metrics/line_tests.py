@@ -187,8 +187,8 @@ class LineTest:
         return float(times.min()) if times.size else None
 
     def queue_s(self, direction: str) -> float | None:
-        """Returns the median TCP handshake on the loaded line minus the base delay: the queues of the network,
-        for packets of a new connection."""
+        """Returns the median TCP handshake on the loaded line minus the base delay: the queues of the
+        network, for packets of a new connection."""
         handshake, base = _median(self._times(direction, "foreign", "tcp_s")), self.base_s()
         return None if base is None or handshake is None else handshake - base
 

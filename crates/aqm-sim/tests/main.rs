@@ -14,6 +14,7 @@ mod identities;
 mod ledbat;
 mod plan;
 mod reproducible;
+mod responsiveness;
 mod snapshots;
 mod theory;
 mod video_calls;

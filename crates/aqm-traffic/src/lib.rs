@@ -11,6 +11,7 @@ mod even_gaps;
 mod fetching;
 pub mod http;
 mod parameters;
+pub mod probe_record;
 pub mod rate_control;
 pub mod recording;
 #[cfg(test)]
@@ -24,6 +25,7 @@ use dyn_clone::DynClone;
 use crate::call_record::CallRecord;
 use crate::description::Application;
 use crate::http::{Priority, TransportNeed};
+use crate::probe_record::ProbeRecord;
 use crate::workloads::*;
 
 registry! {
@@ -40,6 +42,7 @@ registry! {
         "video" => video,
         "call" => call,
         "video-call" => video_call,
+        "responsiveness" => responsiveness,
         "program" => program,
     }
 }
@@ -98,7 +101,7 @@ pub trait Build {
         None
     }
 
-    /// Returns the audio or video that the workload carries; `None` if the workload carries neither.
+    /// Returns the application whose quality can be computed; `None` if the workload is not such an application.
     fn application(&self) -> Option<Application> {
         None
     }
@@ -190,6 +193,11 @@ pub trait Workload: DynClone + Send + Sync {
     fn call_records(&self) -> Vec<&CallRecord> {
         Vec::new()
     }
+
+    /// Returns the record of a test of responsiveness; `None` if the workload is not such a test.
+    fn probe_record(&self) -> Option<&ProbeRecord> {
+        None
+    }
 }
 
 dyn_clone::clone_trait_object!(Workload);
@@ -216,6 +224,14 @@ pub trait TrafficContext {
     /// exchange.
     fn finish(&mut self, number: u32);
 
+    /// Ends the conversation with this number at once. Both ends of the connection stop sending, and neither the
+    /// exchanges in progress nor the connection are reported to the workload any more.
+    fn reset(&mut self, number: u32);
+
+    /// Returns the state of the connection of the conversation with this number; `None` if there is no such
+    /// conversation. A conversation that the workload opens during the same call does not have a connection yet.
+    fn connection(&self, number: u32) -> Option<ConnectionState>;
+
     /// Sends a datagram, whose length on the wire is `bytes` bytes, over the workload's flow number `flow`; numbers
     /// start at zero.
     fn datagram(&mut self, flow: u32, bytes: u16, ecn: Ecn);
@@ -224,6 +240,21 @@ pub trait TrafficContext {
     /// number `flow`; numbers start at zero. A forward flow and a backward flow with the same number connect the same
     /// hosts.
     fn datagram_back(&mut self, flow: u32, bytes: u16, ecn: Ecn);
+}
+
+/// The state of a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ConnectionState {
+    /// Time at which the connection was established at the client; `None` before this time.
+    pub established: Option<Instant>,
+    /// Number of bytes that the client has received in order.
+    pub received: u64,
+    /// Number of bytes that the server has received in order.
+    pub received_by_server: u64,
+    /// Smoothed round-trip time of the server's TCP; `None` before the first sample.
+    pub server_rtt: Option<Span>,
+    /// Smoothed round-trip time of the client's TCP; `None` before the first sample.
+    pub client_rtt: Option<Span>,
 }
 
 /// A datagram that has arrived at its receiver.

@@ -30,6 +30,10 @@ class Workload:
     """For adaptive video: the fields of a `metrics.video.Player`."""
     video_call: Mapping[str, Any] | None = None
     """For video calls: the `frame_rate`, in frames per second."""
+    deadline: Mapping[str, Any] | None = None
+    """For datagrams with a deadline: `deadline_s`, the longest useful one-way delay in seconds."""
+    responsiveness: Mapping[str, Any] | None = None
+    """For tests of responsiveness: the fields of a `metrics.line_tests.Settings`."""
 
     @classmethod
     def of(cls, table: Mapping[str, Any]) -> Workload:

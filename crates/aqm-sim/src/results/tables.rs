@@ -4,6 +4,8 @@ use aqm_net::table;
 use aqm_net::table::{Row, TableDoc};
 use aqm_traffic::call_record::{CallFrame, CallSecond};
 
+use crate::results::probe_tables::{ProbeIntervalRow, ProbeRow};
+
 table! {
     /// A flow: a TCP connection or a stream of datagrams.
     ///
@@ -487,6 +489,8 @@ pub fn catalog() -> Vec<TableDoc> {
         ClassRow::DOC,
         CallRow::DOC,
         FrameRow::DOC,
+        ProbeRow::DOC,
+        ProbeIntervalRow::DOC,
         // Only some runs have this table, so its name has a prefix, like the names of the tables of other levels.
         TableDoc { name: "live.from_client", ..FromClientRow::DOC },
     ]

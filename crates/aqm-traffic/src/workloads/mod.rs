@@ -8,6 +8,7 @@ pub(crate) mod polling;
 pub(crate) mod probes;
 pub(crate) mod program;
 pub(crate) mod replay;
+pub(crate) mod responsiveness;
 pub(crate) mod sessions;
 pub(crate) mod streaming;
 pub(crate) mod udp;

@@ -25,6 +25,7 @@ EXAMPLES: Mapping[str, str] = {
     "link import": "aqmlab link import cake-autorate.log.gz --direction upload --out uplink.rates.csv",
     "link generate": "aqmlab link generate --rate 12Mbps --out phone.trace",
     "compare": "aqmlab compare hello --queues drop-tail,codel,fq-codel --replications 5",
+    "page": "aqmlab page scenarios/pages/article.har --queues drop-tail,fq-codel --runs 20",
     "coexist": "aqmlab coexist reno cubic bbr --queues drop-tail,fq-codel --buffers 0.5bdp,2bdp --quick",
     "report-card": "aqmlab report-card codel,pie --quick",
     "flow-level": "aqmlab flow-level scenarios/flow-level/elastic.toml --replications 5",
@@ -56,7 +57,7 @@ EXAMPLES: Mapping[str, str] = {
 
 ORDER = (
     *("run", "live", "check", "plot", "trace", "link"),
-    *("compare", "coexist", "report-card", "flow-level", "calibrate", "study"),
+    *("compare", "page", "coexist", "report-card", "flow-level", "calibrate", "study"),
     *("sweep", "explore", "sensitivity", "tune", "store"),
     *("list", "show", "new"),
 )

@@ -10,7 +10,8 @@ use crate::network::LinkSnapshot;
 use crate::results::measurement::RunRecord;
 use crate::results::recorder::{ECN_NAMES, PacketEvent};
 use crate::results::tables::{
-    CallRow, ClassRow, DropRow, FrameRow, GaugeRow, LinkRow, PacketRow, QueueRow, SenderRow,
+    CallRow, ClassRow, DropRow, FrameRow, GaugeRow, LinkRow, PacketRow, PageLoadRow, PageObjectRow, QueueRow,
+    SenderRow,
 };
 use crate::scenario::Scenario;
 use crate::scenario::links::{LinkSpec, Queue, managed};
@@ -46,6 +47,13 @@ pub(crate) fn tables(scenario: &Scenario, record: RunRecord) -> Vec<Table> {
         .then(|| [CallRow::table(record.calls, words), FrameRow::table(record.frames, words)])
         .into_iter()
         .flatten();
+    let records_pages = scenario.traffic.iter().any(|one| one.config.records_pages());
+    let page_loads = records_pages
+        .then(|| {
+            [PageLoadRow::table(record.page_loads, words), PageObjectRow::table(record.page_objects, words)]
+        })
+        .into_iter()
+        .flatten();
     let always = vec![
         record.flows.table(words),
         record.transfers.table(words),
@@ -58,7 +66,7 @@ pub(crate) fn tables(scenario: &Scenario, record: RunRecord) -> Vec<Table> {
         LinkRow::table(links, words),
         ClassRow::table(class_rows, words),
     ];
-    always.into_iter().chain(calls).collect()
+    always.into_iter().chain(calls).chain(page_loads).collect()
 }
 
 /// Returns the rows of service classes, and the names of the classes.

@@ -82,12 +82,14 @@ check-faults: $(CORE) $(CHECKERS)  ## Seed faults in a copy of the project, and 
 	$(PYTHON) tests/seeded_faults.py
 
 .PHONY: fuzz
-fuzz:  ## Drive 100,000 random connections, queues, lines and packets from outside (FUZZ_CASES=N for another number).
+fuzz: $(CORE) $(CHECKERS)  ## Drive 100,000 random connections, queues, lines and packets from outside (FUZZ_CASES=N for another number).
 	AQM_FUZZ_CASES=$(FUZZ_CASES) cargo test --locked --release -p aqm-queue --test all random_steps
 	AQM_FUZZ_CASES=$(FUZZ_CASES) cargo test --locked --release -p aqm-tcp --test all invariants
 	AQM_FUZZ_CASES=$(FUZZ_CASES) cargo test --locked --release -p aqm-live --lib fuzz
 	AQM_FUZZ_CASES=$(FUZZ_CASES) cargo test --locked --release -p aqm-pcap --lib fuzz
 	AQM_FUZZ_CASES=$(FUZZ_CASES) cargo test --locked --release -p aqm-sim --lib both_engines_agree_on_lines
+	AQM_FUZZ_CASES=$(FUZZ_CASES) cargo test --locked --release -p aqm-traffic --lib mangled_files
+	AQM_FUZZ_CASES=$(FUZZ_CASES) $(PYTHON) -m pytest -q tests/test_pages_har.py -k mangled
 
 .PHONY: reference
 reference: $(CORE)  ## Compare with recorded ns-2, ns-3, Linux and str0m runs and with theory, in one table.

@@ -42,8 +42,8 @@ class Mark:
     colour: str
     shape: Literal["bar", "dot", "cross", "steps", "span"]
     """A bar extends from `y` to the value in the column `end`. A dot or a cross is drawn halfway between the
-    two values. Steps connect the values of `y`. A span is a horizontal bar that extends from `x` to the value in
-    the column `end`."""
+    two values. Steps connect the values of `y`. A span is a horizontal bar that extends from `x` to the value
+    in the column `end`."""
     width: float = 1.6
     layer: int = 3
     """Drawing layer. Marks in higher layers cover marks in lower layers."""

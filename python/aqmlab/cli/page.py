@@ -30,31 +30,40 @@ from aqmlab.cli.options import (
 from aqmlab.cli.table_text import Form, TableForm
 
 Rate = Annotated[
-    str | None, typer.Option(metavar="RATE", help="Rate of the link to the client; by default the fitted rate.")
+    str | None,
+    typer.Option(metavar="RATE", help="Rate of the link to the client; by default the fitted rate."),
 ]
 
 
 def page(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE.har...", help="HAR files. All pages load at once.")],
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE.har...", help="HAR files. All pages load at once.")
+    ],
     number: Annotated[int, typer.Option("--page", min=1, help="Number of the page in each HAR file.")] = 1,
     link: Annotated[
         Path | None,
         typer.Option(
             metavar="SCENARIO",
-            help="Scenario whose network and traffic are used; by default an access link that fits the first page.",
+            help="Scenario whose network and traffic are used; by default an access link that fits the "
+            "first page.",
         ),
     ] = None,
     rate: Rate = None,
     rtt: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="Round-trip time of the link; by default the recorded round-trip time."),
+        typer.Option(
+            metavar="TIME", help="Round-trip time of the link; by default the recorded round-trip time."
+        ),
     ] = None,
     up_rate: Annotated[
         str | None,
-        typer.Option(metavar="RATE", help="Rate of the link from the client; by default the rate to the client."),
+        typer.Option(
+            metavar="RATE", help="Rate of the link from the client; by default the rate to the client."
+        ),
     ] = None,
     buffer: Annotated[
-        str, typer.Option(metavar="TIME", help="Size of the Drop Tail buffer, as time at the rate of the link.")
+        str,
+        typer.Option(metavar="TIME", help="Size of the Drop Tail buffer, as time at the rate of the link."),
     ] = "250ms",
     downloads: Annotated[
         int | None,
@@ -65,13 +74,15 @@ def page(
         str, typer.Option(metavar="VERSION,...", help="Versions of HTTP to compare: 1.1, 2, 3.")
     ] = "1.1,2,3",
     queues: Annotated[
-        str, typer.Option(metavar="NAME,...", help="Comma-separated queues to compare, as for `aqmlab compare`.")
+        str,
+        typer.Option(metavar="NAME,...", help="Comma-separated queues to compare, as for `aqmlab compare`."),
     ] = "drop-tail,fq-codel",
     ends: Annotated[
         tuple[str, str] | None,
         typer.Option(
             metavar="FROM TO",
-            help="With --link: node of the servers and node of the users, in a scenario with a table `links`.",
+            help="With --link: node of the servers and node of the users; required if the scenario has a "
+            "table `links`.",
         ),
     ] = None,
     runs: Annotated[
@@ -109,7 +120,7 @@ def page(
     if link is None:
         access = network.AccessLink(
             rate_bps=rate_bps or fits[0].link.rate_bps,
-            rtt_s=rtt_s if rtt_s is not None else pages[0].rtt_s,
+            rtt_s=pages[0].rtt_s if rtt_s is None else rtt_s,
             up_bps=up_bps,
             buffer_s=time_of("--buffer", buffer),
         )
@@ -169,6 +180,8 @@ def _check(
     given = [option for option, value in of_link.items() if value is not None]
     given += ["--downloads"] if downloads is not None else []
     if has_scenario and given:
-        raise ValueError(f"{given[0]}: cannot be used with --link, whose scenario contains the link and the traffic")
+        raise ValueError(
+            f"{given[0]}: cannot be used with --link, whose scenario contains the link and the traffic"
+        )
     if ends is not None and not has_scenario:
         raise ValueError("--ends: needs --link")

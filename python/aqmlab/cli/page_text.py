@@ -64,7 +64,9 @@ def write_loads(found: Loads, out: Path, *, pictures: Sequence[str], look: Look)
 
     path = out / "loads.csv"
     write_csv(path, found.results.frame)
-    orders = [drawing.Order(chart, out, name, tuple(pictures), look) for name, chart in found.charts().items()]
+    orders = [
+        drawing.Order(chart, out, name, tuple(pictures), look) for name, chart in found.charts().items()
+    ]
     saved = drawing.save_each(orders)
     for one in saved:
         if isinstance(one, str):
@@ -89,6 +91,7 @@ def _page(page: Page, fit: Fit) -> dict[str, Any]:
         "http": page.http,
         "tls": page.tls,
         "rtt_s": page.rtt_s,
+        "lead_s": page.lead_s,
         "least_rate_bps": page.least_rate_bps,
         "fitted_rate_bps": fit.link.rate_bps,
         "recorded": {"load_s": page.load_s, "render_s": page.render_s, "load_event_s": page.load_event_s},
@@ -111,10 +114,15 @@ def show(
         name = "page" if len(pages) == 1 else f"page-{number}"
         hosts = f"{len(page.extra_rtt_s)} host" + ("s" if len(page.extra_rtt_s) > 1 else "")
         tls = "with" if page.tls else "without"
-        print(f"{name} ({file}): {len(page.objects)} objects from {hosts}, {page.bytes / 1000:.0f} kB, "
-              f"HTTP/{page.http} {tls} TLS")
-        print(f"  fitted link: {fit.link.rate_bps / 1e6:.3g} Mbps, round-trip time {1000 * page.rtt_s:.3g} ms "
-              f"(recorded rate: at least {page.least_rate_bps / 1e6:.3g} Mbps)")
+        print(
+            f"{name} ({file}): {len(page.objects)} objects from {hosts}, {page.bytes / 1000:.0f} kB, "
+            f"HTTP/{page.http} {tls} TLS"
+        )
+        rate, least = fit.link.rate_bps / 1e6, page.least_rate_bps / 1e6
+        print(
+            f"  fitted link: {rate:.3g} Mbps, round-trip time {1000 * fit.link.rtt_s:.3g} ms (recorded rate: "
+            f"at least {least:.3g} Mbps)"
+        )
         print(f"  {'':28}{'recorded':>10}{'simulated':>11}{'difference':>12}")
         for title, recorded, simulated in (
             ("load time", page.load_s, fit.load_s),
@@ -140,8 +148,8 @@ def show(
     heads += [f"load time (s)\n{word}" for word in STATISTICS.values()]
     heads += ["last render-blocking\nobject (s), mean", "unfinished"]
     counts = {row.get("runs") for row in found.rows()}
-    number = f"{next(iter(counts))} runs" if len(counts) == 1 else "the finished runs"
-    print_table(f"Load time over {number}, with 95 % intervals", heads, rows, left=left, form=form)
+    over = f"{next(iter(counts))} runs" if len(counts) == 1 else "the finished runs"
+    print_table(f"Load time over {over}, with 95 % intervals", heads, rows, left=left, form=form)
 
 
 def _interval(row: dict[str, Any], name: str) -> str:

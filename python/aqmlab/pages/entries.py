@@ -1,18 +1,19 @@
 """The entries of a HAR file without private contents.
 
-An entry contains sizes, times, numbers and words of closed lists only. Addresses are compared while the file is
-read, and are replaced by numbers of hosts, connections and entries. Nothing else of the file is kept: no address, no
-cookie, no header, no query and no content.
+An entry contains sizes, times, numbers and words of closed lists only. Addresses are compared while the file
+is read, and are replaced by numbers of hosts, connections and entries. Nothing else of the file is kept: no
+address, no cookie, no header, no query and no content.
 
 The format is HAR 1.2 (J. Odvarko, 2012) with the additional fields of Chrome (`_initiator`, `_priority`,
-`_transferSize`, `_fromCache`, `_resourceType`, `_connectionId`) and of chrome-har (`_initiator` is an address,
-`_initialPriority`), which sitespeed.io and WebPageTest write.
+`_transferSize`, `_fromCache`, `_resourceType`, `_connectionId`) and of chrome-har (`_initiator` is an
+address, `_initialPriority`), which sitespeed.io and WebPageTest write.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin, urlsplit
@@ -29,21 +30,45 @@ DEFAULT_REQUEST = 400
 """Size of a request in bytes, if a HAR file contains neither the size nor the headers; aqmlab's choice."""
 
 KINDS: Mapping[str, str] = {
-    "document": "document", "stylesheet": "style", "script": "script", "image": "image", "font": "font",
-    "media": "media", "xhr": "data", "fetch": "data", "eventsource": "data", "ping": "data", "beacon": "data",
-    "preflight": "data", "manifest": "other", "texttrack": "other",
+    "document": "document",
+    "stylesheet": "style",
+    "script": "script",
+    "image": "image",
+    "font": "font",
+    "media": "media",
+    "xhr": "data",
+    "fetch": "data",
+    "eventsource": "data",
+    "ping": "data",
+    "beacon": "data",
+    "preflight": "data",
+    "manifest": "other",
+    "texttrack": "other",
 }
 """Kinds of objects by Chrome's `_resourceType`."""
 
 MIME_KINDS: Mapping[str, str] = {
-    "text/html": "document", "application/xhtml": "document", "text/css": "style", "javascript": "script",
-    "ecmascript": "script", "image/": "image", "font": "font", "video/": "media", "audio/": "media",
+    "text/html": "document",
+    "application/xhtml": "document",
+    "text/css": "style",
+    "javascript": "script",
+    "ecmascript": "script",
+    "image/": "image",
+    "font": "font",
+    "video/": "media",
+    "audio/": "media",
     "json": "data",
 }
 """Kinds of objects by a part of the media type, for HAR files without `_resourceType`."""
 
 URGENCIES: Mapping[str, int] = {
-    "veryhigh": 0, "highest": 0, "high": 1, "medium": 2, "low": 3, "lowest": 4, "verylow": 4,
+    "veryhigh": 0,
+    "highest": 0,
+    "high": 1,
+    "medium": 2,
+    "low": 3,
+    "lowest": 4,
+    "verylow": 4,
 }
 """Urgency (RFC 9218) of each priority of Chrome, as Chrome sends the urgency to servers."""
 
@@ -108,8 +133,8 @@ class Recording:
 
 
 def read(path: Path, page: int = 1) -> Recording:
-    """Reads the entries of a page; pages are counted from 1. Raises `HarError`, whose message contains the file and
-    the place, but no value of the file."""
+    """Reads the entries of a page; pages are counted from 1. Raises `HarError`, whose message contains the
+    file and the place, but no value of the file."""
     root = load(path)
     try:
         return _recording(root, page)
@@ -142,27 +167,31 @@ def _recording(root: Node, page: int) -> Recording:
     if not nodes:
         raise HarError("log.entries: contains no requests of the page over HTTP: record the page again")
     if len(nodes) > MOST_ENTRIES:
-        raise HarError(f"log.entries: must contain at most {MOST_ENTRIES} requests of a page (got {len(nodes)})")
-    starts = [node.get("startedDateTime").time_s() for node in nodes]
+        raise HarError(
+            f"log.entries: must contain at most {MOST_ENTRIES} requests of a page (got {len(nodes)})"
+        )
+    starts = [node.get("startedDateTime").date() for node in nodes]
     order = sorted(range(len(nodes)), key=lambda index: starts[index])
     zero = starts[order[0]]
-    entries = _Entries(zero)
+    entries = _Entries()
     for index in order:
-        entries.add(nodes[index], starts[index])
-    event = chosen.get("pageTimings").get("onLoad").number(MOST_MS) if _has_timings(chosen) else None
-    began = chosen.get("startedDateTime").time_s() if chosen and event is not None else zero
-    load_event = None if event is None else event / 1000 + began - zero
-    return Recording(
-        entries=tuple(entries.found), load_event_s=load_event, skipped=skipped, pages=count
-    )
+        entries.add(nodes[index], (starts[index] - zero).total_seconds())
+    load_event = None if chosen is None else _load_event_s(chosen, zero)
+    return Recording(entries=tuple(entries.found), load_event_s=load_event, skipped=skipped, pages=count)
 
 
-def _has_timings(page: Node | None) -> bool:
-    return page is not None and not page.get("pageTimings").missing
+def _load_event_s(page: Node, zero: datetime) -> float | None:
+    """Returns the time of the load event of a page, relative to the first request."""
+    timings = page.get("pageTimings")
+    event = None if timings.missing else timings.get("onLoad").number(MOST_MS)
+    if event is None:
+        return None
+    return event / 1000 + (page.get("startedDateTime").date() - zero).total_seconds()
 
 
 def _reason_to_skip(node: Node) -> str | None:
-    """Returns the reason why an entry is not a transfer over the network; `None` if the entry is a transfer."""
+    """Returns the reason why an entry is not a transfer over the network; `None` if the entry is a
+    transfer."""
     url = node.get("request").get("url").text()
     scheme = url.partition(":")[0].lower()
     if scheme in ("ws", "wss") or node.get("_resourceType").word() == "websocket":
@@ -180,16 +209,15 @@ def _reason_to_skip(node: Node) -> str | None:
 class _Entries:
     """Converts entries in order. Addresses are kept only while the file is read."""
 
-    def __init__(self, zero: float) -> None:
+    def __init__(self) -> None:
         self.found: list[Entry] = []
-        self._zero = zero
         self._hosts: dict[Any, int] = {}
         self._connections: dict[Any, int] = {}
         self._by_url: dict[str, int] = {}
         self._redirects: dict[str, int] = {}
 
-    def add(self, node: Node, start: float) -> None:
-        """Adds an entry."""
+    def add(self, node: Node, start_s: float) -> None:
+        """Adds an entry that starts at `start_s`, relative to the first entry."""
         request, response, timings = (node.get(name) for name in ("request", "response", "timings"))
         url = request.get("url").text()
         host = _host(request.get("url"))
@@ -204,7 +232,7 @@ class _Entries:
             host=self._hosts.setdefault(host, len(self._hosts)),
             connection=self._connection(node),
             version=_version(response, request),
-            start_s=start - self._zero,
+            start_s=start_s,
             blocked_s=seconds["blocked"],
             dns_s=seconds["dns"],
             connect_s=None if not connect else connect / 1000,
@@ -217,6 +245,8 @@ class _Entries:
             urgency=URGENCIES.get(node.get("_priority").word() or node.get("_initialPriority").word()),
             initiator=self._initiator(node, url),
         )
+        if 1000 * entry.end_s > MOST_MS:
+            node.fail("must end within one hour of the first request of the page", got=False)
         position = len(self.found)
         self.found.append(entry)
         self._by_url[url.partition("#")[0]] = position
@@ -299,7 +329,8 @@ def _version(response: Node, request: Node) -> str:
 
 
 def _request_bytes(request: Node) -> int:
-    """Returns the size of a request. If the file does not contain the size, the lengths of the headers are added."""
+    """Returns the size of a request. If the file does not contain the size, the lengths of the headers are
+    added."""
     head = request.get("headersSize").number(MOST_SIZE)
     body = request.get("bodySize").number(MOST_SIZE) or 0.0
     if head is None:

@@ -10,12 +10,12 @@ LEAST_RTT_S = 0.0001
 """Minimum round-trip time. A shorter time is below the resolution of browsers' clocks; aqmlab's choice."""
 
 NOISE = 0.2
-"""Additional round-trip time of a host, as a fraction of the shortest round-trip time, below which the difference is
-attributed to the noise of few samples; aqmlab's choice."""
+"""Additional round-trip time of a host, as a fraction of the shortest round-trip time, below which the
+difference is attributed to the noise of few samples; aqmlab's choice."""
 
 LEAST_WINDOW_S, WINDOW_RTTS = 0.2, 5
-"""Interval over which the rate is averaged: at least 200 ms and 5 round trips. In shorter intervals, the resolution of
-the recorded times matters; aqmlab's choice."""
+"""Interval over which the rate is averaged: at least 200 ms and 5 round trips. In shorter intervals, the
+resolution of the recorded times matters; aqmlab's choice."""
 
 MOST_STARTS = 1000
 """Maximum number of intervals that are compared; aqmlab's choice."""
@@ -28,9 +28,11 @@ LEAST_BPS, MOST_BPS = 1e4, 1e11
 
 
 def handshake_s(entry: Entry) -> float | None:
-    """Returns the time that the entry's connection needed for one round trip; `None` if the connection was open.
+    """Returns the time that the entry's connection needed for one round trip; `None` if the connection was
+    open.
 
-    With TCP, the time of the TLS handshake is not included. QUIC's handshake includes TLS and takes one round trip.
+    With TCP, the time of the TLS handshake is not included. QUIC's handshake includes TLS and takes one round
+    trip.
     """
     if entry.connect_s is None:
         return None
@@ -39,39 +41,56 @@ def handshake_s(entry: Entry) -> float | None:
 
 
 def round_trips(entries: Sequence[Entry]) -> list[float]:
-    """Returns the round-trip time of each host in seconds: the shortest handshake, but at most the shortest time
-    between a request and its response. A host without a handshake has the shortest round-trip time of all hosts."""
+    """Returns the round-trip time of each host in seconds: the shortest handshake of TCP or QUIC, but at most
+    the shortest time between a request and its response.
+
+    The handshake of the first entry is not used, because browsers begin this handshake before the request. If
+    a host has no other handshake, the round-trip time is the shortest of the TLS handshakes and of the times
+    between a request and its response. A host without connections of its own has the shortest round-trip time
+    of all hosts.
+    """
     hosts = 1 + max(one.host for one in entries)
-    handshakes: list[list[float]] = [[] for _ in range(hosts)]
-    waits: list[list[float]] = [[] for _ in range(hosts)]
-    for one in entries:
+    bounds: list[list[float]] = [[] for _ in range(hosts)]
+    connected = [False] * hosts
+    for number, one in enumerate(entries):
         handshake = handshake_s(one)
-        if handshake is not None:
-            handshakes[one.host].append(handshake)
-        if one.wait_s > 0:
-            waits[one.host].append(one.wait_s)
-    known = [min([*handshakes[host], *waits[host]]) for host in range(hosts) if handshakes[host]]
-    every = [wait for of_host in waits for wait in of_host]
+        connected[one.host] |= handshake is not None
+        of_entry = [one.wait_s, one.ssl_s or 0.0, (handshake or 0.0) if number > 0 else 0.0]
+        bounds[one.host] += [time for time in of_entry if time > 0]
+    known = [min(of_host) for of_host, has in zip(bounds, connected, strict=True) if of_host and has]
+    every = [time for of_host in bounds for time in of_host]
     shortest = min(known or every or [LEAST_RTT_S])
-    found = []
-    for host in range(hosts):
-        rtt = min([*handshakes[host], *waits[host]]) if handshakes[host] else shortest
-        found.append(max(LEAST_RTT_S, rtt))
-    return found
+    found = [min(bounds[host]) if bounds[host] and connected[host] else shortest for host in range(hosts)]
+    return [max(LEAST_RTT_S, rtt) for rtt in found]
+
+
+def handshake_trips(entry: Entry) -> int:
+    """Returns the number of round trips that the handshakes of an entry take: one, and one more for TLS over
+    TCP."""
+    return 2 if entry.ssl_s and entry.version != "3" else 1
+
+
+def lead_s(entries: Sequence[Entry], rtts: Sequence[float]) -> float:
+    """Returns the time by which the browser began the first handshake before the request. The time follows
+    from the round trips that the handshake takes."""
+    first = entries[0]
+    if first.connect_s is None:
+        return 0.0
+    return max(0.0, handshake_trips(first) * rtts[first.host] - first.connect_s)
 
 
 def link_and_hosts(rtts: Sequence[float]) -> tuple[float, tuple[float, ...]]:
-    """Returns the round-trip time of the link, which is that of the nearest host, and the additional round-trip time
-    of each host."""
+    """Returns the round-trip time of the link, which is that of the nearest host, and the additional
+    round-trip time of each host."""
     shortest = min(rtts)
     extra = (rtt - shortest for rtt in rtts)
     return shortest, tuple(one if one > NOISE * shortest else 0.0 for one in extra)
 
 
 def least_rate_bps(entries: Sequence[Entry], rtt_s: float) -> float:
-    """Returns a lower bound of the link's rate, in bits per second on the wire: the largest rate at which responses
-    arrived that were requested and complete within an interval, which is extended by one round trip. The rate of the
-    link may be higher, because a page may not fill the link."""
+    """Returns a lower bound of the link's rate, in bits per second on the wire: the largest rate at which
+    responses arrived that were requested and complete within an interval, which is extended by one round
+    trip. The rate of the link may be higher, because a page may not fill the link."""
     import numpy as np
 
     ends = np.array([one.end_s for one in entries])

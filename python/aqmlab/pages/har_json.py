@@ -7,8 +7,9 @@ import json
 import math
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -22,8 +23,8 @@ CURE = "export the HAR file again"
 
 
 class HarError(ValueError):
-    """The exception for an invalid HAR file. The message contains the file, the place and a remedy, but no value
-    of the file."""
+    """The exception for an invalid HAR file. The message contains the file, the place and a remedy, but no
+    value of the file."""
 
 
 def kind_of(value: Any) -> str:
@@ -78,8 +79,8 @@ class Node:
         return self.value.lower() if isinstance(self.value, str) else ""
 
     def number(self, most: float) -> float | None:
-        """Returns a number from 0 to `most`. Returns `None` if there is no value, or if a negative number states
-        that the value is not known or does not apply."""
+        """Returns a number from 0 to `most`. Returns `None` if there is no value, or if a negative number
+        states that the value is not known or does not apply."""
         if self.value is None:
             return None
         if isinstance(self.value, bool) or not isinstance(self.value, int | float):
@@ -92,15 +93,13 @@ class Node:
             self.fail(f"must be at most {most:.0f}", got=False)
         return float(self.value)
 
-    def time_s(self) -> float:
-        """Returns a date in seconds since 1970."""
-        try:
-            date = datetime.fromisoformat(self.text())
+    def date(self) -> datetime:
+        """Returns a date with a time zone."""
+        text = self.text()
+        with suppress(ValueError, OverflowError):
+            date = datetime.fromisoformat(text)
             if date.tzinfo is not None:
-                return date.timestamp()
-        except (ValueError, OverflowError) as error:
-            if isinstance(error, HarError):
-                raise
+                return date.astimezone(UTC)
         self.fail("must be a date and time with a time zone (ISO 8601)", got=False)
 
 
@@ -109,10 +108,8 @@ def load(path: Path) -> Node:
     try:
         size = path.stat().st_size
         if size > MOST_BYTES:
-            raise HarError(
-                f"{path}: must be at most {MOST_BYTES / 1e6:.0f} MB (got {size / 1e6:.0f} MB): export the HAR file "
-                "without contents"
-            )
+            limit = f"must be at most {MOST_BYTES / 1e6:.0f} MB (got {size / 1e6:.0f} MB)"
+            raise HarError(f"{path}: {limit}: export the HAR file without contents")
         data = path.read_bytes()
     except OSError as error:
         raise HarError(f"{path}: cannot be read: {error.strerror}") from None

@@ -35,8 +35,8 @@ class Loads:
 
     def rows(self) -> list[dict[str, Any]]:
         """Returns a row for each point and page: the mean of the load time and of the time of the last
-        render-blocking object, the quantiles of the load time, each with `low` and `high`, and the number of loads
-        that were not finished at the end of the run."""
+        render-blocking object, the quantiles of the load time, each with `low` and `high`, and the number of
+        loads that were not finished at the end of the run."""
         frames: list[tuple[str, Any]] = [("mean", self.results.intervals())]
         frames += [(f"q{round(100 * q)}", self.results.intervals(quantile=q)) for q in QUANTILES]
         found: dict[tuple[Any, ...], dict[str, Any]] = {}
@@ -56,8 +56,8 @@ class Loads:
         return list(found.values())
 
     def charts(self) -> dict[str, Chart]:
-        """Returns charts of the distributions of the load time and of the time of the last render-blocking object,
-        by the name of the file."""
+        """Returns charts of the distributions of the load time and of the time of the last render-blocking
+        object, by the name of the file."""
         from aqmlab.sweep import charts as sweep_charts
 
         found = {}
@@ -83,9 +83,9 @@ def load(
     executor: Executor | None = None,
     label: str | None = None,
 ) -> Loads:
-    """Runs a scenario that `network` created with each version of HTTP and each queue, with `runs` seeds. Runs in the
-    store are not repeated. Raises `ValueError`, which names the argument, for an unknown version or queue. After
-    Ctrl-C, the results contain the finished runs."""
+    """Runs a scenario that `network` created with each version of HTTP and each queue, with `runs` seeds.
+    Runs in the store are not repeated. Raises `ValueError`, which names the argument, for an unknown version
+    or queue. After Ctrl-C, the results contain the finished runs."""
     from aqmlab import campaign
     from aqmlab.store import Store
     from aqmlab.sweep import run as sweep_run

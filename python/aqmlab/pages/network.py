@@ -18,15 +18,15 @@ SETTLED_S = 5.0
 """Time between the start of the downloads and the first load; aqmlab's choice."""
 
 STAGGER_S = 1.0
-"""Interval from which the start of each user's load is drawn. The interval is longer than a cycle of the congestion
-window of a download on an ordinary access link; aqmlab's choice."""
+"""Interval from which the start of each user's load is drawn. The interval is longer than a cycle of the
+congestion window of a download on an ordinary access link; aqmlab's choice."""
 
 LONGEST_LOAD_S = 60.0
 """Time after the last start of a load at which a run ends; aqmlab's choice: users do not wait longer."""
 
 BUFFER_S = 0.25
-"""Default size of the buffer, as time at the rate of the link; aqmlab's choice: a quarter of a second, as many access
-routers have."""
+"""Default size of the buffer, as time at the rate of the link; aqmlab's choice: a quarter of a second, as
+many access routers have."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +71,9 @@ def workload_names(pages: Sequence[Page]) -> list[str]:
     return ["page"] if len(pages) == 1 else [f"page-{number}" for number in range(1, len(pages) + 1)]
 
 
-def on_link(link: AccessLink, pages: Sequence[Page], *, http: str, users: int = 1, downloads: int = 0) -> Scenario:
+def on_link(
+    link: AccessLink, pages: Sequence[Page], *, http: str, users: int = 1, downloads: int = 0
+) -> Scenario:
     """Returns a scenario in which each user loads each page once. The loads compete with long downloads."""
     start = SETTLED_S if downloads else 0.0
     stagger = STAGGER_S if downloads or users > 1 or len(pages) > 1 else 0.0
@@ -81,33 +83,50 @@ def on_link(link: AccessLink, pages: Sequence[Page], *, http: str, users: int = 
         table["warm_up"] = f"{start:g}s"
     if downloads:
         table["traffic"] = {"downloads": {"kind": "ftp", "flows": downloads, "stagger": "2s"}}
-    base = {"start_s": start, "stagger_s": stagger, "users": users, "http": http}
-    return _with_pages(table, {}, "page", pages, **base)
+    timing = _Timing(start_s=start, stagger_s=stagger)
+    return _with_pages(table, {}, "page", pages, timing, users=users, http=http)
 
 
 def on_scenario(
-    scenario: Scenario, pages: Sequence[Page], *, http: str, users: int = 1, ends: tuple[str, str] | None = None
+    scenario: Scenario,
+    pages: Sequence[Page],
+    *,
+    http: str,
+    users: int = 1,
+    ends: tuple[str, str] | None = None,
 ) -> Scenario:
-    """Returns a scenario with another traffic: each user loads each page once, after the warm-up. `ends` are the
-    nodes of the servers and of the users, which a scenario with a table `links` needs."""
+    """Returns a scenario with another traffic: each user loads each page once, after the warm-up. `ends` are
+    the nodes of the servers and of the users, which a scenario with a table `links` needs."""
     names = workload_names(pages)
     if scenario.level != "packet":
-        raise ValueError(f"{scenario.name} has the level `{scenario.level}`, but pages need the level `packet`")
+        raise ValueError(
+            f"{scenario.name} has the level `{scenario.level}`, but pages need the level `packet`"
+        )
     known = scenario.effective["traffic"]
     for name in names:
         if name in known:
-            raise ValueError(f"{scenario.name}: traffic.{name}: is the name of a page's workload: rename the workload")
+            raise ValueError(
+                f"{scenario.name}: traffic.{name}: is the name of a page's workload: rename the workload"
+            )
     if "bottleneck" not in scenario.effective and ends is None:
         raise ValueError(
-            f"{scenario.name} has several links: name the nodes of the servers and of the users with --from and --to"
+            f"{scenario.name} has a table `links`: name the nodes of the servers and of the users with --ends"
         )
     if "bottleneck" in scenario.effective and ends is not None:
-        raise ValueError("--from, --to: are only used with a scenario that has a table `links`")
+        raise ValueError("--ends: is only used with a scenario that has a table `links`")
     from aqmlab._support import quantities
 
     warm_up = quantities.value_of(str(scenario.effective["warm_up"]), "s", "time")
-    base = {"start_s": warm_up, "stagger_s": STAGGER_S, "users": users, "http": http, "ends": ends}
-    return _with_pages(dict(scenario.given), scenario.files, scenario.name, pages, **base)
+    timing = _Timing(start_s=warm_up, stagger_s=STAGGER_S)
+    return _with_pages(
+        scenario.given, scenario.files, scenario.name, pages, timing, users=users, http=http, ends=ends
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Timing:
+    start_s: float
+    stagger_s: float
 
 
 def _with_pages(
@@ -115,9 +134,8 @@ def _with_pages(
     files: Mapping[str, str],
     scenario_name: str,
     pages: Sequence[Page],
+    timing: _Timing,
     *,
-    start_s: float,
-    stagger_s: float,
     users: int,
     http: str,
     ends: tuple[str, str] | None = None,
@@ -125,8 +143,12 @@ def _with_pages(
     traffic, files = dict(given.get("traffic", {})), dict(files)
     for name, page in zip(workload_names(pages), pages, strict=True):
         table: dict[str, Any] = {
-            "kind": "recorded-page", "file": f"{name}.csv", "users": users, "loads": 1,
-            "start": f"{start_s:g}s", "stagger": f"{stagger_s:g}s",
+            "kind": "recorded-page",
+            "file": f"{name}.csv",
+            "users": users,
+            "loads": 1,
+            "start": f"{timing.start_s:g}s",
+            "stagger": f"{timing.stagger_s:g}s",
         }
         if ends is not None:
             table |= {"from": ends[0], "to": ends[1]}
@@ -136,8 +158,8 @@ def _with_pages(
 
 
 def over(table: Mapping[str, Any], page: Page, http: str) -> dict[str, Any]:
-    """Returns the table of a page's workload over a version of HTTP. HTTP/1.1 includes TLS if the recording does;
-    browsers use HTTP/2 and HTTP/3 only with TLS."""
+    """Returns the table of a page's workload over a version of HTTP. HTTP/1.1 includes TLS if the recording
+    does; browsers use HTTP/2 and HTTP/3 only with TLS."""
     changed = {name: value for name, value in table.items() if name != "tcp"}
     changed |= {"http": http, "tls": page.tls or http != "1.1"}
     return changed | ({"tcp": {"profile": "quic"}} if http == "3" else {})

@@ -6,8 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 COLUMNS = (
-    "object", "label", "host", "after", "event", "delay_ms", "request_bytes", "think_ms", "response_bytes",
-    "urgency", "awaited_by", "extra_rtt_ms",
+    "object",
+    "label",
+    "host",
+    "after",
+    "event",
+    "delay_ms",
+    "request_bytes",
+    "think_ms",
+    "response_bytes",
+    "urgency",
+    "awaited_by",
+    "extra_rtt_ms",
 )
 """The columns of the table that the workload `recorded-page` reads."""
 
@@ -17,11 +27,13 @@ MOST_REQUEST = 1_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class Times:
-    """The times of an object in the recording, in seconds from the start of the page."""
+    """The times of an object in the recording, in seconds from the start of the page, which includes the
+    first handshake."""
 
     discovered_s: float
     requested_s: float
-    """Time of the request or, if a connection was opened for the object, of the first packet of the handshake."""
+    """Time of the request or, if a connection was opened for the object, of the first packet of the
+    handshake."""
     first_byte_s: float
     end_s: float
 
@@ -56,8 +68,8 @@ class PageObject:
 class Page:
     """A recorded page.
 
-    `rtt_s` is the round-trip time of a link that fits the recording, and `least_rate_bps` a lower bound of the
-    link's rate. `extra_rtt_s` contains the additional round-trip time of each host.
+    `rtt_s` is the round-trip time of a link that fits the recording, and `least_rate_bps` a lower bound of
+    the link's rate. `extra_rtt_s` contains the additional round-trip time of each host.
     """
 
     objects: tuple[PageObject, ...]
@@ -70,6 +82,9 @@ class Page:
     least_rate_bps: float
     load_event_s: float | None
     """Time of the browser's load event; `None` if unknown."""
+    lead_s: float = 0.0
+    """Time by which the browser opened the first connection before the request. Recorded times count from the
+    opening."""
     skipped: Mapping[str, int] = field(default_factory=dict)
     notes: Sequence[str] = ()
 
@@ -95,9 +110,18 @@ class Page:
         for number, one in enumerate(self.objects, start=1):
             extra = self.extra_rtt_s[one.host - 1]
             values = (
-                number, one.label, one.host, " ".join(map(str, one.after)), one.event, _ms(one.delay_s),
-                min(one.request_bytes, MOST_REQUEST), _ms(one.think_s), one.response_bytes, one.urgency,
-                one.awaited_by, _ms(extra),
+                number,
+                one.label,
+                one.host,
+                " ".join(map(str, one.after)),
+                one.event,
+                _ms(one.delay_s),
+                min(one.request_bytes, MOST_REQUEST),
+                _ms(one.think_s),
+                one.response_bytes,
+                one.urgency,
+                one.awaited_by,
+                _ms(extra),
             )
             lines.append(",".join(map(str, values)))
         return "\n".join(lines) + "\n"

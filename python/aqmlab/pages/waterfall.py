@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 RECORDED, SIMULATED = "recorded", "simulated"
 
 STAGES = ("waits for the browser", "waits for the response", "arrives")
-"""The stages of an object: from the discovery to the request, from the request to the first byte, and from the first
-to the last byte."""
+"""The stages of an object: from the discovery to the request, from the request to the first byte, and from
+the first to the last byte."""
 
 MARKS: Mapping[str, Mark] = {
     stage: Mark(colour=colour, shape="span", width=4.0)
@@ -25,11 +25,12 @@ MARKS: Mapping[str, Mark] = {
 }
 
 STEP, MOST_FACTOR = 1.1, 16.0
-"""The compared rates are multiples of the lower bound by powers of 1.1, up to 16 times the bound; aqmlab's choice."""
+"""The compared rates are multiples of the lower bound by powers of 1.1, up to 16 times the bound; aqmlab's
+choice."""
 
 TIE = 1.02
-"""A lower rate is preferred if its error is at most 2 % larger, because a page that does not fill the link does not
-determine the rate; aqmlab's choice."""
+"""A lower rate is preferred if its error is at most 2 % larger, because a page that does not fill the link
+does not determine the rate; aqmlab's choice."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,10 +57,10 @@ class Fit:
 
 
 def fitted(page: Page, *, rate_bps: float | None = None, rtt_s: float | None = None) -> Fit:
-    """Returns a link that fits a recorded page. The round-trip time is that of the handshakes. The rate is the rate at
-    which a simulated load over the recorded version of HTTP differs least from the recording, on average over the ends
-    of the objects. The search begins at the lower bound that follows from the recording. `rate_bps` and `rtt_s`
-    replace the fitted values."""
+    """Returns a link that fits a recorded page. The round-trip time is that of the handshakes. The rate is
+    the rate at which a simulated load over the recorded version of HTTP differs least from the recording, on
+    average over the ends of the objects. The search begins at the lower bound that follows from the
+    recording. `rate_bps` and `rtt_s` replace the fitted values."""
     rtt = page.rtt_s if rtt_s is None else rtt_s
     if rate_bps is not None:
         return _load(page, AccessLink(rate_bps=rate_bps, rtt_s=rtt))
@@ -73,21 +74,24 @@ def fitted(page: Page, *, rate_bps: float | None = None, rtt_s: float | None = N
 
 
 RECORDED_BUFFER_S = 2.0
-"""Buffer of the fitted link, as time at the link's rate. The buffer does not drop packets of an ordinary page;
-aqmlab's choice, because a HAR file contains no losses."""
+"""Buffer of the fitted link, as time at the link's rate. The buffer does not drop packets of an ordinary
+page; aqmlab's choice, because a HAR file contains no losses."""
 
 
 def _load(page: Page, link: AccessLink) -> Fit:
     import polars as pl
 
-    link = AccessLink(rate_bps=link.rate_bps, rtt_s=link.rtt_s, up_bps=link.up_bps, buffer_s=RECORDED_BUFFER_S)
+    link = AccessLink(
+        rate_bps=link.rate_bps, rtt_s=link.rtt_s, up_bps=link.up_bps, buffer_s=RECORDED_BUFFER_S
+    )
     tables = on_link(link, [page], http=page.http).run(1).tables
     objects = tables["page_objects"].with_columns(pl.col("object").cast(pl.Int64))
     ends = dict(objects.select("object", "end_s").iter_rows())
     # An object that did not arrive ended after the run.
     horizon = max(one.recorded.end_s for one in page.objects) * 10
     differences = [
-        abs((ends.get(number) or horizon) - one.recorded.end_s) for number, one in enumerate(page.objects, start=1)
+        abs((ends.get(number) or horizon) - one.recorded.end_s)
+        for number, one in enumerate(page.objects, start=1)
     ]
     load = tables["page_loads"].row(0, named=True)
     return Fit(
@@ -99,7 +103,8 @@ def _load(page: Page, link: AccessLink) -> Fit:
 
 
 def table(page: Page, fit: Fit) -> pl.DataFrame:
-    """Returns a row for each object with its recorded and simulated times in seconds from the start of the page."""
+    """Returns a row for each object with its recorded and simulated times in seconds from the start of the
+    page."""
     import polars as pl
 
     recorded = pl.DataFrame(
@@ -131,7 +136,11 @@ def chart(page: Page, fit: Fit) -> Chart:
                 if begin is not None and end is not None:
                     rows.append((source, row["object"], row["label"], stage, begin, end))
     columns = {
-        "source": pl.String, "object": pl.Int64, "label": pl.String, "stage": pl.String, "begin_s": pl.Float64,
+        "source": pl.String,
+        "object": pl.Int64,
+        "label": pl.String,
+        "stage": pl.String,
+        "begin_s": pl.Float64,
         "end": pl.Float64,
     }
     rows.sort(key=lambda one: one[0])

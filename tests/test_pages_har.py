@@ -11,96 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from har_files import ROOT_URL, SECRETS, child, document, entry, har, written
 
 from aqmlab.pages import HarError, Page, read_har
 from aqmlab.pages.har_json import MOST_BYTES
 
 EXAMPLES = Path(__file__).parent.parent / "scenarios" / "pages"
 FUZZ_CASES = int(os.environ.get("AQM_FUZZ_CASES", "2000"))
-
-SECRETS = (
-    "sessionid-7f31",
-    "Bearer-eyJhbGci",
-    "q-private-42",
-    "body-of-the-form",
-    "secret-header",
-    "alice@mail.test",
-    "private-path",
-    "hidden.internal.test",
-    "title-of-the-page",
-    "fragment-99",
-    "10.9.8.7",
-    "comment-text",
-)
-"""Texts that must not occur in any output."""
-
-
-def entry(url: str, start: int, **more: Any) -> dict[str, Any]:
-    """An entry with secrets in every part."""
-    timings = {"blocked": 1, "dns": -1, "connect": -1, "ssl": -1, "send": 1, "wait": 50, "receive": 10}
-    return {
-        "pageref": "page_1",
-        "startedDateTime": f"2026-01-01T00:00:00.{start:03}Z",
-        "time": 62,
-        "serverIPAddress": "10.9.8.7",
-        "comment": "comment-text",
-        "request": {
-            "method": "GET",
-            "url": url,
-            "httpVersion": "h2",
-            "cookies": [{"name": "id", "value": "sessionid-7f31"}],
-            "headers": [
-                {"name": "Authorization", "value": "Bearer-eyJhbGci"},
-                {"name": "X", "value": "secret-header"},
-            ],
-            "queryString": [{"name": "q", "value": "q-private-42"}],
-            "postData": {"mimeType": "text/plain", "text": "body-of-the-form"},
-            "headersSize": -1,
-            "bodySize": 0,
-        },
-        "response": {
-            "status": 200,
-            "statusText": "OK",
-            "httpVersion": "h2",
-            "cookies": [{"name": "id", "value": "sessionid-7f31"}],
-            "headers": [{"name": "Set-Cookie", "value": "sessionid-7f31"}],
-            "content": {"size": 5000, "mimeType": "text/html", "text": "body-of-the-form alice@mail.test"},
-            "redirectURL": "",
-            "headersSize": -1,
-            "bodySize": -1,
-            "_transferSize": 4000,
-        },
-        "cache": {},
-        "timings": {**timings, **more.pop("timings", {})},
-        **more,
-    }
-
-
-ROOT_URL = "https://alice@hidden.internal.test/private-path?token=q-private-42#fragment-99"
-
-
-def har(*entries: dict[str, Any], **page: Any) -> dict[str, Any]:
-    about = {"startedDateTime": "2026-01-01T00:00:00.000Z", "id": "page_1", "title": "title-of-the-page"}
-    pages = [{**about, "pageTimings": {"onLoad": 900}, **page}]
-    return {
-        "log": {
-            "version": "1.2",
-            "creator": {"name": "x", "version": "1"},
-            "pages": pages,
-            "entries": [*entries],
-        }
-    }
-
-
-def document(**more: Any) -> dict[str, Any]:
-    connection = {"timings": {"dns": 5, "connect": 100, "ssl": 60}, "_connectionId": "7"}
-    return entry(ROOT_URL, 0, _resourceType="document", _priority="VeryHigh", **{**connection, **more})
-
-
-def written(folder: Path, table: Any) -> Path:
-    path = folder / "page.har"
-    path.write_text(table if isinstance(table, str) else json.dumps(table), encoding="utf-8")
-    return path
 
 
 def read(folder: Path, *entries: dict[str, Any], **page: Any) -> Page:
@@ -115,10 +32,6 @@ def problem(folder: Path, table: Any) -> str:
     assert text.startswith(f"{path}: ")
     assert not any(secret in text for secret in SECRETS)
     return text.removeprefix(f"{path}: ")
-
-
-def child(url: str, start: int, **more: Any) -> dict[str, Any]:
-    return entry("https://hidden.internal.test/" + url, start, _connectionId="7", **more)
 
 
 def test_a_page_has_sizes_think_times_and_dependencies(tmp_path: Path) -> None:

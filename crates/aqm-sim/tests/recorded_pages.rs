@@ -74,7 +74,8 @@ fn the_tables_of_transfers_and_pages_contain_the_objects() {
     let found = load(scenario("2"), CHAIN);
     assert_eq!(maybe_whole(&found, "transfers.page"), [Some(0); 3]);
     assert_eq!(whole(&found, "transfers.size_bytes"), [1000, 800, 900]);
-    assert_eq!((whole(&found, "pages.objects"), truth(&found, "pages.complete")), (vec![3], vec![true]));
+    assert_eq!(whole(&found, "pages.objects"), [3]);
+    assert_eq!(truth(&found, "pages.complete"), [true]);
     let duration = maybe_real(&found, "pages.duration_s")[0].unwrap();
     assert!((duration - maybe_real(&found, "page_loads.duration_s")[0].unwrap()).abs() < 1e-9);
     let first = maybe_real(&found, "page_objects.first_byte_s");
@@ -121,6 +122,17 @@ fn a_server_sends_more_urgent_objects_first() {
     let found = load(slow, lines);
     let times = ends(&found);
     assert!(times[2] < times[1] - 300.0, "{times:?}");
+}
+
+#[test]
+fn responses_of_requests_that_arrive_together_have_their_own_think_times() {
+    let lines = "1,document 1,1,,end,0,100,0,100,0,render,0\n2,style 1,1,1,end,0,100,80,200,0,render,0\n\
+                 3,script 1,1,1,end,0,100,20,300,0,render,0\n4,image 1,1,1,end,0,100,50,400,0,load,0\n";
+    for http in ["2", "3"] {
+        let found = load(scenario(http), lines);
+        let asked = 2.0 * RTT + RTT;
+        assert_eq!(ends(&found), [2.0 * RTT, asked + 80.0, asked + 20.0, asked + 50.0], "HTTP/{http}");
+    }
 }
 
 #[test]

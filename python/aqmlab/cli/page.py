@@ -105,11 +105,15 @@ def page(
     from aqmlab import campaign
     from aqmlab.cli import page_text
     from aqmlab.pages import loads, network, read_har, waterfall
+    from aqmlab.scenario.queues import queue_named
     from aqmlab.store import Store
 
     kinds, look = pictures_of(pictures), Look.parsed(width, font)
     versions, compared = listed(http), listed(queues)
     _check(versions, link is not None, {"--rate": rate, "--rtt": rtt, "--up-rate": up_rate}, downloads, ends)
+    base = None if link is None else load_scenario(link, settings)
+    for name in compared:
+        queue_named(base, name)
     pages = [read_har(file, number) for file in files]
     rate_bps, up_bps = (
         None if text is None else quantity_of(option, text, "bps", "rate, such as 10Mbps")
@@ -117,7 +121,7 @@ def page(
     )
     rtt_s = None if rtt is None else time_of("--rtt", rtt)
     fits = [waterfall.fitted(one) for one in pages]
-    if link is None:
+    if base is None:
         access = network.AccessLink(
             rate_bps=rate_bps or fits[0].link.rate_bps,
             rtt_s=pages[0].rtt_s if rtt_s is None else rtt_s,
@@ -128,7 +132,6 @@ def page(
         scenario = network.on_link(access, pages, http=versions[0], users=users, downloads=background)
         scenario = page_text.changed(scenario, settings)
     else:
-        base = load_scenario(link, settings)
         scenario = network.on_scenario(base, pages, http=versions[0], users=users, ends=ends)
     written = page_text.write_scenario(scenario, out)
     written += page_text.write_waterfalls(pages, fits, out, pictures=kinds, look=look)

@@ -78,6 +78,7 @@ def as_table(pages: Sequence[Page], fits: Sequence[Fit], found: Loads | None) ->
     """Returns the JSON object of the command."""
     table: dict[str, Any] = {"pages": [_page(page, fit) for page, fit in zip(pages, fits, strict=True)]}
     if found is not None:
+        table["executed"] = found.executed
         table["loads"] = finite(found.rows())
         table["failures"] = [str(one) for one in found.results.failures]
     return table
@@ -150,6 +151,9 @@ def show(
     counts = {row.get("runs") for row in found.rows()}
     over = f"{next(iter(counts))} runs" if len(counts) == 1 else "the finished runs"
     print_table(f"Load time over {over}, with 95 % intervals", heads, rows, left=left, form=form)
+    if form is Form.TEXT:
+        total = found.results.frame.height
+        print(f"{found.executed} runs executed, {total - found.executed} found in the store")
 
 
 def _interval(row: dict[str, Any], name: str) -> str:

@@ -32,6 +32,8 @@ class Loads:
     results: Results
     names: Sequence[str]
     """The workloads of the pages."""
+    executed: int = 0
+    """Number of runs that were executed, and not found in the store."""
 
     def rows(self) -> list[dict[str, Any]]:
         """Returns a row for each point and page: the mean of the load time and of the time of the last
@@ -116,4 +118,4 @@ def load(
         store.refresh()
         interrupted = True
     results = replace(store.results(sweep), failures=tuple(account.failures), interrupted=interrupted)
-    return Loads(results=results, names=names)
+    return Loads(results=results, names=names, executed=account.made)

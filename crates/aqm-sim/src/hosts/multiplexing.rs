@@ -68,8 +68,8 @@ pub(crate) struct Arrivals {
     pub(crate) begun: Vec<StreamNumber>,
     /// Streams whose responses are complete.
     pub(crate) complete: Vec<StreamNumber>,
-    /// Time at which the server sends the next response after a think time.
-    pub(crate) wake: Option<Instant>,
+    /// Times at which the server sends responses after think times.
+    pub(crate) wakes: Vec<Instant>,
 }
 
 impl Multiplexing {
@@ -249,7 +249,7 @@ impl Multiplexing {
                 self.respond(number, ends, now);
             } else {
                 self.due.push(Reverse((now + think, number)));
-                arrivals.wake = Some(now + think);
+                arrivals.wakes.push(now + think);
             }
         }
         let is_handshake = |number: &StreamNumber| !self.streams[*number as usize].is_transfer;

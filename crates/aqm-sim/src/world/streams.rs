@@ -86,8 +86,8 @@ impl<N: Network> World<'_, N> {
         let has_streams = self.tcp[flow.traffic as usize].has_streams();
         let packet = has_streams.then(|| (segment.seq, segment.seq + u64::from(segment.len)));
         let arrivals = flow.with_streams(|state, ends| state.on_arrived(side, packet, ends, (opened, now)));
-        let Some(Arrivals { begun, complete, wake }) = arrivals else { return };
-        if let Some(at) = wake {
+        let Some(Arrivals { begun, complete, wakes }) = arrivals else { return };
+        for at in wakes {
             flow.set_conversation_timer(at, slot, &mut self.net);
         }
         flow.pump((side, slot), now, &mut self.net, &mut self.transit);

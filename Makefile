@@ -90,6 +90,7 @@ fuzz: $(CORE) $(CHECKERS)  ## Drive 100,000 random connections, queues, lines an
 	AQM_FUZZ_CASES=$(FUZZ_CASES) cargo test --locked --release -p aqm-pcap --lib fuzz
 	AQM_FUZZ_CASES=$(FUZZ_CASES) cargo test --locked --release -p aqm-sim --lib both_engines_agree_on_lines
 	AQM_FUZZ_CASES=$(READER_CASES) $(PYTHON) -m pytest -n auto tests/test_link_files.py tests/test_tc_fuzz.py tests/test_pages_har.py -k mangled
+	AQM_FUZZ_CASES=$(FUZZ_CASES) cargo test --locked --release -p aqm-traffic --lib mangled_files
 
 .PHONY: reference
 reference: $(CORE)  ## Compare with recorded ns-2, ns-3, Linux and str0m runs and with theory, in one table.

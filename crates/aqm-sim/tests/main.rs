@@ -13,6 +13,7 @@ mod http;
 mod identities;
 mod ledbat;
 mod plan;
+mod recorded_pages;
 mod reproducible;
 mod responsiveness;
 mod snapshots;

@@ -12,6 +12,8 @@ pub struct Description {
     pub sends_datagrams: bool,
     /// Whether the workload's transfers are parts of pages.
     pub fetches_pages: bool,
+    /// Whether the workload records the loads of its pages and the times of their objects.
+    pub records_pages: bool,
     /// Whether the objects of a page share connections.
     pub shares_connections: bool,
     /// Whether the workload's transfers never end.
@@ -93,6 +95,7 @@ impl Config {
         Description {
             sends_datagrams: self.sends_datagrams(),
             fetches_pages: self.fetches_pages(),
+            records_pages: self.records_pages(),
             shares_connections: self.shares_connections(),
             is_endless: self.is_endless(),
             connection_rate: self.connection_rate(),
@@ -120,8 +123,9 @@ mod tests {
     #[test]
     fn each_kind_has_its_properties() {
         assert_eq!(kinds(|one| one.sends_datagrams), ["udp", "streaming", "call", "video-call"]);
-        assert_eq!(kinds(|one| one.fetches_pages), ["web", "sessions", "probes"]);
-        assert_eq!(kinds(|one| one.shares_connections), <[&str; 0]>::default());
+        assert_eq!(kinds(|one| one.fetches_pages), ["web", "sessions", "probes", "recorded-page"]);
+        assert_eq!(kinds(|one| one.records_pages), ["recorded-page"]);
+        assert_eq!(kinds(|one| one.shares_connections), ["recorded-page"]);
         assert_eq!(kinds(|one| one.is_endless), ["ftp"]);
         assert_eq!(kinds(|one| one.connection_rate.is_some()), ["packmime"]);
         assert_eq!(kinds(|one| one.application.is_some()), ["video", "call", "video-call", "responsiveness"]);

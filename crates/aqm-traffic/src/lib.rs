@@ -10,6 +10,7 @@ pub mod distributions;
 mod even_gaps;
 mod fetching;
 pub mod http;
+pub mod page_record;
 mod parameters;
 pub mod probe_record;
 pub mod rate_control;
@@ -24,7 +25,8 @@ use dyn_clone::DynClone;
 
 use crate::call_record::CallRecord;
 use crate::description::Application;
-use crate::http::{Priority, TransportNeed};
+use crate::http::{DEFAULT_URGENCY, Priority, TransportNeed};
+use crate::page_record::PageRecord;
 use crate::probe_record::ProbeRecord;
 use crate::workloads::*;
 
@@ -44,6 +46,7 @@ registry! {
         "video-call" => video_call,
         "responsiveness" => responsiveness,
         "program" => program,
+        "recorded-page" => recorded_page,
     }
 }
 
@@ -76,6 +79,11 @@ pub trait Build {
 
     /// Returns whether the workload's transfers are parts of pages.
     fn fetches_pages(&self) -> bool {
+        false
+    }
+
+    /// Returns whether the workload records the loads of its pages and the times of their objects.
+    fn records_pages(&self) -> bool {
         false
     }
 
@@ -178,6 +186,16 @@ pub trait Workload: DynClone + Send + Sync {
     /// Handles a complete response in a numbered conversation. `on_done` is not called for these responses.
     fn on_response(&mut self, _number: u32, _cx: &mut dyn TrafficContext) {}
 
+    /// Handles the first byte of a response in a numbered conversation with streams. `exchange` is the position of the
+    /// exchange in the conversation, counted from zero in the order of the requests.
+    fn on_first_byte(&mut self, _number: u32, _exchange: u32, _cx: &mut dyn TrafficContext) {}
+
+    /// Handles a complete response in a numbered conversation with streams. `exchange` is the position of the exchange
+    /// in the conversation, counted from zero in the order of the requests.
+    fn on_stream_response(&mut self, number: u32, _exchange: u32, cx: &mut dyn TrafficContext) {
+        self.on_response(number, cx);
+    }
+
     /// Handles the failure of a numbered conversation whose connection TCP has given up on.
     fn on_connection_failed(&mut self, _number: u32, _cx: &mut dyn TrafficContext) {}
 
@@ -196,6 +214,11 @@ pub trait Workload: DynClone + Send + Sync {
 
     /// Returns the record of a test of responsiveness; `None` if the workload is not such a test.
     fn probe_record(&self) -> Option<&ProbeRecord> {
+        None
+    }
+
+    /// Returns the record of pages; `None` if the workload does not record pages.
+    fn page_record(&self) -> Option<&PageRecord> {
         None
     }
 }
@@ -307,7 +330,8 @@ pub struct Conversation {
     /// Further exchanges. The pause of each exchange begins when the client has received the previous response.
     pub rest: Vec<Exchange>,
     /// Order in which the server sends the responses if all exchanges take place at the same time, each in a stream of
-    /// its own; `None` if the exchanges take place one after the other. With streams, pauses have no effect.
+    /// its own; `None` if the exchanges take place one after the other. With streams, pauses and `client_delay` have no
+    /// effect.
     pub streams: Option<Priority>,
     /// Exchange that precedes the first request and is not a transfer: the TLS handshake. Transports whose own handshake
     /// includes TLS omit this exchange.
@@ -350,11 +374,14 @@ pub struct Exchange {
     pub think: Span,
     /// Size of the response, in bytes.
     pub response: u64,
+    /// Urgency of the response, from 0 (most urgent) to 7 (RFC 9218, section 4.1). In a conversation with streams, the
+    /// server sends more urgent responses first.
+    pub urgency: u8,
 }
 
 impl Exchange {
-    /// Returns an exchange without delays at the client and the server. The sizes are in bytes.
+    /// Returns an exchange of the default urgency, without delays at the client and the server. The sizes are in bytes.
     pub fn immediate(request: u64, response: u64) -> Self {
-        Self { pause: Span::ZERO, request, think: Span::ZERO, response }
+        Self { pause: Span::ZERO, request, think: Span::ZERO, response, urgency: DEFAULT_URGENCY }
     }
 }

@@ -18,6 +18,7 @@ from aqmlab.cli import explore as explore_cli
 from aqmlab.cli import link as link_cli
 from aqmlab.cli import live as live_cli
 from aqmlab.cli import new as new_cli
+from aqmlab.cli import page as page_cli
 from aqmlab.cli import plot as plot_cli
 from aqmlab.cli import report_card as report_card_cli
 from aqmlab.cli import store as store_cli
@@ -59,6 +60,7 @@ app.add_typer(sweep_cli.app, name="sweep", cls=Commands)
 app.add_typer(store_cli.app, name="store", cls=Commands)
 app.add_typer(new_cli.app, name="new", cls=Commands)
 app.command("compare")(compare_cli.compare)
+app.command("page")(page_cli.page)
 app.command("coexist")(coexist_cli.coexist)
 app.command("report-card")(report_card_cli.report_card)
 app.command("explore")(explore_cli.explore)

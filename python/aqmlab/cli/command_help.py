@@ -31,6 +31,7 @@ EXAMPLES: Mapping[str, str] = {
     "tc write": "aqmlab tc write dsl-uplink --device eth1 --set bottleneck.queue=codel",
     "tc read": "aqmlab tc read qdiscs.json --dev eth0",
     "compare": "aqmlab compare hello --queues drop-tail,codel,fq-codel --replications 5",
+    "page": "aqmlab page scenarios/pages/article.har --queues drop-tail,fq-codel --runs 20",
     "coexist": "aqmlab coexist reno cubic bbr --queues drop-tail,fq-codel --buffers 0.5bdp,2bdp --quick",
     "report-card": "aqmlab report-card codel,pie --quick",
     "flow-level": "aqmlab flow-level scenarios/flow-level/elastic.toml --replications 5",
@@ -62,7 +63,7 @@ EXAMPLES: Mapping[str, str] = {
 
 ORDER = (
     *("run", "live", "check", "plot", "trace", "link", "tc"),
-    *("compare", "coexist", "report-card", "flow-level", "calibrate", "study"),
+    *("compare", "page", "coexist", "report-card", "flow-level", "calibrate", "study"),
     *("sweep", "explore", "sensitivity", "tune", "store"),
     *("list", "show", "new"),
 )

@@ -153,6 +153,42 @@ def _of_pages(traffic: str) -> list[Measure]:
     return _of_times(traffic, "page", "page time", lambda view: view.pages(traffic), quantiles, columns)
 
 
+def _of_recorded_pages(traffic: str) -> list[Measure]:
+    """Returns measures of the loads of a recorded page that begin after the warm-up."""
+    import polars as pl
+
+    def loads(view: View) -> pl.DataFrame:
+        rows = view.run.tables["page_loads"].filter(pl.col("traffic") == traffic)
+        return rows.filter(pl.col("start_s") >= view.window[0])
+
+    def mean(column: str) -> Callable[[View], float | None]:
+        def of(view: View) -> float | None:
+            times = loads(view)[column].drop_nulls()
+            return float(times.to_numpy().mean()) if times.len() else None
+
+        return of
+
+    return [
+        Measure(
+            name=f"{traffic}.load-time",
+            title=f"{traffic} load time, mean",
+            unit="s",
+            compute=mean("load_s"),
+        ),
+        Measure(
+            name=f"{traffic}.render-time",
+            title=f"{traffic} time of the last render-blocking object, mean",
+            unit="s",
+            compute=mean("render_s"),
+        ),
+        Measure(
+            name=f"{traffic}.unfinished-loads",
+            title=f"{traffic} loads unfinished",
+            compute=lambda view: loads(view)["load_s"].null_count(),
+        ),
+    ]
+
+
 def unrecorded(scenario: Scenario, name: str) -> str | None:
     """Returns an error message if a measure with this name exists only when more data is recorded; otherwise,
     returns `None`."""
@@ -313,6 +349,8 @@ def packet_level(scenario: Scenario) -> list[Measure]:
     for name, workload in workloads.items():
         if workload.fetches_pages:
             found += _of_pages(name)
+        if workload.records_pages:
+            found += _of_recorded_pages(name)
         if workload.video is not None:
             found += _of_video(name, workload.video)
         if workload.video_call is not None:

@@ -18,6 +18,8 @@ class Workload:
     """Whether the workload sends datagrams instead of using TCP."""
     fetches_pages: bool
     """Whether the workload's transfers belong to pages."""
+    records_pages: bool
+    """Whether the workload records the loads of its pages and the times of their objects."""
     shares_connections: bool
     """Whether the objects of a page share connections."""
     is_endless: bool

@@ -12,7 +12,8 @@ use crate::network::{LinkSnapshot, Network};
 use crate::results::gauges::Gauges;
 use crate::results::probe_tables::{ProbeIntervalRow, ProbeRow};
 use crate::results::tables::{
-    CallRow, DropRow, FlowRow, FrameRow, PacketRow, PageRow, QueueRow, SenderRow, TransferRow,
+    CallRow, DropRow, FlowRow, FrameRow, PacketRow, PageLoadRow, PageObjectRow, PageRow, QueueRow, SenderRow,
+    TransferRow,
 };
 use crate::scenario::Scenario;
 use crate::scenario::links::{self, LinkSpec};
@@ -37,6 +38,8 @@ pub(crate) struct RunRecord {
     pub(crate) frames: Vec<FrameRow>,
     pub(crate) probes: Vec<ProbeRow>,
     pub(crate) probe_intervals: Vec<ProbeIntervalRow>,
+    pub(crate) page_loads: Vec<PageLoadRow>,
+    pub(crate) page_objects: Vec<PageObjectRow>,
     /// State of the managed links at the beginning of the measurement interval.
     pub(crate) before: Measurement,
     /// State of the managed links at the end of the run.

@@ -13,7 +13,8 @@ use crate::results::measurement::RunRecord;
 use crate::results::probe_tables::{ProbeIntervalRow, ProbeRow};
 use crate::results::recorder::{ECN_NAMES, PacketEvent};
 use crate::results::tables::{
-    CallRow, ClassRow, DropRow, FrameRow, GaugeRow, LinkRow, PacketRow, QueueRow, SenderRow,
+    CallRow, ClassRow, DropRow, FrameRow, GaugeRow, LinkRow, PacketRow, PageLoadRow, PageObjectRow, QueueRow,
+    SenderRow,
 };
 use crate::scenario::Scenario;
 use crate::scenario::links::{LinkSpec, Queue, managed};
@@ -55,6 +56,10 @@ pub(crate) fn tables(scenario: &Scenario, record: RunRecord) -> Vec<Table> {
     let probes = has_probes.then(|| {
         [ProbeRow::table(record.probes, words), ProbeIntervalRow::table(record.probe_intervals, words)]
     });
+    let records_pages = scenario.traffic.iter().any(|one| one.config.records_pages());
+    let page_loads = records_pages.then(|| {
+        [PageLoadRow::table(record.page_loads, words), PageObjectRow::table(record.page_objects, words)]
+    });
     let always = vec![
         record.flows.table(words),
         record.transfers.table(words),
@@ -67,7 +72,8 @@ pub(crate) fn tables(scenario: &Scenario, record: RunRecord) -> Vec<Table> {
         LinkRow::table(links, words),
         ClassRow::table(class_rows, words),
     ];
-    always.into_iter().chain(calls.into_iter().flatten()).chain(probes.into_iter().flatten()).collect()
+    let of_workloads = [calls, probes, page_loads].into_iter().flatten().flatten();
+    always.into_iter().chain(of_workloads).collect()
 }
 
 /// Returns the rows of service classes, and the names of the classes.

@@ -7,6 +7,7 @@ pub(crate) mod packmime;
 pub(crate) mod polling;
 pub(crate) mod probes;
 pub(crate) mod program;
+pub(crate) mod recorded_page;
 pub(crate) mod replay;
 pub(crate) mod responsiveness;
 pub(crate) mod sessions;

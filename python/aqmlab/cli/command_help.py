@@ -26,6 +26,7 @@ EXAMPLES: Mapping[str, str] = {
     "link generate": "aqmlab link generate --rate 12Mbps --out phone.trace",
     "compare": "aqmlab compare hello --queues drop-tail,codel,fq-codel --replications 5",
     "coexist": "aqmlab coexist reno cubic bbr --queues drop-tail,fq-codel --buffers 0.5bdp,2bdp --quick",
+    "explain": "aqmlab explain hello --traffic web --slowest --out flow",
     "report-card": "aqmlab report-card codel,pie --quick",
     "flow-level": "aqmlab flow-level scenarios/flow-level/elastic.toml --replications 5",
     "calibrate": "aqmlab calibrate packmime --load 0.9",

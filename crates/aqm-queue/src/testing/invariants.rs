@@ -29,8 +29,8 @@ use serde_json::Value;
 
 use crate::qdisc::InnerQdisc;
 use crate::{
-    Acknowledgement, ClassCounters, Config, Context, Gauge, Inner, Label, Observer, QueueDiscipline, Reason,
-    Report, drop_tail,
+    Acknowledgement, ClassCounters, Config, Context, Evidence, Gauge, Inner, Label, Observer,
+    QueueDiscipline, Reason, Report, drop_tail,
 };
 
 /// Builds the discipline that `config` describes, and adds the invariant checks. The ids of all queued packets must be
@@ -403,6 +403,10 @@ impl Observer for CheckingObserver<'_> {
         assert!(self.marks, "a packet is marked although the parameters do not allow it");
         self.accounting.mark(packet);
         self.outer.marked(packet, why, now);
+    }
+
+    fn evidence(&mut self, evidence: &Evidence) {
+        self.outer.evidence(evidence);
     }
 
     fn acknowledgement(&self, packet: &Packet) -> Option<Acknowledgement> {

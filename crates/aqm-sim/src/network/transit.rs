@@ -2,7 +2,7 @@
 //! recorded events of the packets.
 
 use aqm_net::{Instant, Packet};
-use aqm_queue::{Acknowledgement, Observer, Reason};
+use aqm_queue::{Acknowledgement, Evidence, Observer, Reason};
 use aqm_tcp::Flags;
 
 use crate::hosts::side::Side;
@@ -127,6 +127,8 @@ impl Observer for LinkObserver<'_> {
             self.trace(PacketEvent::Drop, packet, now);
         }
         if self.transit.recorder.keep_drops {
+            let Evidence { average, probability, count, draw } =
+                std::mem::take(&mut self.transit.recorder.evidence);
             self.transit.recorder.drops.push(DropRow {
                 time_s: now.seconds(),
                 link: self.link,
@@ -135,6 +137,10 @@ impl Observer for LinkObserver<'_> {
                 size_bytes: packet.bytes.into(),
                 window: packet.window().map(u64::from),
                 arrival: self.arrivals,
+                average,
+                probability,
+                count,
+                draw,
             });
         }
     }
@@ -142,6 +148,12 @@ impl Observer for LinkObserver<'_> {
     fn marked(&mut self, packet: &Packet, why: Reason, now: Instant) {
         let fate = self.fate(packet, why, now);
         self.transit.fates.marked.push(fate);
+    }
+
+    fn evidence(&mut self, evidence: &Evidence) {
+        if self.transit.recorder.keep_drops {
+            self.transit.recorder.evidence = *evidence;
+        }
     }
 
     fn acknowledgement(&self, packet: &Packet) -> Option<Acknowledgement> {

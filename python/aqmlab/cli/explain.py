@@ -93,7 +93,7 @@ def _list(scenario: "Scenario", traffic: str | None, most: int, seed: int | None
 
     runs.check(scenario, traffic)
     run: Run = scenario.run(seed)
-    found: pl.DataFrame = runs.slowest(run.transfers, traffic, most)
+    found: pl.DataFrame = runs.slowest(run, traffic, most)
     if as_json:
         print(json.dumps({"seed": run.manifest["seed"], "transfers": found.to_dicts()}, indent=2))
         return
@@ -121,7 +121,8 @@ def _list(scenario: "Scenario", traffic: str | None, most: int, seed: int | None
 def _print_losses(story: "Story", most: int | None) -> None:
     from aqmlab.cli import table_text
 
-    heads = ("time", "link", "reason", "first byte", "average", "probability", "count", "draw", "repair", "cost")
+    number = "first byte" if story.transport == "tcp" else "number"
+    heads = ("time", "link", "reason", number, "average", "probability", "count", "draw", "repair", "cost")
     losses = story.losses if most is None else story.losses[:most]
     rows = [
         (

@@ -41,6 +41,8 @@ class Loss:
     payload_bytes: int
     size_bytes: int
     is_syn: bool
+    flags: int | None
+    """TCP flags of the packet; `None` for QUIC and datagrams."""
     again: bool
     """Whether the dropped packet was a retransmission."""
     window: int | None
@@ -92,6 +94,7 @@ def _loss(direction: Direction, index: int) -> Loss:
         payload_bytes=max(0, packet.end - max(packet.begin, 0) - (1 if (packet.flags or 0) & 1 else 0)),
         size_bytes=packet.size_bytes,
         is_syn=packet.is_syn,
+        flags=packet.flags,
         again=packet.again,
         window=details.get("window"),
         average=details.get("average"),

@@ -9,7 +9,7 @@ from aqmlab._support.names import hint
 if TYPE_CHECKING:
     import polars as pl
 
-    from aqmlab.scenario import Scenario
+    from aqmlab.scenario import Run, Scenario
 
 SAMPLES_OF_FLOW = 1000
 """Number of samples of a queue during the life of the explained flow (aqmlab's choice: about two per pixel column of
@@ -31,26 +31,27 @@ def check(scenario: Scenario, traffic: str | None = None) -> None:
         raise LookupError(f"no workload is named `{traffic}`: {hint(str(traffic), known)}")
 
 
-def slowest(transfers: pl.DataFrame, traffic: str | None = None, most: int = 10) -> pl.DataFrame:
-    """Returns the slowest transfers from the table `transfers`: first the incomplete ones, in the order in which they
-    started, then the complete ones in descending order of duration. With `traffic`, only the transfers of this
-    workload are considered."""
+def slowest(run: Run, traffic: str | None = None, most: int = 10) -> pl.DataFrame:
+    """Returns the rows of the slowest transfers of a run, in descending order of duration. The duration of an incomplete
+    transfer is the time until the end of the run. With `traffic`, only the transfers of this workload are
+    considered."""
     import polars as pl
 
-    rows = transfers.with_columns(pl.col("traffic").cast(pl.String))
+    end_s = seconds(run.manifest["scenario"]["duration"])
+    rows = run.transfers.with_columns(pl.col("traffic").cast(pl.String))
     if traffic is not None:
         rows = rows.filter(pl.col("traffic") == traffic)
-    late = rows.filter(~pl.col("complete")).sort("start_s")
-    return pl.concat([late, rows.filter("complete").sort("duration_s", descending=True)]).head(most)
+    duration = pl.coalesce("duration_s", end_s - pl.col("start_s"))
+    return rows.sort(duration, descending=True, maintain_order=True).head(most)
 
 
 def recorded(scenario: Scenario, traffic: str, *, lifetime_s: float | None = None) -> Scenario:
-    """Returns the scenario with everything recorded that explains the flows of the workload `traffic`. Recording does
-    not change results. `lifetime_s` is the duration of the explained flow, from which the sampling interval of the
+    """Returns the scenario with everything recorded that explains the flows of the workload `traffic`, and without
+    warm-up, so that all counters cover the whole life of a flow. Neither changes what happens in the run. `lifetime_s` is the duration of the explained flow, from which the sampling interval of the
     queues follows."""
     check(scenario, traffic)
     full = scenario.effective
-    changes: dict[str, object] = {"record.drops": True, "record.histories": [traffic]}
+    changes: dict[str, object] = {"warm_up": "0s", "record.drops": True, "record.histories": [traffic]}
     if not scenario.workloads[traffic].sends_datagrams:
         changes["record.senders"] = [traffic]
     if lifetime_s:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from aqmlab.explain.losses import Loss
+from aqmlab.explain.packets import ACK
 from aqmlab.explain.sender import Reaction
 from aqmlab.explain.story import Story
 
@@ -52,6 +53,12 @@ def _summary(story: Story) -> Iterator[str]:
     if story.marks:
         by = f" by {_joined(story.marking_links)}" if story.marking_links else ""
         yield f"{_count(story.marks, 'packet').capitalize()} arrived with a mark{by}."
+    if story.delays_s is not None:
+        least, mean, most = story.delays_s
+        yield (
+            f"The packets that arrived took {_time(mean)} on average from host to host, from {_time(least)} to "
+            f"{_time(most)}."
+        )
     if story.lost_acknowledgements:
         yield f"Queues also dropped {_count(story.lost_acknowledgements, 'acknowledgement')}."
     if story.transport != "tcp":
@@ -133,7 +140,8 @@ def _losses(group: list[Loss], story: Story) -> str:
 def _named(group: list[Loss], story: Story) -> str:
     first = group[0]
     if first.is_syn:
-        return "the SYN-ACK" if first.backward else _count(len(group), "SYN")
+        name = "SYN-ACK" if (first.flags or 0) & ACK else "SYN"
+        return f"the {name}" if len(group) == 1 else f"{len(group)} {name}s"
     where = " of the receiver" if first.backward else ""
     what = "retransmission" if first.again else "packet"
     if story.transport == "tcp":
@@ -176,6 +184,8 @@ def _consequence(group: list[Loss], story: Story) -> str:
         return f" {subject} delayed nothing, because the data had to wait for earlier data."
     if len(group) == 1 and group[0].sent_again_s is not None:
         waited = _time(group[0].sent_again_s - group[0].sent_s)
+        if group[0].is_syn:
+            return f" The packet was sent again after {waited}, and the loss delayed the set-up by {_time(cost)}."
         return f" The data were sent again after {waited}, and the loss delayed their delivery by {_time(cost)}."
     return f" {subject} delayed the delivery of data by {_time(cost)}."
 
@@ -193,6 +203,11 @@ def _reaction(one: Reaction) -> str:
             return (
                 f"At {_at(one.time_s)}, after a silence of {_time(one.waited_s or 0.0)}, the sender sent a tail loss "
                 f"probe with a window of {one.window_after:.1f} segments."
+            )
+        case "repaired":
+            return (
+                f"At {_at(one.time_s)}, an acknowledgement showed that a probe had repaired a loss: {windows}, and "
+                f"{threshold}."
             )
         case "mark":
             return f"At {_at(one.time_s)}, the echo of a mark arrived at the sender: {windows}, and {threshold}."

@@ -37,7 +37,10 @@ class Story:
     marks: int | None
     """Number of packets that arrived at the receiver with a mark."""
     marking_links: tuple[str, ...]
-    """Links that marked packets of any flow after the warm-up."""
+    """Links that marked packets of any flow."""
+    delays_s: tuple[float, float, float] | None
+    """Least, mean and greatest one-way delay of the packets that arrived at the receiver of the data; `None` if no
+    packet arrived."""
     lost_acknowledgements: int
     """Number of bare acknowledgements that queues dropped."""
     run: Run
@@ -63,6 +66,7 @@ class Story:
             "reactions": [one.to_dict() for one in self.reactions],
             "marks": self.marks,
             "marking_links": list(self.marking_links),
+            "delays_s": self.delays_s,
             "lost_acknowledgements": self.lost_acknowledgements,
         }
 
@@ -76,7 +80,7 @@ def explain(scenario: Scenario, flow: int | None = None, *, traffic: str | None 
     runs.check(scenario, traffic)
     found = scenario.run(seed)
     if flow is None:
-        rows = runs.slowest(found.transfers, traffic, most=1)
+        rows = runs.slowest(found, traffic, most=1)
         if not rows.height:
             raise ValueError(f"{scenario.name}: the run has no transfer: select a flow with --flow")
         flow = int(rows["flow"][0])
@@ -131,6 +135,7 @@ def of_run(run: Run, flow: int) -> Story:
         # Datagrams are not sent again, and QUIC sends lost data again in packets with other numbers.
         unknown = {"cost_s": None, "sent_again_s": None, "repair": None, "delivered_s": None}
         found = [replace(loss, **unknown) for loss in losses(forward)]
+    delays = [one.received_s - one.sent_s for one in forward.packets if one.received_s is not None]
     counters = run.flows.filter(pl.col("flow") == flow).with_columns(pl.col("traffic").cast(pl.String))
     transfers = run.transfers.filter(pl.col("flow") == flow).with_columns(pl.col("traffic").cast(pl.String))
     links = run.links.filter(pl.col("marks") > 0)["link"].cast(pl.String)
@@ -145,6 +150,7 @@ def of_run(run: Run, flow: int) -> Story:
         reactions=tuple(answers),
         marks=sum(one.marked for one in forward.packets),
         marking_links=tuple(links),
+        delays_s=(min(delays), sum(delays) / len(delays), max(delays)) if delays else None,
         lost_acknowledgements=forward.lost_acknowledgements + backward.lost_acknowledgements,
         run=run,
     )

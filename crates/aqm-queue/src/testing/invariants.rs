@@ -406,6 +406,14 @@ impl Observer for CheckingObserver<'_> {
     }
 
     fn evidence(&mut self, evidence: &Evidence) {
+        let Evidence { average, probability, count, draw } = *evidence;
+        assert!(average.is_none_or(|average| average >= 0.0), "{evidence:?}");
+        assert!(probability.is_none_or(|p| (0.0..=1.0).contains(&p)), "{evidence:?}");
+        if let (Some(p), Some(draw)) = (probability, draw) {
+            // Linux's RED compares the draw with the product of the probability and the count.
+            let is_selected = draw < p || count.is_some_and(|count| draw <= p * count as f64);
+            assert!(draw >= 0.0 && is_selected, "{evidence:?}");
+        }
         self.outer.evidence(evidence);
     }
 

@@ -214,6 +214,24 @@ mod tests {
     }
 
     #[test]
+    fn the_numbers_of_a_drop_are_recorded_with_this_drop_only() {
+        let mut transit = InTransit::new(Recorder::new(true, vec![false]));
+        let packet = packet(&mut transit, 5, 0);
+        let evidence = Evidence { average: Some(7.5), count: Some(3), ..Evidence::drawn(0.25, 0.125) };
+        let mut link = transit.at_link(3, 17, false);
+        link.evidence(&evidence);
+        link.dropped(&packet, Reason::Early, Instant::START);
+        link.dropped(&packet, Reason::Overflow, Instant::START);
+        let found: Vec<_> = transit
+            .recorder
+            .drops
+            .iter()
+            .map(|row| (row.average, row.probability, row.count, row.draw))
+            .collect();
+        assert_eq!(found, [(Some(7.5), Some(0.25), Some(3), Some(0.125)), (None, None, None, None)]);
+    }
+
+    #[test]
     fn a_queue_learns_the_acknowledgement_in_a_packet_and_whether_it_is_bare() {
         let mut transit = InTransit::new(Recorder::new(false, vec![false]));
         let mut acknowledgement = |segment: Segment| {

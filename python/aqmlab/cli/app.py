@@ -11,6 +11,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from aqmlab._core import PcapError, ScenarioError, __version__
+from aqmlab.cli import advise as advise_cli
 from aqmlab.cli import coexist as coexist_cli
 from aqmlab.cli import compare as compare_cli
 from aqmlab.cli import completion
@@ -58,6 +59,7 @@ app.add_typer(sweep_cli.app, name="sweep", cls=Commands)
 app.add_typer(store_cli.app, name="store", cls=Commands)
 app.add_typer(new_cli.app, name="new", cls=Commands)
 app.command("compare")(compare_cli.compare)
+app.command("advise")(advise_cli.advise)
 app.command("coexist")(coexist_cli.coexist)
 app.command("explain")(explain_cli.explain)
 app.command("report-card")(report_card_cli.report_card)

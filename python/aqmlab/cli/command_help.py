@@ -26,6 +26,7 @@ EXAMPLES: Mapping[str, str] = {
     "link generate": "aqmlab link generate --rate 12Mbps --out phone.trace",
     "compare": "aqmlab compare hello --queues drop-tail,codel,fq-codel --replications 5",
     "coexist": "aqmlab coexist reno cubic bbr --queues drop-tail,fq-codel --buffers 0.5bdp,2bdp --quick",
+    "advise": "aqmlab advise bufferbloat --for web --queues codel,fq-codel,cake",
     "explain": "aqmlab explain hello --traffic web --slowest --out flow",
     "report-card": "aqmlab report-card codel,pie --quick",
     "flow-level": "aqmlab flow-level scenarios/flow-level/elastic.toml --replications 5",
@@ -57,11 +58,12 @@ EXAMPLES: Mapping[str, str] = {
 
 ORDER = (
     *("run", "live", "check", "plot", "trace", "link"),
+    *("explain", "advise"),
     *("compare", "coexist", "report-card", "flow-level", "calibrate", "study"),
     *("sweep", "explore", "sensitivity", "tune", "store"),
     *("list", "show", "new"),
 )
-"""The order of commands in `--help`: commands for single runs, comparisons, many runs, reference, and
+"""The order of commands in `--help`: commands for single runs, explanations and advice, comparisons, many runs, reference, and
 extensions."""
 
 RENAMED: Mapping[str, str] = {"sweep why": "sweep explain"}

@@ -67,7 +67,8 @@ class Advice:
     """The candidates in the given order; the first one is today's queue."""
     outcome: Outcome
     best: str | None
-    """The chosen candidate for `change`, `TODAY` for `keep`, and the candidate with the best mean for `undecided`."""
+    """The chosen candidate for `change`, `TODAY` for `keep`, and for `undecided` the candidate with the
+    best mean among those for which no constraint fails."""
     rivals: Mapping[str, Relation]
     """How the best candidate compares with each other candidate that may be admissible, in the first score."""
     level: float
@@ -221,16 +222,19 @@ def _choose(
         return -math.inf if math.isnan(mean) else sign * mean
 
     sure = [one for one in possible if one.admissible == "holds"]
-    best = max(sure or possible, key=rank)
+    first = max(possible, key=rank)
     today = assessments[0]
     margin = tolerance * abs(today.means[score.measure].value)
 
-    def against(one: Assessment) -> Relation:
-        return relation(_gain(values, best.name, one.name, score, level), margin)
+    def rivals(winner: Assessment) -> dict[str, Relation]:
+        gains = {
+            one.name: _gain(values, winner.name, one.name, score, level) for one in possible if one is not winner
+        }
+        return {name: relation(gain, margin) for name, gain in gains.items()}
 
-    rivals = {one.name: against(one) for one in possible if one is not best}
     if not sure:
-        return best.name, rivals, "undecided"
+        return first.name, rivals(first), "undecided"
+    best = max(sure, key=rank)
     # No candidate that may be admissible is better than today's queue by more than the margin.
     gains = [one.gains[score.measure] for one in possible if one.gains]
     if today.admissible == "holds" and all(gain.decided and gain.high <= margin for gain in gains):
@@ -239,5 +243,5 @@ def _choose(
         gain = best.gains[score.measure]
         over = relation(gain, margin) if today.admissible != "fails" else "better"
         if over == "better":
-            return best.name, rivals, "change"
-    return best.name, rivals, "undecided"
+            return best.name, rivals(best), "change"
+    return first.name, rivals(first), "undecided"

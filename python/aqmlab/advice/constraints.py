@@ -41,14 +41,15 @@ class Constraint:
         return [value - self.limit for value in ours]
 
 
-def name_of(text: str) -> str:
-    """Returns the name of the use or measure that a constraint limits. Raises `ValueError` for another form."""
+def name_and_sign(text: str) -> tuple[str, str]:
+    """Returns the name of the use or measure that a constraint limits, and `<=` or `>=`. Raises `ValueError` for another
+    form."""
     match = _FORM.fullmatch(text)
     if match is None:
         raise ValueError(
             f"--subject-to: must be NAME >= NUMBER or NAME <= NUMBER, such as {EXAMPLE} (got {text!r})"
         )
-    return str(match[1])
+    return str(match[1]), str(match[2])
 
 
 def parsed(text: str, scores: Sequence[Score]) -> list[Constraint]:
@@ -56,7 +57,7 @@ def parsed(text: str, scores: Sequence[Score]) -> list[Constraint]:
     measure. A number with `%` is relative to today's queue.
 
     Raises `ValueError` for another form, and for a name that is neither a use nor a measure of the scores."""
-    name = name_of(text)
+    name, _ = name_and_sign(text)
     match = _FORM.fullmatch(text)
     assert match is not None
     chosen = [score for score in scores if name in (score.use, score.measure, f"{score.use}={score.traffic}")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -73,10 +73,10 @@ class Question:
         """The scores of the uses, and then the scores that only constraints limit."""
         found = uses.scores(self.recorded, list(self.uses))
         for text in self.subject_to:
-            name = constraints.name_of(text)
-            if not any(name in (one.use, one.measure) for one in found):
+            name, sign = constraints.name_and_sign(text)
+            if not any(name in (one.use, one.measure, f"{one.use}={one.traffic}") for one in found):
                 try:
-                    found += uses.score_of(self.recorded, name)
+                    found += uses.score_of(self.recorded, name, more_is_better=sign == ">=")
                 except ValueError as error:
                     raise ValueError(f"--subject-to {text}: {error}") from None
         return tuple(found)
@@ -133,16 +133,22 @@ def _goodput(workloads: Sequence[str], view: View) -> float:
     return sum(metrics.goodput_bps(view.flows(name)) for name in workloads) * 1e-6
 
 
-def advise(question: Question, **options: Any) -> tuple[Advice, Results]:
+def advise(question: Question, **options: Any) -> tuple[Advice | None, Results]:
     """Executes the missing runs of a question, and returns the advice with the table of runs. `options` are those of
-    `run_sweep`. If Ctrl-C ends the runs, the advice follows from the finished runs, and `interrupted` of the table is
-    true.
-
-    Raises `ValueError` if a candidate has no runs."""
+    `run_sweep`. The precision determines the number of runs of each candidate, and then every candidate gets as many
+    runs as the candidate with the most runs, so that all means are comparable. If Ctrl-C ends the runs, `interrupted` of
+    the table is true, and the advice is `None`."""
+    from aqmlab.store import Store
     from aqmlab.sweep.run_sweep import run_sweep
 
-    results = run_sweep(question.sweep, **options)
-    return question.judge(results), results
+    store = options.pop("store", None) or Store.in_memory()
+    found = run_sweep(question.sweep, store, **options)
+    if not found.interrupted:
+        count = max(len(found.seeds_at((name,))) for name in question.names)
+        equal = replace(question.sweep, replications=max(count, LEAST), precision=None)
+        looks = {"looks": found.looks, "precise": found.precise, "too_wide": found.too_wide}
+        found = replace(run_sweep(equal, store, **options), **looks)
+    return None if found.interrupted else question.judge(found), found
 
 
 def settings(question: Question) -> Mapping[str, Any]:

@@ -34,7 +34,10 @@ def _choice(advice: Advice) -> Iterator[str]:
         yield f"The improvement is {_amount(best.gains[score.measure], score)}, with simultaneous 95 % intervals."
         return
     yield "The runs do not decide which queue is best: the intervals overlap, or a constraint is undecided."
-    yield f"The best mean has {_named(best)}: {score.title} is {_mean(best, score)}, and {_mean(today, score)} today."
+    yield (
+        f"Among the queues that no constraint excludes, {_named(best)} has the best mean: {score.title} is "
+        f"{_mean(best, score)}{'' if best is today else f', and {_mean(today, score)} today'}."
+    )
     yield "More runs (--most) or longer runs may decide the question."
 
 
@@ -46,7 +49,7 @@ def _rivals(advice: Advice) -> Iterator[str]:
     for rival, found in advice.rivals.items():
         groups.setdefault(found, []).append("today's queue" if rival == TODAY else rival)
     if equal := groups.get("equal"):
-        yield f"{_joined(equal)} {_is(equal)} as good as {name}, within {100 * advice.tolerance:g} % of today's value."
+        yield f"{_capital(_joined(equal))} {_is(equal)} as good as {name}, within {100 * advice.tolerance:g} % of today's value."
     if undecided := groups.get("undecided"):
         yield f"The runs do not decide between {name} and {_joined(undecided)}."
 

@@ -142,10 +142,9 @@ def _scores(scenario: Scenario, text: str, known: Mapping[str, measures.Measure]
         raise ValueError(f"--for {text}: no workload is named `{traffic}`: {hint(traffic, scenario.workloads)}")
     found = _of_use(scenario, USES[name], known, traffic or None)
     if not found:
-        workload = f"the workload `{traffic}` does" if traffic else "no workload does"
+        lacks = f"`{traffic}` is not" if traffic else f"{scenario.name} does not have"
         raise ValueError(
-            f"--for {text}: needs {USES[name].needs}, and {workload} provide this: available: "
-            f"{_available(scenario, known)}"
+            f"--for {text}: needs {USES[name].needs}, which {lacks}; available: {_available(scenario, known)}"
         )
     return found
 
@@ -191,13 +190,22 @@ def _available(scenario: Scenario, known: Mapping[str, measures.Measure]) -> str
     return ", ".join(words) or "no use"
 
 
-def score_of(scenario: Scenario, name: str) -> list[Score]:
-    """Returns the scores of a use, or the score of a measure that describes a use. Raises `ValueError` if the name is
-    neither."""
+def score_of(scenario: Scenario, name: str, *, more_is_better: bool) -> list[Score]:
+    """Returns the scores of a use, or a measure of the scenario as a score. `more_is_better` applies to a measure. Raises
+    `ValueError` if the name is neither a use nor a measure."""
+    known = measures.of_scenario(scenario)
     if name.partition("=")[0] in USES:
         return scores(scenario, [name])
-    known = measures.of_scenario(scenario)
-    found = [score for use in USES.values() for score in _of_use(scenario, use, known) if score.measure == name]
-    if not found:
+    if name not in known:
         raise ValueError(f"no use or measure is named `{name}`: {hint(name, [*USES, *known])}")
-    return found[:1]
+    one = known[name]
+    return [
+        Score(
+            use=name,
+            traffic=name.rpartition(".")[0],
+            measure=name,
+            title=one.title or name,
+            unit=one.unit,
+            more_is_better=more_is_better,
+        )
+    ]

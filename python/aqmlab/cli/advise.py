@@ -113,7 +113,7 @@ def advise(
         found, results = advice.advise(question, store=kept, executor=executor, label="advise", retry=True)
     for failure in results.failures:
         print(f"aqmlab: {failure}", file=sys.stderr)
-    if results.interrupted:
+    if found is None:
         raise interrupted(store)
     written = list(plot.save(advice.chart(found), out, "trade-off", pictures=kinds, look=look).values())
     if as_json:
@@ -125,6 +125,12 @@ def advise(
             if note := advice.note(question):
                 print(note)
             print_files(written)
+    if results.too_wide:
+        print(
+            f"aqmlab: {results.too_wide} of {len(found.assessments)} queues reached the maximum number of runs (--most "
+            f"{most}) with intervals wider than --precision {precision:g}",
+            file=sys.stderr,
+        )
     if results.failures:
         raise typer.Exit(1)
 

@@ -1,8 +1,8 @@
 """Advice: the queue that serves given uses of a line best, and the evidence for this advice.
 
 `uses.py` maps uses of a line to measures of a scenario's workloads, `candidates.py` lists the queues, and
-`constraints.py` reads constraints. `run.py` runs the candidates as a sweep, `choice.py` judges the results by the law
-of verdict, `sentences.py` describes the choice, and `picture.py` draws the trade-off.
+`constraints.py` reads constraints. `run.py` runs the candidates as a sweep, `choice.py` judges the results by
+the law of verdict, `sentences.py` describes the choice, and `picture.py` draws the trade-off.
 """
 
 from aqmlab.advice.candidates import DEFAULT_QUEUES, TODAY

@@ -17,17 +17,20 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "pfifo-1000": {"kind": "drop-tail", "limit": "1000p"},
     "pfifo-100": {"kind": "drop-tail", "limit": "100p"},
 }
-"""Drop Tail with the default length of Linux's devices (`txqueuelen`), and with a tenth of it (aqmlab's choice)."""
+"""Drop Tail with the default length of Linux's devices (`txqueuelen`), and with a tenth of it (aqmlab's
+choice)."""
 
 DEFAULT_QUEUES = ("pfifo-1000", "pfifo-100", "codel", "pie", "sfq", "fq-codel", "fq-pie", "cake")
-"""The candidates if the person names none: the queues of Linux that need neither a rate nor thresholds, and that are
-not meant for hosts (`fq`) or for special senders (`dualpi2`)."""
+"""The candidates if the person names none: the queues of Linux that need neither a rate nor thresholds, and
+that are not meant for hosts (`fq`) or for special senders (`dualpi2`)."""
 
 
 def names_of(scenario: Scenario, queues: Sequence[str]) -> list[str]:
-    """Returns the names of the candidates without `TODAY`. Raises `ValueError` for an unknown or repeated name, and for
-    a queue that Linux does not have."""
-    found = [name for name in arguments.names("--queues", list(queues)) if name != TODAY] or list(DEFAULT_QUEUES)
+    """Returns the names of the candidates without `TODAY`. Raises `ValueError` for an unknown or repeated
+    name, and for a queue that Linux does not have."""
+    found = [name for name in arguments.names("--queues", list(queues)) if name != TODAY] or list(
+        DEFAULT_QUEUES
+    )
     arguments.unique("--queues", found)
     own = scenario.given.get("queues", {})
     of_linux = {one.name for one in members("queues") if one.tc}
@@ -41,8 +44,8 @@ def names_of(scenario: Scenario, queues: Sequence[str]) -> list[str]:
 
 
 def table_of(scenario: Scenario, name: str) -> Mapping[str, Any]:
-    """Returns the table of a candidate: a name in `[queues]` of the scenario, a variant, or a kind with its defaults.
-    Raises `ValueError` for an unknown name."""
+    """Returns the table of a candidate: a name in `[queues]` of the scenario, a variant, or a kind with its
+    defaults. Raises `ValueError` for an unknown name."""
     own = scenario.given.get("queues", {})
     if name in VARIANTS and name not in own:
         return VARIANTS[name]

@@ -1,9 +1,9 @@
 """Judges the candidates by the law of verdict, and chooses the best one.
 
-All comparisons are paired by seed, and their intervals are simultaneous: with the probability `stats.LEVEL`, all of them
-contain the true values, regardless of the number of looks at which the precision was examined. The first score is
-optimised. A candidate is admissible if all constraints hold. The tolerance is a relative difference that does not
-matter to the person.
+All comparisons are paired by seed, and their intervals are simultaneous: with the probability `stats.LEVEL`,
+all of them contain the true values, regardless of the number of looks at which the precision was examined.
+The first score is optimised. A candidate is admissible if all constraints hold. The tolerance is a relative
+difference that does not matter to the person.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ GOODPUT = "line-goodput"
 """Name of the measure of the goodput of all workloads."""
 
 Outcome = Literal["change", "keep", "undecided", "impossible"]
-"""`change`: a candidate is better than today's queue. `keep`: no candidate is better by more than the tolerance.
-`undecided`: the intervals allow both. `impossible`: no candidate satisfies the constraints."""
+"""`change`: a candidate is better than today's queue. `keep`: no candidate is better by more than the
+tolerance. `undecided`: the intervals allow both. `impossible`: no candidate satisfies the constraints."""
 
 Relation = Literal["better", "equal", "undecided", "worse"]
 """The first candidate of a pair compared with the second."""
@@ -41,8 +41,8 @@ class Assessment:
     means: Mapping[str, Interval]
     """The mean of each score and of the goodput, by the name of the measure."""
     gains: Mapping[str, Interval]
-    """The improvement of each score over today's queue, in the unit of the score; positive is better. Empty for today's
-    queue."""
+    """The improvement of each score over today's queue, in the unit of the score; positive is better. Empty
+    for today's queue."""
     verdicts: Mapping[str, Verdict]
     """The verdict on each constraint, by the text of the constraint and the measure."""
     seeds: int
@@ -70,7 +70,8 @@ class Advice:
     """The chosen candidate for `change`, `TODAY` for `keep`, and for `undecided` the candidate with the
     best mean among those for which no constraint fails."""
     rivals: Mapping[str, Relation]
-    """How the best candidate compares with each other candidate that may be admissible, in the first score."""
+    """How the best candidate compares with each other candidate that may be admissible, in the first
+    score."""
     level: float
     """Confidence level of all intervals together."""
 
@@ -228,7 +229,9 @@ def _choose(
 
     def rivals(winner: Assessment) -> dict[str, Relation]:
         gains = {
-            one.name: _gain(values, winner.name, one.name, score, level) for one in possible if one is not winner
+            one.name: _gain(values, winner.name, one.name, score, level)
+            for one in possible
+            if one is not winner
         }
         return {name: relation(gain, margin) for name, gain in gains.items()}
 

@@ -34,16 +34,16 @@ class Constraint:
         return stats.at_least(0.0) if self.at_least else stats.at_most(0.0)
 
     def excess(self, ours: Sequence[float], today: Sequence[float]) -> list[float]:
-        """Returns the differences between the values of a score and the limit. The two sequences are paired by
-        seed."""
+        """Returns the differences between the values of a score and the limit. The two sequences are paired
+        by seed."""
         if self.is_relative:
             return [value - self.limit * base for value, base in zip(ours, today, strict=True)]
         return [value - self.limit for value in ours]
 
 
 def name_and_sign(text: str) -> tuple[str, str]:
-    """Returns the name of the use or measure that a constraint limits, and `<=` or `>=`. Raises `ValueError` for another
-    form."""
+    """Returns the name of the use or measure that a constraint limits, and `<=` or `>=`. Raises `ValueError`
+    for another form."""
     match = _FORM.fullmatch(text)
     if match is None:
         raise ValueError(
@@ -53,8 +53,8 @@ def name_and_sign(text: str) -> tuple[str, str]:
 
 
 def parsed(text: str, scores: Sequence[Score]) -> list[Constraint]:
-    """Returns the constraints of `NAME >= NUMBER` or `NAME <= NUMBER`: one for each score of a use, or one for a
-    measure. A number with `%` is relative to today's queue.
+    """Returns the constraints of `NAME >= NUMBER` or `NAME <= NUMBER`: one for each score of a use, or one
+    for a measure. A number with `%` is relative to today's queue.
 
     Raises `ValueError` for another form, and for a name that is neither a use nor a measure of the scores."""
     name, _ = name_and_sign(text)

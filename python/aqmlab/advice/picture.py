@@ -9,8 +9,8 @@ from aqmlab.charts.chart import Chart
 
 
 def chart(advice: Advice) -> Chart:
-    """Returns the chart, with a panel for each score. The intervals of the scores are drawn; the table also contains
-    those of the goodput (`goodput_low`, `goodput_high`)."""
+    """Returns the chart, with a panel for each score. The intervals of the scores are drawn; the table also
+    contains those of the goodput (`goodput_low`, `goodput_high`)."""
     rows = [
         {
             "score": score.label,

@@ -36,9 +36,9 @@ LEAST, MOST = 5, 30
 class Question:
     """A scenario with the uses of its line, the candidates and the constraints.
 
-    `uses` contains names of `USES`; the score of the first one is optimised. Unless a constraint limits a further use,
-    its scores must not be worse than today's by more than `tolerance`. Raises `ValueError`, which names the option, for
-    invalid fields.
+    `uses` contains names of `USES`; the score of the first one is optimised. Unless a constraint limits a
+    further use, its scores must not be worse than today's by more than `tolerance`. Raises `ValueError`,
+    which names the option, for invalid fields.
     """
 
     scenario: Scenario
@@ -54,7 +54,8 @@ class Question:
     def __post_init__(self) -> None:
         if self.scenario.level != "packet":
             raise ValueError(
-                f"{self.scenario.name}: advise needs a scenario of the level packet (got {self.scenario.level})"
+                f"{self.scenario.name}: advise needs a scenario of the level packet (got "
+                f"{self.scenario.level})"
             )
         for name, value in (("--precision", self.precision), ("--tolerance", self.tolerance)):
             if not 0 < value < 1:
@@ -124,7 +125,9 @@ class Question:
 
 def goodput(workloads: Sequence[str]) -> Measure:
     """Returns the measure of the goodput of all workloads, in both directions."""
-    return Measure(name=GOODPUT, title="goodput of all workloads", unit="Mbps", compute=partial(_goodput, workloads))
+    return Measure(
+        name=GOODPUT, title="goodput of all workloads", unit="Mbps", compute=partial(_goodput, workloads)
+    )
 
 
 def _goodput(workloads: Sequence[str], view: View) -> float:
@@ -134,10 +137,10 @@ def _goodput(workloads: Sequence[str], view: View) -> float:
 
 
 def advise(question: Question, **options: Any) -> tuple[Advice | None, Results]:
-    """Executes the missing runs of a question, and returns the advice with the table of runs. `options` are those of
-    `run_sweep`. The precision determines the number of runs of each candidate, and then every candidate gets as many
-    runs as the candidate with the most runs, so that all means are comparable. If Ctrl-C ends the runs, `interrupted` of
-    the table is true, and the advice is `None`."""
+    """Executes the missing runs of a question, and returns the advice with the table of runs. `options` are
+    those of `run_sweep`. The precision determines the number of runs of each candidate, and then every
+    candidate gets as many runs as the candidate with the most runs, so that all means are comparable. If
+    Ctrl-C ends the runs, `interrupted` of the table is true, and the advice is `None`."""
     from aqmlab.store import Store
     from aqmlab.sweep.run_sweep import run_sweep
 
@@ -146,8 +149,12 @@ def advise(question: Question, **options: Any) -> tuple[Advice | None, Results]:
     if not found.interrupted:
         count = max(len(found.seeds_at((name,))) for name in question.names)
         equal = replace(question.sweep, replications=max(count, LEAST), precision=None)
-        looks = {"looks": found.looks, "precise": found.precise, "too_wide": found.too_wide}
-        found = replace(run_sweep(equal, store, **options), **looks)
+        found = replace(
+            run_sweep(equal, store, **options),
+            looks=found.looks,
+            precise=found.precise,
+            too_wide=found.too_wide,
+        )
     return None if found.interrupted else question.judge(found), found
 
 
@@ -163,12 +170,14 @@ def settings(question: Question) -> Mapping[str, Any]:
 
 
 def note(question: Question) -> str | None:
-    """Returns a sentence about the links whose queues were replaced, and about the direction that has no queue."""
+    """Returns a sentence about the links whose queues were replaced, and about the direction that has no
+    queue."""
     from aqmlab.scenario.queues import replacement
 
     if found := replacement(question.scenario, question.at):
         return found
     return (
-        f"The scenario has a queue at {question.links[0]} only, so the advice is about this direction. To include the "
+        f"The scenario has a queue at {question.links[0]} only, so the advice is about this direction. To "
+        "include the "
         "other direction, add a table with its rate and its queue (bottleneck.reverse)."
     )

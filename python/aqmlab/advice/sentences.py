@@ -11,8 +11,8 @@ from aqmlab.stats import Interval, plus_minus
 
 
 def sentences(advice: Advice) -> list[str]:
-    """Returns the description of an advice: the choice with its evidence, the rivals, the price, and the candidates that
-    violate a constraint."""
+    """Returns the description of an advice: the choice with its evidence, the rivals, the price, and the
+    candidates that violate a constraint."""
     return [*_choice(advice), *_rivals(advice), *_price(advice), *_refused(advice)]
 
 
@@ -25,13 +25,19 @@ def _choice(advice: Advice) -> Iterator[str]:
     best, today = advice.of(advice.best), advice.of(TODAY)
     if advice.outcome == "keep":
         yield (
-            f"Keep today's queue: no candidate improves {score.title} by more than {100 * advice.tolerance:g} % of today's "
+            f"Keep today's queue: no candidate improves {score.title} by more than "
+            f"{100 * advice.tolerance:g} % of today's "
             f"value ({_mean(today, score)})."
         )
         return
     if advice.outcome == "change":
-        yield f"Use {best.name}: {score.title} is {_mean(best, score)} instead of {_mean(today, score)} today."
-        yield f"The improvement is {_amount(best.gains[score.measure], score)}, with simultaneous 95 % intervals."
+        yield (
+            f"Use {best.name}: {score.title} is {_mean(best, score)} instead of {_mean(today, score)} today."
+        )
+        yield (
+            f"The improvement is {_amount(best.gains[score.measure], score)}, with simultaneous 95 % "
+            "intervals."
+        )
         return
     yield "The runs do not decide which queue is best: the intervals overlap, or a constraint is undecided."
     yield (
@@ -49,7 +55,10 @@ def _rivals(advice: Advice) -> Iterator[str]:
     for rival, found in advice.rivals.items():
         groups.setdefault(found, []).append("today's queue" if rival == TODAY else rival)
     if equal := groups.get("equal"):
-        yield f"{_capital(_joined(equal))} {_is(equal)} as good as {name}, within {100 * advice.tolerance:g} % of today's value."
+        yield (
+            f"{_capital(_joined(equal))} {_is(equal)} as good as {name}, within {100 * advice.tolerance:g} "
+            "% of today's value."
+        )
     if undecided := groups.get("undecided"):
         yield f"The runs do not decide between {name} and {_joined(undecided)}."
 
@@ -104,8 +113,8 @@ def _capital(text: str) -> str:
 
 
 def rows(advice: Advice) -> Iterator[list[str]]:
-    """Yields a row of text for each candidate: its name, its scores, the goodput, the verdict on the constraints, and the
-    number of runs."""
+    """Yields a row of text for each candidate: its name, its scores, the goodput, the verdict on the
+    constraints, and the number of runs."""
     for one in advice.assessments:
         cells = [_shown(one.means[score.measure], "") for score in advice.scores]
         verdict = one.admissible if advice.constraints else "-"

@@ -1,8 +1,8 @@
 """Uses of a line, and the measures that describe how well the line serves each use.
 
-A use applies to the workloads of a scenario that provide one of its measures. If a scenario has no such workload, the
-use is refused, and no traffic is added: additional traffic changes the load of the line and therefore the advice, so
-that the traffic must be visible in the person's scenario.
+A use applies to the workloads of a scenario that provide one of its measures. If a scenario has no such
+workload, the use is refused, and no traffic is added: additional traffic changes the load of the line and
+therefore the advice, so that the traffic must be visible in the person's scenario.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class Use:
     name: str
     summary: str
     measures: Mapping[str, bool]
-    """The last parts of the names of measures, in order of preference, and whether larger values are better. The first
-    measure that a workload has describes the use of this workload."""
+    """The last parts of the names of measures, in order of preference, and whether larger values are better.
+    The first measure that a workload has describes the use of this workload."""
     needs: str
     """The traffic that a scenario needs for this use."""
 
@@ -39,7 +39,7 @@ USES: Mapping[str, Use] = {
             name="web",
             summary="load time of pages",
             measures={"mean-page": False},
-            needs="a workload that fetches pages, such as kind = \"sessions\"",
+            needs='a workload that fetches pages, such as kind = "sessions"',
         ),
         Use(
             name="calls",
@@ -82,7 +82,8 @@ USES: Mapping[str, Use] = {
 """The uses by name."""
 
 HOME = "right"
-"""The node at which the home is: workloads that send from this node are uploads (as in scenarios of `link new`)."""
+"""The node at which the home is: workloads that send from this node are uploads (as in scenarios of `link
+new`)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,8 +105,8 @@ class Score:
 
 
 def recorded(scenario: Scenario) -> Scenario:
-    """Returns the scenario in which the histories of all workloads of datagrams are recorded, which the measures of
-    calls and games need. Recording does not change results."""
+    """Returns the scenario in which the histories of all workloads of datagrams are recorded, which the
+    measures of calls and games need. Recording does not change results."""
     kept = list(scenario.effective["record"]["histories"])
     missing = [
         name
@@ -116,8 +117,8 @@ def recorded(scenario: Scenario) -> Scenario:
 
 
 def scores(scenario: Scenario, wanted: str | Sequence[str]) -> list[Score]:
-    """Returns the scores for uses, in the order of the uses. Each use is a name in `USES`, or `NAME=WORKLOAD` for one
-    workload of several. The scenario must be a result of `recorded`.
+    """Returns the scores for uses, in the order of the uses. Each use is a name in `USES`, or `NAME=WORKLOAD`
+    for one workload of several. The scenario must be a result of `recorded`.
 
     Raises `ValueError` for an unknown use, and for a use that no workload of the scenario provides."""
     known = measures.of_scenario(scenario)
@@ -139,7 +140,9 @@ def _scores(scenario: Scenario, text: str, known: Mapping[str, measures.Measure]
     if name not in USES:
         raise ValueError(f"--for: no use is named `{name}`: {hint(name, USES)}")
     if traffic and traffic not in scenario.workloads:
-        raise ValueError(f"--for {text}: no workload is named `{traffic}`: {hint(traffic, scenario.workloads)}")
+        raise ValueError(
+            f"--for {text}: no workload is named `{traffic}`: {hint(traffic, scenario.workloads)}"
+        )
     found = _of_use(scenario, USES[name], known, traffic or None)
     if not found:
         lacks = f"`{traffic}` is not" if traffic else f"{scenario.name} does not have"
@@ -191,8 +194,8 @@ def _available(scenario: Scenario, known: Mapping[str, measures.Measure]) -> str
 
 
 def score_of(scenario: Scenario, name: str, *, more_is_better: bool) -> list[Score]:
-    """Returns the scores of a use, or a measure of the scenario as a score. `more_is_better` applies to a measure. Raises
-    `ValueError` if the name is neither a use nor a measure."""
+    """Returns the scores of a use, or a measure of the scenario as a score. `more_is_better` applies to a
+    measure. Raises `ValueError` if the name is neither a use nor a measure."""
     known = measures.of_scenario(scenario)
     if name.partition("=")[0] in USES:
         return scores(scenario, [name])

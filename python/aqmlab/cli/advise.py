@@ -42,8 +42,10 @@ def advise(
         typer.Option(
             "--for",
             metavar="USE,...",
-            help="Uses of the line: web, calls, video, games, downloads, uploads or responsiveness. The score of "
-            "the first use is optimised, and the scores of the others must not become worse. USE=WORKLOAD selects "
+            help="Uses of the line: web, calls, video, games, downloads, uploads or responsiveness. The "
+            "score of "
+            "the first use is optimised, and the scores of the others must not become worse. USE=WORKLOAD "
+            "selects "
             "one workload.",
         ),
     ],
@@ -52,7 +54,8 @@ def advise(
         typer.Option(
             metavar="NAME,...",
             autocompletion=completion.several_of("queues"),
-            help="Queues to compare with today's queue: kinds that Linux has, pfifo-1000, pfifo-100, or names in "
+            help="Queues to compare with today's queue: kinds that Linux has, pfifo-1000, pfifo-100, or "
+            "names in "
             "[queues] of the scenario. By default, the queues of Linux that need no parameters.",
         ),
     ] = "",
@@ -60,7 +63,8 @@ def advise(
         list[str] | None,
         typer.Option(
             metavar="LIMIT",
-            help="Limit of a use or measure, such as 'calls >= 4' or, relative to today, 'downloads >= 90%'. Repeat "
+            help="Limit of a use or measure, such as 'calls >= 4' or, relative to today, 'downloads >= "
+            "90%'. Repeat "
             "the option for further limits.",
         ),
     ] = None,
@@ -69,14 +73,16 @@ def advise(
         float,
         typer.Option(help="Half-width of the interval of each improvement, as a share of today's score."),
     ] = 0.05,
-    tolerance: Annotated[float, typer.Option(help="Difference that does not matter, as a share of today's score.")] = 0.05,
+    tolerance: Annotated[
+        float, typer.Option(help="Difference that does not matter, as a share of today's score.")
+    ] = 0.05,
     most: Annotated[int, typer.Option(metavar="N", help="Maximum number of runs of each queue.")] = 30,
     seed: Seed = None,
     table: TableForm = Form.TEXT,
     as_json: AsJson = False,
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder of the picture and its numbers.")] = Path(
-        "out/advise"
-    ),
+    out: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Folder of the picture and its numbers.")
+    ] = Path("out/advise"),
     pictures: Pictures = PICTURES,
     width: Width = None,
     font: Font = None,
@@ -88,8 +94,8 @@ def advise(
     dask_ssh: DaskSsh = None,
     dask_workers: DaskWorkers = None,
 ) -> None:
-    """Find the queue that serves your uses of a line best, or learn that no queue helps or that the runs do not
-    decide."""
+    """Find the queue that serves your uses of a line best, or learn that no queue helps or that the runs do
+    not decide."""
     from aqmlab import advice
     from aqmlab.charts import chart as plot
     from aqmlab.store import Store
@@ -127,7 +133,8 @@ def advise(
             print_files(written)
     if results.too_wide:
         print(
-            f"aqmlab: {results.too_wide} of {len(found.assessments)} queues reached the maximum number of runs (--most "
+            f"aqmlab: {results.too_wide} of {len(found.assessments)} queues reached the maximum number of "
+            "runs (--most "
             f"{most}) with intervals wider than --precision {precision:g}",
             file=sys.stderr,
         )
@@ -140,6 +147,8 @@ def _print(found: "Advice", form: Form) -> None:
     from aqmlab.cli import table_text
 
     heads = ("queue", *(score.label for score in found.scores), "goodput (Mbps)", "constraints", "runs")
-    table_text.print_table("Queues, with simultaneous 95 % intervals", heads, list(advice.rows(found)), left=1, form=form)
+    table_text.print_table(
+        "Queues, with simultaneous 95 % intervals", heads, list(advice.rows(found)), left=1, form=form
+    )
     for sentence in advice.sentences(found):
         print(sentence)

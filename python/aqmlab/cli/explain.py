@@ -24,26 +24,44 @@ if TYPE_CHECKING:
     import polars as pl
 
     from aqmlab.explain import Story
-    from aqmlab.scenario import Run, Scenario
+    from aqmlab.scenario import Scenario
+    from aqmlab.scenario.run import Run
 
 ROWS = 20
 """Maximum number of rows of the table of losses, unless `--all` is given."""
 
-HEADS = ("flow", "workload", "start", "bytes", "duration", "dropped", "marked", "fast retransmits", "time-outs")
+HEADS = (
+    "flow",
+    "workload",
+    "start",
+    "bytes",
+    "duration",
+    "dropped",
+    "marked",
+    "fast retransmits",
+    "time-outs",
+)
 
 
 def explain(
     scenario: ScenarioFile,
     flow: Annotated[
         int | None,
-        typer.Option(min=0, help="Number of the flow to explain; by default the slowest transfers are listed."),
+        typer.Option(
+            min=0, help="Number of the flow to explain; by default the slowest transfers are listed."
+        ),
     ] = None,
     traffic: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Workload whose transfers are listed, and to which --flow must belong."),
+        typer.Option(
+            metavar="NAME", help="Workload whose transfers are listed, and to which --flow must belong."
+        ),
     ] = None,
     slowest: Annotated[
-        bool, typer.Option("--slowest", help="Explain the slowest transfer instead of listing the slowest transfers.")
+        bool,
+        typer.Option(
+            "--slowest", help="Explain the slowest transfer instead of listing the slowest transfers."
+        ),
     ] = False,
     most: Annotated[int, typer.Option(min=1, metavar="N", help="Number of listed transfers.")] = 10,
     seed: Seed = None,
@@ -60,8 +78,8 @@ def explain(
     font: Font = None,
     settings: Settings = None,
 ) -> None:
-    """Explain a transfer: which packets were dropped, by which queue and why, what the sender did, and what each loss
-    cost.
+    """Explain a transfer: which packets were dropped, by which queue and why, what the sender did, and what
+    each loss cost.
 
     Without --flow, the command lists the slowest transfers of the run."""
     from aqmlab import explain as explained

@@ -1,17 +1,17 @@
 """The losses of a flow, and the time that each loss cost.
 
-The cost of a loss is the time by which the loss delayed the delivery of the packet's first byte to the receiving
-program. TCP delivers bytes in order. Without the loss, the byte would have been delivered when the packet arrived and
-all earlier bytes had been delivered, whichever is later. With the loss, the byte is delivered when the next
-transmission of the byte arrives and all earlier bytes have been delivered. The cost is the difference between these two
-times. If the next transmission is lost, too, its expected arrival takes the place of its arrival, so that the costs of
-all losses of a byte add up to the delay of the byte.
+The cost of a loss is the time by which the loss delayed the delivery of the packet's first byte to the
+receiving program. TCP delivers bytes in order. Without the loss, the byte would have been delivered when the
+packet arrived and all earlier bytes had been delivered, whichever is later. With the loss, the byte is
+delivered when the next transmission of the byte arrives and all earlier bytes have been delivered. The cost
+is the difference between these two times. If the next transmission is lost, too, its expected arrival takes
+the place of its arrival, so that the costs of all losses of a byte add up to the delay of the byte.
 
-The time at which a dropped packet would have arrived is estimated: its one-way delay is interpolated between the delays
-of the nearest packets of the flow that arrived. All other times are recorded. Earlier bytes are delivered when they
-were delivered in the run, so no wait counts twice, and a loss costs nothing if the byte had to wait for earlier bytes
-anyway. The cost does not include later effects of a loss: the smaller window, and the capacity that a retransmission
-uses.
+The time at which a dropped packet would have arrived is estimated: its one-way delay is interpolated between
+the delays of the nearest packets of the flow that arrived. All other times are recorded. Earlier bytes are
+delivered when they were delivered in the run, so no wait counts twice, and a loss costs nothing if the byte
+had to wait for earlier bytes anyway. The cost does not include later effects of a loss: the smaller window,
+and the capacity that a retransmission uses.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ class Loss:
 
 
 def losses(direction: Direction) -> list[Loss]:
-    """Returns the losses of a direction in chronological order of the drops. The repairs are `retransmission`."""
+    """Returns the losses of a direction in chronological order of the drops. The repairs are
+    `retransmission`."""
     found = [
         _loss(direction, index)
         for index, packet in enumerate(direction.packets)

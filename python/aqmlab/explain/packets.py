@@ -1,7 +1,7 @@
 """The packets of a flow with their fates, reconstructed from the table `packets`.
 
-Each direction of a TCP connection is analysed separately. The SYN precedes the data and has the sequence number -1, and
-a FIN follows the data and counts as one byte.
+Each direction of a TCP connection is analysed separately. The SYN precedes the data and has the sequence
+number -1, and a FIN follows the data and counts as one byte.
 """
 
 from __future__ import annotations
@@ -83,20 +83,21 @@ class Direction:
     lost_acknowledgements: int = 0
     """Number of bare acknowledgements that queues dropped."""
     progress: list[tuple[int, float]] = field(default_factory=list)
-    """The numbers of bytes that had arrived in order, ascending, with the times at which they were reached."""
+    """The numbers of bytes that had arrived in order, ascending, with the times at which they were
+    reached."""
 
     def delivered_s(self, sequence: int) -> float | None:
-        """Returns the time at which all bytes before `sequence` had arrived; minus infinity if there are no such
-        bytes, and `None` if the bytes never arrived."""
+        """Returns the time at which all bytes before `sequence` had arrived; minus infinity if there are no
+        such bytes, and `None` if the bytes never arrived."""
         if sequence < 0:
             return float("-inf")
         at = bisect_left(self.progress, (sequence, float("-inf")))
         return self.progress[at][1] if at < len(self.progress) else None
 
     def expected_arrival_s(self, index: int) -> float | None:
-        """Returns the time at which a dropped packet would have arrived. The delay of the packet is interpolated
-        between the delays of the nearest packets, before and after, that arrived. Returns `None` if no packet of this
-        direction arrived."""
+        """Returns the time at which a dropped packet would have arrived. The delay of the packet is
+        interpolated between the delays of the nearest packets, before and after, that arrived. Returns `None`
+        if no packet of this direction arrived."""
         sent = self.packets[index].sent_s
 
         def delay(numbers: range) -> tuple[float, float] | None:
@@ -128,8 +129,8 @@ def rows_of(packets: pl.DataFrame, flow: int) -> list[Row]:
 
 
 def directions(rows: list[Row], drops: list[dict[str, Any]]) -> tuple[Direction, Direction]:
-    """Returns the forward and the backward direction of a flow. `drops` contains the flow's rows of the table `drops`,
-    which has a row for each event `drop` of `rows`."""
+    """Returns the forward and the backward direction of a flow. `drops` contains the flow's rows of the table
+    `drops`, which has a row for each event `drop` of `rows`."""
     found = (Direction(backward=False), Direction(backward=True))
     in_network: tuple[dict[tuple[int, int], deque[Packet]], ...] = ({}, {})
     details: dict[tuple[float, str], deque[dict[str, Any]]] = {}
@@ -159,7 +160,8 @@ def directions(rows: list[Row], drops: list[dict[str, Any]]) -> tuple[Direction,
                 # The sending of a bare acknowledgement is not recorded, but its drop is.
                 direction.lost_acknowledgements += 1
                 continue
-            packet = travelling[key].popleft()
+            # If two copies of the data are in the network, the earlier one has usually passed the queue.
+            packet = travelling[key].pop()
             packet.dropped_s, packet.link, packet.drop = row.time_s, row.link, detail
     for direction in found:
         _mark_repeated(direction)
@@ -178,7 +180,9 @@ def _mark_repeated(direction: Direction) -> None:
 
 def _progress(packets: list[Packet]) -> list[tuple[int, float]]:
     """Returns the numbers of bytes that had arrived in order, and the times at which they were reached."""
-    arrived = sorted((one for one in packets if one.received_s is not None), key=lambda one: one.received_s or 0.0)
+    arrived = sorted(
+        (one for one in packets if one.received_s is not None), key=lambda one: one.received_s or 0.0
+    )
     next_byte, waiting = -1, dict[int, int]()
     found = []
     for packet in arrived:

@@ -1,4 +1,5 @@
-"""The picture of a flow: the time-sequence graph, and beneath it the window and the queues that dropped its packets."""
+"""The picture of a flow: the time-sequence graph, and beneath it the window and the queues that dropped its
+packets."""
 
 from __future__ import annotations
 
@@ -23,9 +24,9 @@ MARKS = {
 
 
 def chart(story: Story) -> Chart:
-    """Returns the picture of a flow. The table contains the time-sequence graph, the window and the slow-start threshold
-    in segments (for connections), and the lengths of the queues, in packets, on which the flow lost packets (or of all
-    queues, if the flow lost no packets)."""
+    """Returns the picture of a flow. The table contains the time-sequence graph, the window and the
+    slow-start threshold in segments (for connections), and the lengths of the queues, in packets, on which
+    the flow lost packets (or of all queues, if the flow lost no packets)."""
     tables = story.run.tables
     sequence = time_sequence.time_sequence(tables["packets"], story.flow, name="sequence")
     first, last = sequence.table["time_s"].min(), sequence.table["time_s"].max()
@@ -37,9 +38,10 @@ def chart(story: Story) -> Chart:
     parts, marks, labels = [drawn], dict(time_sequence.MARKS), {"sequence": sequence.y_label}
     senders = tables["senders"].filter(pl.col("flow") == story.flow)
     if senders.height:
-        top = 2 * senders["cwnd_segments"].max()  # type: ignore[operator]
+        top = 2 * max(senders["cwnd_segments"].to_list())
         for name, column in ((WINDOW, "cwnd_segments"), (THRESHOLD, "ssthresh_segments")):
-            # Before the first loss, the threshold is the receiver's window, which would dwarf the congestion window.
+            # Before the first loss, the threshold is the receiver's window, which would dwarf the congestion
+            # window.
             values = senders.filter(pl.col(column) <= top) if name == THRESHOLD else senders
             parts.append(_steps(values, "window", name, pl.col(column)))
         marks |= MARKS
@@ -50,7 +52,9 @@ def chart(story: Story) -> Chart:
     for index, name in enumerate(names):
         label = f"queue of {name}"
         parts.append(_steps(queue.filter(pl.col("link") == name), "queue", label, pl.col("length_packets")))
-        marks[label] = Mark(colour=QUEUE_COLOURS[index % len(QUEUE_COLOURS)], shape="steps", width=1.0, layer=2)
+        marks[label] = Mark(
+            colour=QUEUE_COLOURS[index % len(QUEUE_COLOURS)], shape="steps", width=1.0, layer=2
+        )
         labels["queue"] = "queue (packets)"
     table = pl.concat([part.select(columns) for part in parts], how="vertical_relaxed")
     return Chart(

@@ -9,11 +9,12 @@ from aqmlab._support.names import hint
 if TYPE_CHECKING:
     import polars as pl
 
-    from aqmlab.scenario import Run, Scenario
+    from aqmlab.scenario import Scenario
+    from aqmlab.scenario.run import Run
 
 SAMPLES_OF_FLOW = 1000
-"""Number of samples of a queue during the life of the explained flow (aqmlab's choice: about two per pixel column of
-a picture)."""
+"""Number of samples of a queue during the life of the explained flow (aqmlab's choice: about two per pixel
+column of a picture)."""
 
 MOST_SAMPLES = 100_000
 """Maximum number of samples of a queue during a run, which limits the memory for short flows in long runs."""
@@ -32,9 +33,9 @@ def check(scenario: Scenario, traffic: str | None = None) -> None:
 
 
 def slowest(run: Run, traffic: str | None = None, most: int = 10) -> pl.DataFrame:
-    """Returns the rows of the slowest transfers of a run, in descending order of duration. The duration of an incomplete
-    transfer is the time until the end of the run. With `traffic`, only the transfers of this workload are
-    considered."""
+    """Returns the rows of the slowest transfers of a run, in descending order of duration. The duration of an
+    incomplete transfer is the time until the end of the run. With `traffic`, only the transfers of this
+    workload are considered."""
     import polars as pl
 
     end_s = seconds(run.manifest["scenario"]["duration"])
@@ -42,13 +43,15 @@ def slowest(run: Run, traffic: str | None = None, most: int = 10) -> pl.DataFram
     if traffic is not None:
         rows = rows.filter(pl.col("traffic") == traffic)
     duration = pl.coalesce("duration_s", end_s - pl.col("start_s"))
-    return rows.sort(duration, descending=True, maintain_order=True).head(most)
+    found: pl.DataFrame = rows.sort(duration, descending=True, maintain_order=True).head(most)
+    return found
 
 
 def recorded(scenario: Scenario, traffic: str, *, lifetime_s: float | None = None) -> Scenario:
-    """Returns the scenario with everything recorded that explains the flows of the workload `traffic`, and without
-    warm-up, so that all counters cover the whole life of a flow. Neither changes what happens in the run. `lifetime_s` is the duration of the explained flow, from which the sampling interval of the
-    queues follows."""
+    """Returns the scenario with everything recorded that explains the flows of the workload `traffic`, and
+    without warm-up, so that all counters cover the whole life of a flow. Neither changes what happens in the
+    run. `lifetime_s` is the duration of the explained flow, from which the sampling interval of the queues
+    follows."""
     check(scenario, traffic)
     full = scenario.effective
     changes: dict[str, object] = {"warm_up": "0s", "record.drops": True, "record.histories": [traffic]}

@@ -1,8 +1,8 @@
 """The sender's reactions to losses and marks, found in the tables `senders` and `packets`.
 
-The table `senders` has a row after each acknowledgement and each timer of the sender. A row at a time at which no
-acknowledgement arrived results from a timer. The retransmission timer doubles the time-out; a tail loss probe (RFC
-8985, section 7) leaves the time-out unchanged and follows a silence of at least a round trip.
+The table `senders` has a row after each acknowledgement and each timer of the sender. A row at a time at
+which no acknowledgement arrived results from a timer. The retransmission timer doubles the time-out; a tail
+loss probe (RFC 8985, section 7) leaves the time-out unchanged and follows a silence of at least a round trip.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     import polars as pl
 
 DOUBLED = 1.5
-"""Ratio of time-outs above which the retransmission timer has backed off. The factor is 2 (RFC 6298, section 5.5), and
-the limit lies below 2 because the time-out has a maximum."""
+"""Ratio of time-outs above which the retransmission timer has backed off. The factor is 2 (RFC 6298, section
+5.5), and the limit lies below 2 because the time-out has a maximum."""
 
 REDUCED = 0.9
-"""Ratio of windows below which a change counts as the response to a loss (aqmlab's choice: CUBIC reduces the window to
-0.7, and Reno to 0.5, of its size)."""
+"""Ratio of windows below which a change counts as the response to a loss (aqmlab's choice: CUBIC reduces the
+window to 0.7, and Reno to 0.5, of its size)."""
 
 Kind = Literal["fast retransmit", "time-out", "probe", "repaired", "mark"]
 """The kind of a reaction. `repaired`: an acknowledgement shows that a tail loss probe has repaired a loss."""
@@ -44,7 +44,8 @@ class Reaction:
     threshold: float
     """Slow-start threshold after the reaction, in segments."""
     waited_s: float | None = None
-    """For a time-out, the duration of the timer; for a probe, the time since the last packet or acknowledgement."""
+    """For a time-out, the duration of the timer; for a probe, the time since the last packet or
+    acknowledgement."""
     next_wait_s: float | None = None
     """For a time-out, the duration of the next time-out."""
     dupacks: int | None = None
@@ -56,8 +57,8 @@ class Reaction:
 
 
 def reactions(senders: pl.DataFrame, rows: list[Row], forward: Direction) -> list[Reaction]:
-    """Returns the reactions of a flow's sender in chronological order. `senders` contains the rows of the flow, `rows`
-    the events of the flow, and `forward` its packets from the sender to the receiver."""
+    """Returns the reactions of a flow's sender in chronological order. `senders` contains the rows of the
+    flow, `rows` the events of the flow, and `forward` its packets from the sender to the receiver."""
     history = _History.of(rows, forward)
     found: list[Reaction] = []
     recover = -1
@@ -91,9 +92,9 @@ def _kind(
     *,
     after_probe: bool,
 ) -> tuple[Kind | None, dict[str, Any]]:
-    """Returns the kind of the reaction to which a row of `senders` belongs, and the fields that only this kind has.
-    `before` is the previous row, and `recover` is the highest sequence number sent before the last reaction to a
-    loss. `after_probe` states whether the last reaction was a probe."""
+    """Returns the kind of the reaction to which a row of `senders` belongs, and the fields that only this
+    kind has. `before` is the previous row, and `recover` is the highest sequence number sent before the last
+    reaction to a loss. `after_probe` states whether the last reaction was a probe."""
     now = row["time_s"]
     is_timer, resent = not history.is_acknowledged(now), now in history.again
     if before is None:
@@ -123,8 +124,8 @@ def _kind(
 
 
 def _has_model(row: Mapping[str, Any]) -> bool:
-    """Returns whether the congestion control has a model of the path, so that its state and its threshold do not show
-    losses."""
+    """Returns whether the congestion control has a model of the path, so that its state and its threshold do
+    not show losses."""
     return row["bandwidth_bps"] is not None
 
 
@@ -179,13 +180,15 @@ class _History:
 
     def last_before(self, now: float) -> float:
         """Returns the time of the last packet or acknowledgement before `now`."""
-        ends = [times[at - 1] for times in (self.acknowledgements, self.sent) if (at := bisect_left(times, now))]
+        ends = [
+            times[at - 1] for times in (self.acknowledgements, self.sent) if (at := bisect_left(times, now))
+        ]
         return max(ends, default=now)
 
 
 def with_repairs(losses: Iterable[Loss], reactions: list[Reaction]) -> list[Loss]:
-    """Returns the losses of the forward direction, each with the reaction that triggered its retransmission. A
-    retransmission that no reaction triggered at the same time belongs to the latest reaction."""
+    """Returns the losses of the forward direction, each with the reaction that triggered its retransmission.
+    A retransmission that no reaction triggered at the same time belongs to the latest reaction."""
     starts = [one.time_s for one in reactions]
 
     def repair(loss: Loss) -> Repair | None:
@@ -193,7 +196,11 @@ def with_repairs(losses: Iterable[Loss], reactions: list[Reaction]) -> list[Loss
             return loss.repair
         if loss.is_syn:
             return "time-out"
-        kinds = [one.kind for one in reactions[: bisect_right(starts, loss.sent_again_s)] if one.kind not in ("mark", "repaired")]
+        kinds = [
+            one.kind
+            for one in reactions[: bisect_right(starts, loss.sent_again_s)]
+            if one.kind not in ("mark", "repaired")
+        ]
         return kinds[-1] if kinds else loss.repair  # type: ignore[return-value]
 
     return [replace(loss, repair=repair(loss)) for loss in losses]

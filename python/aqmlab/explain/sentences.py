@@ -28,7 +28,8 @@ REASONS = {
 """A clause for each reason in the table `drops`."""
 
 LIMITS = {
-    "quic": "The cost of a loss is not known for QUIC: lost data are sent again in packets with other numbers, and the "
+    "quic": "The cost of a loss is not known for QUIC: lost data are sent again in packets with other "
+    "numbers, and the "
     "table `packets` does not record which data a packet contains.",
     "datagrams": "Datagrams are not sent again, so a loss costs no time: the datagram is missing.",
 }
@@ -56,7 +57,8 @@ def _summary(story: Story) -> Iterator[str]:
     if story.delays_s is not None:
         least, mean, most = story.delays_s
         yield (
-            f"The packets that arrived took {_time(mean)} on average from host to host, from {_time(least)} to "
+            f"The packets that arrived took {_time(mean)} on average from host to host, from "
+            f"{_time(least)} to "
             f"{_time(most)}."
         )
     if story.lost_acknowledgements:
@@ -78,15 +80,21 @@ def _beginning(story: Story) -> Iterator[str]:
     elif len(transfers) == 1:
         [only] = transfers
         yield (
-            f"{head} carried one transfer of {only['size_bytes']} bytes ({_count(only['segments'], 'segment')}), which "
+            f"{head} carried one transfer of {only['size_bytes']} bytes "
+            f"({_count(only['segments'], 'segment')}), which "
             f"began at {_at(only['start_s'])} and {_ending(only)}."
         )
     elif transfers:
         slowest = max(transfers, key=lambda row: (not row["complete"], row["duration_s"] or 0.0))
-        yield f"{head} carried {len(transfers)} transfers on one connection from {_at(counters['start_s'])} on."
+        yield (
+            f"{head} carried {len(transfers)} transfers on one connection from {_at(counters['start_s'])} on."
+        )
         yield f"The slowest transfer began at {_at(slowest['start_s'])} and {_ending(slowest)}."
     else:
-        yield f"{head} is endless, began at {_at(counters['start_s'])} and sent {counters['packets_sent']} packets."
+        yield (
+            f"{head} is endless, began at {_at(counters['start_s'])} and sent {counters['packets_sent']} "
+            "packets."
+        )
 
 
 def _ending(transfer: dict[str, Any]) -> str:
@@ -99,15 +107,17 @@ def _cost(story: Story) -> str:
     total, unknown = story.cost_s, sum(loss.cost_s is None for loss in story.losses)
     text = f"The losses delayed the delivery of data by {_time(total)} in total"
     if len(story.transfers) == 1 and story.transfers[0]["duration_s"]:
-        text += f", which is {100 * total / story.transfers[0]['duration_s']:.0f} % of the transfer's duration"
+        text += (
+            f", which is {100 * total / story.transfers[0]['duration_s']:.0f} % of the transfer's duration"
+        )
     if unknown:
         text += f"; the cost of {_count(unknown, 'loss')} is not known"
     return text + "."
 
 
 def _events(story: Story) -> Iterator[str]:
-    """Yields a sentence for each group of losses, and for each reaction. Successive losses form a group if the link and
-    the reason are equal, and no reaction occurred between them."""
+    """Yields a sentence for each group of losses, and for each reaction. Successive losses form a group if
+    the link and the reason are equal, and no reaction occurred between them."""
     group: list[Loss] = []
     events: list[Loss | Reaction] = sorted([*story.losses, *story.reactions], key=lambda one: one.time_s)
     for event in events:
@@ -157,7 +167,8 @@ def _named(group: list[Loss], story: Story) -> str:
 
 
 def _numbers(group: list[Loss]) -> str:
-    """Returns the numbers on which the drops were based: of the only loss, or the ranges over several losses."""
+    """Returns the numbers on which the drops were based: of the only loss, or the ranges over several
+    losses."""
     parts = []
     for name, label in (
         ("average", "average queue length"),
@@ -185,8 +196,13 @@ def _consequence(group: list[Loss], story: Story) -> str:
     if len(group) == 1 and group[0].sent_again_s is not None:
         waited = _time(group[0].sent_again_s - group[0].sent_s)
         if group[0].is_syn:
-            return f" The packet was sent again after {waited}, and the loss delayed the set-up by {_time(cost)}."
-        return f" The data were sent again after {waited}, and the loss delayed their delivery by {_time(cost)}."
+            return (
+                f" The packet was sent again after {waited}, and the loss delayed the set-up by "
+                f"{_time(cost)}."
+            )
+        return (
+            f" The data were sent again after {waited}, and the loss delayed their delivery by {_time(cost)}."
+        )
     return f" {subject} delayed the delivery of data by {_time(cost)}."
 
 
@@ -196,24 +212,32 @@ def _reaction(one: Reaction) -> str:
     match one.kind:
         case "time-out":
             return (
-                f"At {_at(one.time_s)}, the retransmission timer expired after {_time(one.waited_s or 0.0)}: {windows}, "
+                f"At {_at(one.time_s)}, the retransmission timer expired after "
+                f"{_time(one.waited_s or 0.0)}: {windows}, "
                 f"{threshold}, and the next time-out is {_time(one.next_wait_s or 0.0)}."
             )
         case "probe":
             return (
-                f"At {_at(one.time_s)}, after a silence of {_time(one.waited_s or 0.0)}, the sender sent a tail loss "
+                f"At {_at(one.time_s)}, after a silence of {_time(one.waited_s or 0.0)}, the sender sent a "
+                "tail loss "
                 f"probe with a window of {one.window_after:.1f} segments."
             )
         case "repaired":
             return (
-                f"At {_at(one.time_s)}, an acknowledgement showed that a probe had repaired a loss: {windows}, and "
+                f"At {_at(one.time_s)}, an acknowledgement showed that a probe had repaired a loss: "
+                f"{windows}, and "
                 f"{threshold}."
             )
         case "mark":
-            return f"At {_at(one.time_s)}, the echo of a mark arrived at the sender: {windows}, and {threshold}."
+            return (
+                f"At {_at(one.time_s)}, the echo of a mark arrived at the sender: {windows}, and {threshold}."
+            )
         case "fast retransmit":
             after = f" after {_count(one.dupacks, 'duplicate acknowledgement')}" if one.dupacks else ""
-            return f"At {_at(one.time_s)}, the sender detected a loss{after} (fast retransmit): {windows}, and {threshold}."
+            return (
+                f"At {_at(one.time_s)}, the sender detected a loss{after} (fast retransmit): {windows}, "
+                f"and {threshold}."
+            )
 
 
 def _at(time_s: float) -> str:
@@ -230,7 +254,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def _share(part: int, whole: int) -> str:
-    return f"{'none' if not part else part} of the {whole} packets that the sender sent"
+    return f"{part if part else 'none'} of the {whole} packets that the sender sent"
 
 
 def _joined(words: Any) -> str:

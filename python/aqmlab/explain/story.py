@@ -11,7 +11,8 @@ from aqmlab.explain.packets import directions, rows_of
 from aqmlab.explain.sender import Reaction, reactions, with_repairs
 
 if TYPE_CHECKING:
-    from aqmlab.scenario import Run, Scenario
+    from aqmlab.scenario import Scenario
+    from aqmlab.scenario.run import Run
 
 Transport = Literal["tcp", "quic", "datagrams"]
 
@@ -39,8 +40,8 @@ class Story:
     marking_links: tuple[str, ...]
     """Links that marked packets of any flow."""
     delays_s: tuple[float, float, float] | None
-    """Least, mean and greatest one-way delay of the packets that arrived at the receiver of the data; `None` if no
-    packet arrived."""
+    """Least, mean and greatest one-way delay of the packets that arrived at the receiver of the data; `None`
+    if no packet arrived."""
     lost_acknowledgements: int
     """Number of bare acknowledgements that queues dropped."""
     run: Run
@@ -48,8 +49,8 @@ class Story:
 
     @property
     def cost_s(self) -> float:
-        """The sum of the known costs of all losses from the sender to the receiver of the data, and in the set-up of
-        the connection."""
+        """The sum of the known costs of all losses from the sender to the receiver of the data, and in the
+        set-up of the connection."""
         return sum(loss.cost_s for loss in self.losses if loss.cost_s is not None)
 
     def to_dict(self) -> dict[str, Any]:
@@ -71,12 +72,15 @@ class Story:
         }
 
 
-def explain(scenario: Scenario, flow: int | None = None, *, traffic: str | None = None, seed: int | None = None) -> Story:
-    """Runs a scenario twice and returns the life of a flow: the first run finds the flow, and the second run records
-    its history. Without `flow`, the slowest transfer is explained. With `traffic`, the flow belongs to this workload.
+def explain(
+    scenario: Scenario, flow: int | None = None, *, traffic: str | None = None, seed: int | None = None
+) -> Story:
+    """Runs a scenario twice and returns the life of a flow: the first run finds the flow, and the second run
+    records its history. Without `flow`, the slowest transfer is explained. With `traffic`, the flow belongs
+    to this workload.
 
-    Raises `ValueError` if the scenario is not at packet level or has no transfer, and `LookupError` for an unknown flow
-    or workload."""
+    Raises `ValueError` if the scenario is not at packet level or has no transfer, and `LookupError` for an
+    unknown flow or workload."""
     runs.check(scenario, traffic)
     found = scenario.run(seed)
     if flow is None:
@@ -89,8 +93,8 @@ def explain(scenario: Scenario, flow: int | None = None, *, traffic: str | None 
 
 
 def life(run: Run, flow: int, traffic: str | None = None) -> tuple[str, float]:
-    """Returns the workload of a flow and the duration of the flow. Raises `LookupError` for an unknown flow, and for a
-    flow that does not belong to the workload `traffic`."""
+    """Returns the workload of a flow and the duration of the flow. Raises `LookupError` for an unknown flow,
+    and for a flow that does not belong to the workload `traffic`."""
     import polars as pl
 
     rows = run.flows.with_columns(pl.col("traffic").cast(pl.String))
@@ -101,8 +105,10 @@ def life(run: Run, flow: int, traffic: str | None = None) -> tuple[str, float]:
     if not rows.height:
         raise LookupError(f"the run has no flow{of}")
     if not found.height:
-        least, most = rows["flow"].min(), rows["flow"].max()
-        raise LookupError(f"--flow {flow}: no flow{of} has this number; the {rows.height} flows are in {least}-{most}")
+        least, most = min(numbers := rows["flow"].to_list()), max(numbers)
+        raise LookupError(
+            f"--flow {flow}: no flow{of} has this number; the {rows.height} flows are in {least}-{most}"
+        )
     row = found.row(0, named=True)
     end = row["end_s"] if row["end_s"] is not None else runs.seconds(run.manifest["scenario"]["duration"])
     return row["traffic"], max(end - row["start_s"], 1e-3)
@@ -120,7 +126,11 @@ def of_run(run: Run, flow: int) -> Story:
     rows = rows_of(run.tables["packets"], flow)
     if not rows:
         raise LookupError(f"flow {flow} has no history: {HOW_TO_RECORD}")
-    drops = run.tables["drops"].filter(pl.col("flow") == flow).with_columns(pl.col("reason", "link").cast(pl.String))
+    drops = (
+        run.tables["drops"]
+        .filter(pl.col("flow") == flow)
+        .with_columns(pl.col("reason", "link").cast(pl.String))
+    )
     details = drops.select(_DETAILS).to_dicts()
     forward, backward = directions(rows, details)
     transport: Transport = "tcp"
@@ -133,8 +143,10 @@ def of_run(run: Run, flow: int) -> Story:
         found = with_repairs([*losses(forward), *losses(backward)], answers)
     else:
         # Datagrams are not sent again, and QUIC sends lost data again in packets with other numbers.
-        unknown = {"cost_s": None, "sent_again_s": None, "repair": None, "delivered_s": None}
-        found = [replace(loss, **unknown) for loss in losses(forward)]
+        found = [
+            replace(loss, cost_s=None, sent_again_s=None, repair=None, delivered_s=None)
+            for loss in losses(forward)
+        ]
     delays = [one.received_s - one.sent_s for one in forward.packets if one.received_s is not None]
     counters = run.flows.filter(pl.col("flow") == flow).with_columns(pl.col("traffic").cast(pl.String))
     transfers = run.transfers.filter(pl.col("flow") == flow).with_columns(pl.col("traffic").cast(pl.String))

@@ -17,7 +17,7 @@ from aqmlab import explain as explained
 from aqmlab.cli.app import app
 from aqmlab.explain import runs
 from aqmlab.explain.losses import losses
-from aqmlab.explain.packets import Row, directions
+from aqmlab.explain.packets import Direction, Row, directions, rows_of
 from aqmlab.scenario.tcps import with_tcp
 
 SHORT = {
@@ -274,3 +274,30 @@ def test_invalid_options_are_refused(file: Path, words: list[str], message: str)
     result = invoke(str(file), *words)
     assert result.exit_code != 0
     assert message in (result.output + str(result.exception))
+
+
+@pytest.mark.parametrize("number", [40, 100, 272])
+@pytest.mark.parametrize("tcp", ["newreno", "sack", "linux"])
+def test_the_cost_of_a_single_loss_is_the_difference_to_a_run_without_the_loss(tcp: str, number: int) -> None:
+    def direction(dropped: list[int]) -> tuple[Direction, al.Run]:
+        alone = {
+            "duration": "20s",
+            "bottleneck": {
+                "rate": "10Mbps",
+                "delay": "25ms",
+                "queue": {"kind": "drop-nth", "packets": dropped},
+            },
+            "traffic": {"file": {"kind": "ftp", "flows": 1, "sizes": {"kind": "constant", "value": "400kB"}}},
+        }
+        run = runs.recorded(with_tcp(al.Scenario.from_dict(alone), tcp), "file").run()
+        return directions(rows_of(run.tables["packets"], 0), [])[0], run
+
+    with_loss, run = direction([number])
+    without, _ = direction([])
+    [loss] = explained.of_run(run, 0).losses
+    after = loss.first_byte + 1
+    late, early = with_loss.delivered_s(after), without.delivered_s(after)
+    assert late is not None
+    assert early is not None
+    # Only the arrival of the lost packet is estimated.
+    assert loss.cost_s == pytest.approx(late - early, rel=0.03)

@@ -26,6 +26,7 @@ WORDS = {
 """Names of kinds that mean something else as well, and what."""
 
 WRITERS = {
+    "advice/candidates.py": "the queues that are compared",
     "cli/queue_pages.py": "the families of queues, by their folders",
     "coexistence/network.py": "the scenario of pairs of congestion controls",
     "comparison/calibrate.py": "a line on which nothing queues",
@@ -40,7 +41,10 @@ WRITERS = {
 """Modules and packages that write scenarios, and which."""
 
 TITLES = {
+    "advice/uses.py": "the uses of a line",
     "charts/style.py": "the colours of series, which are named after queues",
+    "explain/sentences.py": "the transport of a flow",
+    "explain/story.py": "the transport of a flow",
     "report_card/properties.py": "notes on queues, and a property with the name of a workload",
 }
 """Modules that write about kinds for readers, and what."""

@@ -10,7 +10,9 @@
 //! before the packet arrives at the far end.
 
 use aqm_net::{Instant, Pace, Packet, Rate, Rng, Span};
-use aqm_queue::{Acknowledgement, Context, Counters, Label, Observer, QueueDiscipline, Reason, Transmission};
+use aqm_queue::{
+    Acknowledgement, Context, Counters, Evidence, Label, Observer, QueueDiscipline, Reason, Transmission,
+};
 
 use crate::transmitter::{Transmitter, Varying, Waiting};
 
@@ -394,6 +396,10 @@ impl Observer for CountingObserver<'_> {
     fn marked(&mut self, packet: &Packet, why: Reason, now: Instant) {
         self.ledger.counters.marks += 1;
         self.outer.marked(packet, why, now);
+    }
+
+    fn evidence(&mut self, evidence: &Evidence) {
+        self.outer.evidence(evidence);
     }
 
     fn acknowledgement(&self, packet: &Packet) -> Option<Acknowledgement> {

@@ -5,7 +5,7 @@ use dyn_clone::DynClone;
 use serde_json::Value;
 
 use crate::qdisc::InnerQdisc;
-use crate::{Acknowledgement, Gauge, Label, Reason};
+use crate::{Acknowledgement, Evidence, Gauge, Label, Reason};
 
 /// The queue of a link: the queued packets, and the algorithm that admits, drops, marks and orders packets.
 ///
@@ -143,6 +143,13 @@ impl Context<'_> {
         self.observer.dropped(&packet, why, self.now);
     }
 
+    /// Drops `packet` because of the numbers in `evidence`.
+    #[cold]
+    pub fn drop_on(&mut self, packet: Packet, why: Reason, evidence: Evidence) {
+        self.observer.evidence(&evidence);
+        self.observer.dropped(&packet, why, self.now);
+    }
+
     /// Marks `packet` with "congestion experienced" (CE). If the packet is already marked, nothing is changed or
     /// reported.
     pub fn mark(&mut self, packet: &mut Packet, why: Reason) {
@@ -160,6 +167,9 @@ pub trait Observer {
     fn dropped(&mut self, packet: &Packet, why: Reason, now: Instant);
     /// Records that `packet` was marked at `now`.
     fn marked(&mut self, packet: &Packet, why: Reason, now: Instant);
+    /// Receives the numbers that led to the drop that is reported next. An observer that forwards drops and marks to
+    /// another observer must also forward this call.
+    fn evidence(&mut self, _evidence: &Evidence) {}
     /// Returns the TCP header of `packet` if the packet is a TCP packet in which the ACK flag is set and the SYN flag
     /// is not set. An observer that forwards drops and marks to another observer must also forward this call.
     fn acknowledgement(&self, _packet: &Packet) -> Option<Acknowledgement> {

@@ -11,9 +11,11 @@ from typing import Annotated, NoReturn
 import typer
 
 from aqmlab._core import PcapError, ScenarioError, __version__
+from aqmlab.cli import advise as advise_cli
 from aqmlab.cli import coexist as coexist_cli
 from aqmlab.cli import compare as compare_cli
 from aqmlab.cli import completion
+from aqmlab.cli import explain as explain_cli
 from aqmlab.cli import explore as explore_cli
 from aqmlab.cli import link as link_cli
 from aqmlab.cli import live as live_cli
@@ -61,7 +63,9 @@ app.add_typer(store_cli.app, name="store", cls=Commands)
 app.add_typer(new_cli.app, name="new", cls=Commands)
 app.command("compare")(compare_cli.compare)
 app.command("page")(page_cli.page)
+app.command("advise")(advise_cli.advise)
 app.command("coexist")(coexist_cli.coexist)
+app.command("explain")(explain_cli.explain)
 app.command("report-card")(report_card_cli.report_card)
 app.command("explore")(explore_cli.explore)
 app.command("sensitivity")(tuning_cli.sensitivity)

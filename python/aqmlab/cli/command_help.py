@@ -33,6 +33,8 @@ EXAMPLES: Mapping[str, str] = {
     "compare": "aqmlab compare hello --queues drop-tail,codel,fq-codel --replications 5",
     "page": "aqmlab page scenarios/pages/article.har --queues drop-tail,fq-codel --runs 20",
     "coexist": "aqmlab coexist reno cubic bbr --queues drop-tail,fq-codel --buffers 0.5bdp,2bdp --quick",
+    "advise": "aqmlab advise bufferbloat --for web --queues codel,fq-codel,cake",
+    "explain": "aqmlab explain hello --traffic web --slowest --out flow",
     "report-card": "aqmlab report-card codel,pie --quick",
     "flow-level": "aqmlab flow-level scenarios/flow-level/elastic.toml --replications 5",
     "calibrate": "aqmlab calibrate packmime --load 0.9",
@@ -63,11 +65,12 @@ EXAMPLES: Mapping[str, str] = {
 
 ORDER = (
     *("run", "live", "check", "plot", "trace", "link", "tc"),
+    *("explain", "advise"),
     *("compare", "page", "coexist", "report-card", "flow-level", "calibrate", "study"),
     *("sweep", "explore", "sensitivity", "tune", "store"),
     *("list", "show", "new"),
 )
-"""The order of commands in `--help`: commands for single runs, comparisons, many runs, reference, and
+"""The order of commands in `--help`: commands for single runs, explanations and advice, comparisons, many runs, reference, and
 extensions."""
 
 RENAMED: Mapping[str, str] = {"sweep why": "sweep explain"}

@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use crate::interval::MIN_INTERVAL;
 use crate::pi::selection::EcnRule;
 use crate::start::Start;
-use crate::{Build, Context, Describe, Fifo, Gauge, QueueDiscipline, Reason, Report, TestCases};
+use crate::{Build, Context, Describe, Evidence, Fifo, Gauge, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
     /// BLUE: raises the drop probability after losses, and lowers it when the link is idle.
@@ -163,9 +163,12 @@ impl QueueDiscipline for Blue {
         if !has_room {
             return cx.drop(packet, Reason::Overflow);
         }
-        if self.p > 0.0 && cx.rng.chance(self.p) {
+        if self.p > 0.0
+            && let draw = cx.rng.uniform()
+            && draw < self.p
+        {
             if self.config.ecn == EcnRule::Off || !packet.ecn.can_be_marked() {
-                return cx.drop(packet, Reason::Early);
+                return cx.drop_on(packet, Reason::Early, Evidence::drawn(self.p, draw));
             }
             cx.mark(&mut packet, Reason::Early);
         }

@@ -44,7 +44,8 @@ use crate::start::Start;
 use crate::tc::{self, Class, Qdisc};
 use crate::wrappers::wrapper::{self, Inside, Wrapped, Wrapper};
 use crate::{
-    Build, Context, Derived, Describe, Fifo, Gauge, Inner, QueueDiscipline, Reason, Report, TestCases,
+    Build, Context, Derived, Describe, Evidence, Fifo, Gauge, Inner, QueueDiscipline, Reason, Report,
+    TestCases,
 };
 
 parameters! {
@@ -458,10 +459,10 @@ impl Sfb {
     /// Decides whether an arriving `packet` is accepted, marked or dropped. Returns whether the packet is marked and
     /// the hashes under which the packet is counted, or the reason for the drop.
     #[inline(always)]
-    fn decide(&mut self, packet: &Packet, cx: &mut Context<'_>) -> Result<(bool, Note), Reason> {
+    fn decide(&mut self, packet: &Packet, cx: &mut Context<'_>) -> Result<(bool, Note), (Reason, Evidence)> {
         if self.waiting >= self.params.limit {
             self.counts.queuedrop += 1;
-            return Err(Reason::Overflow);
+            return Err((Reason::Overflow, Evidence::default()));
         }
         if cx.now >= self.next_check {
             self.catch_up(cx.now, cx.rng);
@@ -473,7 +474,7 @@ impl Sfb {
         note[self.current] = hash;
         let decision = if is_full {
             self.counts.bucketdrop += 1;
-            Err(Reason::FlowLimit)
+            Err((Reason::FlowLimit, Evidence::default()))
         } else if p == 0 {
             Ok(false)
         } else {
@@ -497,7 +498,7 @@ impl Sfb {
         packet: &Packet,
         note: &mut Note,
         cx: &mut Context<'_>,
-    ) -> Result<bool, Reason> {
+    ) -> Result<bool, (Reason, Evidence)> {
         if p == ONE {
             if self.is_warming_up {
                 let next = self.current ^ 1;
@@ -506,7 +507,8 @@ impl Sfb {
             }
             if !self.penalty.admits(cx.now.nanos() / TICK) {
                 self.counts.penaltydrop += 1;
-                return Err(Reason::Unresponsive);
+                let probability = Some(1.0);
+                return Err((Reason::Unresponsive, Evidence { probability, ..Evidence::default() }));
             }
             return Ok(false);
         }
@@ -515,7 +517,8 @@ impl Sfb {
         let beyond_half = 2 * u32::from(p.saturating_sub(ONE / 2));
         if u32::from(draw) < beyond_half || !self.ecn || !packet.ecn.can_be_marked() {
             self.counts.earlydrop += 1;
-            return Err(Reason::Early);
+            let share = |value: u16| f64::from(value) / f64::from(ONE);
+            return Err((Reason::Early, Evidence::drawn(share(p), share(draw))));
         }
         self.counts.marked += 1;
         Ok(true)
@@ -578,7 +581,7 @@ impl Wrapper for Sfb {
 
     fn on_arrival(&mut self, mut packet: Packet, inside: &mut Inside<Note>, cx: &mut Context<'_>) {
         match self.decide(&packet, cx) {
-            Err(reason) => cx.drop(packet, reason),
+            Err((reason, evidence)) => cx.drop_on(packet, reason, evidence),
             Ok((is_marked, note)) => {
                 if is_marked {
                     cx.mark(&mut packet, Reason::Early);
@@ -620,7 +623,7 @@ impl QueueDiscipline for SfbWithFifo {
 
     fn enqueue(&mut self, mut packet: Packet, cx: &mut Context<'_>) {
         match self.sfb.decide(&packet, cx) {
-            Err(reason) => cx.drop(packet, reason),
+            Err((reason, evidence)) => cx.drop_on(packet, reason, evidence),
             Ok((is_marked, note)) => {
                 if is_marked {
                     cx.mark(&mut packet, Reason::Early);

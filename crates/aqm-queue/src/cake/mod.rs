@@ -525,7 +525,7 @@ impl Cake {
                 match verdict.drop {
                     Some(why) if is_backlogged => {
                         tin.counters.drops += 1;
-                        cx.drop(packet, why);
+                        cx.drop_on(packet, why, tin.evidence(queue, why));
                         if *ingress {
                             tin.charge(shaper, cost.link, now, true);
                             tin.charge_queue(queue, cost.link);

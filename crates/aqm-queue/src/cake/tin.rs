@@ -19,6 +19,7 @@ use super::shaper::{Pace, Shaper, TinClock};
 use crate::codel::cobalt_core::{Cobalt, PacketState, Times, Verdict};
 use crate::fair::ring::Ring;
 use crate::start::Start;
+use crate::{Evidence, Reason};
 
 /// The state of a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -163,6 +164,12 @@ impl Tin {
     #[inline]
     pub fn judge(&mut self, queue: u32, packet: PacketState, now: i64, rng: &mut Rng) -> Verdict {
         self.queues[index(queue)].cobalt.decide(&self.rates.times, now, packet, || (rng.bits() >> 32) as u32)
+    }
+
+    /// Returns the numbers that led to the drop of a packet of `queue`.
+    #[cold]
+    pub fn evidence(&self, queue: u32, why: Reason) -> Evidence {
+        self.queues[index(queue)].cobalt.evidence(why)
     }
 
     /// Charges `queue` for bytes that were sent, or that were dropped after they had crossed the link.

@@ -229,7 +229,7 @@ impl Cobalt {
         let state = PacketState { sojourn, can_be_marked, bulk_flows: 0 };
         let verdict = self.core.decide(&self.times, now, state, || (cx.rng.bits() >> 32) as u32);
         if let Some(why) = verdict.drop.filter(|_| self.ns3 || self.fifo.front().is_some()) {
-            cx.drop(packet, why);
+            cx.drop_on(packet, why, self.core.evidence(why));
             return ControlFlow::Continue(());
         }
         if verdict.mark {

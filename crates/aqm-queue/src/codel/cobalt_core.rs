@@ -28,7 +28,7 @@
 //! aqmlab's choice: BLUE's probability may change at the start of a run, because the kernel's clock has been running
 //! since the machine was booted.
 
-use crate::Reason;
+use crate::{Evidence, Reason};
 
 /// The effective times of COBALT, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -203,6 +203,15 @@ impl Cobalt {
     /// Returns BLUE's probability.
     pub fn p_drop(&self) -> f64 {
         f64::from(self.p_drop) / (1_u64 << 32) as f64
+    }
+
+    /// Returns the numbers that led to the drop of a packet.
+    #[cold]
+    pub fn evidence(&self, why: Reason) -> Evidence {
+        if why == Reason::Unresponsive {
+            return Evidence { probability: Some(self.p_drop()), ..Evidence::default() };
+        }
+        Evidence::counted(self.count)
     }
 
     fn blue_may_change(&self, times: &Times, now: i64) -> bool {

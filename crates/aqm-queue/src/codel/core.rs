@@ -32,7 +32,7 @@ use aqm_net::{ConfigError, ErrorCollector, Instant, Packet, Size, Span, choices,
 use serde_json::{Value, json};
 
 use crate::tc::Qdisc;
-use crate::{Context, Fifo, Label, Reason};
+use crate::{Context, Evidence, Fifo, Label, Reason};
 
 /// A point in time or a time span in the unit of a CoDel implementation.
 pub(crate) trait Time: Copy + Debug + Default + PartialEq + Send + Sync + 'static {
@@ -507,7 +507,7 @@ impl<T: Time> Codel<T> {
                 control.schedule(self.interval);
                 break;
             }
-            cx.drop(packet, Reason::Sojourn);
+            cx.drop_on(packet, Reason::Sojourn, Evidence::counted(control.count));
             let next = self.take(control, source, now);
             control.dropping = next.is_some_and(|(_, may_drop)| may_drop);
             packet = next?.0;
@@ -532,7 +532,7 @@ impl<T: Time> Codel<T> {
         if self.mark(&mut packet, cx) {
             return Some(packet);
         }
-        cx.drop(packet, Reason::Sojourn);
+        cx.drop_on(packet, Reason::Sojourn, Evidence::counted(control.count));
         self.take(control, source, now).map(|(next, _)| next)
     }
 

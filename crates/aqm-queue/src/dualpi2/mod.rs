@@ -49,7 +49,9 @@ use serde_json::{Value, json};
 use crate::qdisc::truesize::truesize;
 use crate::start::Start;
 use crate::tc::Qdisc;
-use crate::{Build, Context, Derived, Describe, Fifo, Gauge, QueueDiscipline, Reason, Report, TestCases};
+use crate::{
+    Build, Context, Derived, Describe, Evidence, Fifo, Gauge, QueueDiscipline, Reason, Report, TestCases,
+};
 use config::Rules;
 use controller::Controller;
 use scheduler::{QueueClass, Scheduler};
@@ -291,7 +293,7 @@ impl QueueDiscipline for DualPi2 {
         let class =
             if packet.ecn as u8 & self.rules.ecn_mask == 0 { QueueClass::Classic } else { QueueClass::L4s };
         if self.rules.drop_early && !self.accept_arrival(class, &mut packet, cx) {
-            return cx.drop(packet, Reason::Early);
+            return cx.drop_on(packet, Reason::Early, self.evidence());
         }
         self.statistics.maxq = self.statistics.maxq.max(packets);
         self.statistics.memory_used = memory;
@@ -368,7 +370,7 @@ impl DualPi2 {
         if self.rules.drop_early {
             self.mark_natively(&mut packet, native, cx);
         } else if !self.accept(class, &mut packet, native, cx) {
-            cx.drop(packet, Reason::Early);
+            cx.drop_on(packet, Reason::Early, self.evidence());
             return ControlFlow::Continue(());
         }
         if l4s.is_some() && classic.is_some() {
@@ -472,6 +474,13 @@ impl DualPi2 {
             let decision = self.chooser.l4s(None, native, cx.rng);
             self.mark(packet, decision, cx);
         }
+    }
+
+    /// Returns the numbers that led to a drop. A packet is selected with two random numbers or with none, so that no
+    /// draw is reported.
+    #[cold]
+    fn evidence(&self) -> Evidence {
+        Evidence { probability: Some(self.controller.base.classic), ..Evidence::default() }
     }
 
     /// Marks `packet` according to `decision`. As in the kernel, both the controller's marks and the native AQM's marks

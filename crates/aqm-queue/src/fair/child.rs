@@ -7,7 +7,7 @@
 
 use aqm_net::{ConfigError, ConfigErrors, Instant, Packet, Rate, Rng};
 
-use crate::{Acknowledgement, Config, Context, Label, Observer, QueueDiscipline, Reason};
+use crate::{Acknowledgement, Config, Context, Evidence, Label, Observer, QueueDiscipline, Reason};
 
 /// The children, indexed by flow number.
 #[derive(Clone)]
@@ -105,6 +105,10 @@ impl Observer for DropRecorder<'_> {
 
     fn marked(&mut self, packet: &Packet, why: Reason, now: Instant) {
         self.outer.marked(packet, why, now);
+    }
+
+    fn evidence(&mut self, evidence: &Evidence) {
+        self.outer.evidence(evidence);
     }
 
     fn acknowledgement(&self, packet: &Packet) -> Option<Acknowledgement> {

@@ -28,7 +28,7 @@ use crate::pie::timer::Timer;
 use crate::qdisc::truesize::truesize;
 use crate::start::{Start, first_instant};
 use crate::tc::Qdisc;
-use crate::{Build, Context, Derived, Describe, Gauge, QueueDiscipline, Reason, Report, TestCases};
+use crate::{Build, Context, Derived, Describe, Evidence, Gauge, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
     /// FQ-PIE: assigns flows to queues by a hash; queues take turns, newly active queues are served first, and each
@@ -222,24 +222,24 @@ impl QueueDiscipline for FqPie {
         flow.catch_up(rules, cx.now, self.tupdate, waiting);
         let fate = if packets >= self.limit {
             statistics.overlimit += 1;
-            Some(Reason::Overflow)
+            Some((Reason::Overflow, Evidence::default()))
         } else {
             statistics.overmemory += u64::from(memory > self.memory_limit + truesize(packet.bytes));
-            if !rules.selects(&mut flow.vars, packet.bytes, waiting, cx.rng) {
-                None
-            } else if packet.ecn.can_be_marked() && self.mark_up_to.is_some_and(|most| flow.vars.prob <= most)
-            {
-                statistics.ecn_mark += 1;
-                cx.mark(&mut packet, Reason::Early);
-                None
-            } else {
-                Some(Reason::Early)
+            let may_mark = |vars: &Vars| self.mark_up_to.is_some_and(|most| vars.prob <= most);
+            match rules.select(&mut flow.vars, packet.bytes, waiting, cx.rng) {
+                None => None,
+                Some(_) if packet.ecn.can_be_marked() && may_mark(&flow.vars) => {
+                    statistics.ecn_mark += 1;
+                    cx.mark(&mut packet, Reason::Early);
+                    None
+                }
+                Some(evidence) => Some((Reason::Early, evidence)),
             }
         };
-        if let Some(why) = fate {
+        if let Some((why, evidence)) = fate {
             statistics.dropped += 1;
             flow.vars.accu_prob = 0;
-            return cx.drop(packet, why);
+            return cx.drop_on(packet, why, evidence);
         }
         statistics.packets_in += 1;
         queues.push(number, packet, cx.now);

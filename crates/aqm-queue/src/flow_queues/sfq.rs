@@ -42,7 +42,7 @@ use crate::red::linux_core::{Parms, TcRed, Vars, thresholds};
 use crate::red::tc;
 use crate::start::Start;
 use crate::tc::Qdisc;
-use crate::{Build, Context, Derived, Describe, Gauge, QueueDiscipline, Reason, Report, TestCases};
+use crate::{Build, Context, Derived, Describe, Evidence, Gauge, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
     /// SFQ: assigns flows to queues by a hash; queues take turns, and the longest queue loses a packet when the limit
@@ -363,11 +363,12 @@ impl QueueDiscipline for Sfq {
                 let judged = self.judge(slot, &mut packet, cx);
                 let is_full = self.packets.of(slot).packets >= self.depth;
                 if let Some(why) = judged.or(is_full.then_some(Reason::FlowLimit)) {
+                    let evidence = self.evidence(slot, why);
                     if !self.headdrop {
-                        return cx.drop(packet, why);
+                        return cx.drop_on(packet, why, evidence);
                     }
                     let oldest = self.packets.take_front(slot).packet;
-                    cx.drop(oldest, why);
+                    cx.drop_on(oldest, why, evidence);
                     return self.packets.push(slot, packet, ());
                 }
                 slot
@@ -456,6 +457,13 @@ impl Sfq {
             self.slot_of[self.slots[slot as usize].bucket as usize] = NONE;
             self.round.remove(slot);
         }
+    }
+
+    /// Returns the numbers that led to the drop of a packet of the queue in `slot`.
+    #[cold]
+    fn evidence(&self, slot: u32, why: Reason) -> Evidence {
+        let evidence = |red: &Red| red.parms.evidence(&self.slots[slot as usize].red, 0, why);
+        self.red.as_ref().map(evidence).unwrap_or_default()
     }
 
     /// Applies RED to a packet that arrives at a non-empty `slot`. Marks the packet if necessary. Returns the reason if

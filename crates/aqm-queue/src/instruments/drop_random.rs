@@ -9,7 +9,7 @@
 
 use aqm_net::{Backlog, ConfigErrors, ErrorCollector, Length, Packet, Rate, Size, parameters};
 
-use crate::{Build, Context, Describe, Fifo, QueueDiscipline, Reason, Report, TestCases};
+use crate::{Build, Context, Describe, Evidence, Fifo, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
     /// Drop Random: drops each packet with the same probability, independently of all other packets.
@@ -59,13 +59,14 @@ pub struct DropRandom {
 impl QueueDiscipline for DropRandom {
     fn enqueue(&mut self, mut packet: Packet, cx: &mut Context<'_>) {
         let is_exempt = u64::from(packet.bytes) < self.config.min_size.bytes();
-        let is_chosen = !is_exempt && cx.rng.chance(self.config.probability);
+        let draw = if is_exempt { 1.0 } else { cx.rng.uniform() };
+        let is_chosen = draw < self.config.probability;
         if !self.fifo.has_room_for(&packet) {
             return cx.drop(packet, Reason::Overflow);
         }
         if is_chosen {
             if !(self.config.mark && packet.ecn.can_be_marked()) {
-                return cx.drop(packet, Reason::Early);
+                return cx.drop_on(packet, Reason::Early, Evidence::drawn(self.config.probability, draw));
             }
             cx.mark(&mut packet, Reason::Early);
         }

@@ -4,7 +4,7 @@
 use aqm_net::{ErrorCollector, Packet, Size, choices, parameters};
 
 use crate::start::Start;
-use crate::{Context, Fifo, Reason};
+use crate::{Context, Evidence, Fifo, Reason};
 
 choices! {
     /// Condition for marking an ECN-capable packet instead of dropping it.
@@ -48,9 +48,12 @@ impl Selection {
         let mean = self.mean_packet.bytes() as f64;
         let size = if self.scale_by_size { f64::from(packet.bytes) / mean } else { 1.0 };
         let p = (p * size).min(1.0);
-        if p > 0.0 && cx.rng.chance(p) {
+        if p > 0.0
+            && let draw = cx.rng.uniform()
+            && draw < p
+        {
             if self.ecn == EcnRule::Off || !packet.ecn.can_be_marked() {
-                return cx.drop(packet, Reason::Early);
+                return cx.drop_on(packet, Reason::Early, Evidence::drawn(p, draw));
             }
             cx.mark(&mut packet, Reason::Early);
         }

@@ -34,7 +34,9 @@ use serde_json::{Value, json};
 use crate::pie::rfc::{ACCUMULATED, damping};
 use crate::pie::timer::Timer;
 use crate::start::{Start, first_instant};
-use crate::{Build, Context, Derived, Describe, Fifo, Gauge, QueueDiscipline, Reason, Report, TestCases};
+use crate::{
+    Build, Context, Derived, Describe, Evidence, Fifo, Gauge, QueueDiscipline, Reason, Report, TestCases,
+};
 
 parameters! {
     /// DOCSIS-PIE: the variant of PIE for cable modems, with the modem's shaper.
@@ -261,17 +263,17 @@ impl Rules {
         vars.qdelay_old = qdelay;
     }
 
-    /// Returns whether an arriving packet of `bytes` bytes is dropped.
-    fn selects(&self, vars: &mut Vars, bytes: u16, backlog: u64, rng: &mut Rng) -> bool {
+    /// Returns the numbers that led to the drop if an arriving packet of `bytes` bytes is dropped.
+    fn select(&self, vars: &mut Vars, bytes: u16, backlog: u64, rng: &mut Rng) -> Option<Evidence> {
         if !vars.burst_allowance.is_zero() {
-            return false;
+            return None;
         }
         if vars.drop_prob == 0.0 {
             vars.accu_prob = 0.0;
         }
         if vars.state == AqmState::Inactive {
             if backlog < self.limit / 3 {
-                return false;
+                return None;
             }
             vars.state = AqmState::Quiescent;
         }
@@ -280,15 +282,23 @@ impl Rules {
         if (vars.qdelay_old < 0.5 * self.target && vars.drop_prob < 0.2)
             || backlog as f64 <= 2.0 * MEAN_PKTSIZE
             || vars.accu_prob < PROB_LOW
-            || (vars.accu_prob < PROB_HIGH && !rng.chance(p))
         {
-            return false;
+            return None;
         }
+        let evidence = if vars.accu_prob >= PROB_HIGH {
+            Evidence { probability: Some(1.0), ..Evidence::default() }
+        } else {
+            let draw = rng.uniform();
+            if draw >= p {
+                return None;
+            }
+            Evidence::drawn(p, draw)
+        };
         vars.accu_prob = 0.0;
         if vars.state == AqmState::Quiescent {
             (vars.state, vars.burst_allowance) = (AqmState::Active, MAX_BURST);
         }
-        true
+        Some(evidence)
     }
 }
 
@@ -376,8 +386,8 @@ impl QueueDiscipline for DocsisPie {
         if !self.fifo.has_room_for(&packet) {
             self.vars.accu_prob = 0.0;
             cx.drop(packet, Reason::Overflow);
-        } else if self.rules.selects(&mut self.vars, packet.bytes, backlog, cx.rng) {
-            cx.drop(packet, Reason::Early);
+        } else if let Some(evidence) = self.rules.select(&mut self.vars, packet.bytes, backlog, cx.rng) {
+            cx.drop_on(packet, Reason::Early, evidence);
         } else {
             self.fifo.push(packet);
         }

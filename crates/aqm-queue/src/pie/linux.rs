@@ -26,6 +26,7 @@
 use aqm_net::{Instant, Rng, Span};
 
 use super::pie::Departure;
+use crate::Evidence;
 
 /// The probability 1 (`MAX_PROB`).
 pub(crate) const MAX_PROB: u64 = u64::MAX >> 8;
@@ -198,28 +199,36 @@ impl Rules {
     }
 
     /// Returns whether an arriving packet of `bytes` bytes is selected to be dropped or marked.
-    pub(crate) fn selects(&self, vars: &mut Vars, bytes: u16, backlog: u64, rng: &mut Rng) -> bool {
+    pub(crate) fn select(
+        &self,
+        vars: &mut Vars,
+        bytes: u16,
+        backlog: u64,
+        rng: &mut Rng,
+    ) -> Option<Evidence> {
         if vars.burst_time > 0
             || (vars.qdelay < self.target / 2 && vars.prob < MAX_PROB / 5)
             || backlog < 2 * self.mtu
         {
-            return false;
+            return None;
         }
         let bytes = u64::from(bytes);
         let prob =
             if self.bytemode && bytes <= self.mtu { bytes * (vars.prob / self.mtu) } else { vars.prob };
         vars.accu_prob = if prob == 0 { 0 } else { vars.accu_prob.wrapping_add(prob) };
         if vars.accu_prob < MAX_PROB / 100 * 85 {
-            return false;
+            return None;
         }
         if vars.accu_prob >= MAX_PROB / 2 * 17 {
-            return true;
+            return Some(Evidence { probability: Some(1.0), ..Evidence::default() });
         }
-        let is_selected = rng.bits() >> 8 < prob;
-        if is_selected {
-            vars.accu_prob = 0;
+        let draw = rng.bits() >> 8;
+        if draw >= prob {
+            return None;
         }
-        is_selected
+        vars.accu_prob = 0;
+        let share = |value: u64| (value as f64 / MAX_PROB as f64).min(1.0);
+        Some(Evidence::drawn(share(prob), share(draw)))
     }
 
     /// Updates the state after a departure.
@@ -441,7 +450,8 @@ mod tests {
         let rules = Rules::new(&params());
         let mut rng = Streams::new(1).named("queue", 0);
         let base = Vars { prob: MAX_PROB, accu_prob: MAX_PROB * 9, ..after_two_departures(&rules, 30_000) };
-        let mut selects = |vars: Vars, backlog| rules.selects(&mut vars.clone(), 1000, backlog, &mut rng);
+        let mut selects =
+            |vars: Vars, backlog| rules.select(&mut vars.clone(), 1000, backlog, &mut rng).is_some();
         assert!(selects(base, 3028));
         assert!(!selects(base, 3027), "less than two packets");
         assert!(!selects(Vars { burst_time: 1, ..base }, 20_000));
@@ -458,7 +468,7 @@ mod tests {
         let base = Vars { prob: MAX_PROB / 4, ..after_two_departures(&rules, 30_000) };
         let mut added = |bytes| {
             let mut vars = base;
-            rules.selects(&mut vars, bytes, 20_000, &mut rng);
+            rules.select(&mut vars, bytes, 20_000, &mut rng);
             vars.accu_prob
         };
         assert_eq!(added(757), 757 * (MAX_PROB / 4 / 1514));

@@ -44,7 +44,9 @@ use super::timer::Timer;
 use crate::interval::MIN_INTERVAL;
 use crate::start::{Start, first_instant};
 use crate::tc::Qdisc;
-use crate::{Build, Context, Derived, Describe, Fifo, Gauge, QueueDiscipline, Reason, Report, TestCases};
+use crate::{
+    Build, Context, Derived, Describe, Evidence, Fifo, Gauge, QueueDiscipline, Reason, Report, TestCases,
+};
 
 parameters! {
     /// PIE: drops arriving packets at random, with a probability that a controller adjusts to keep the queueing delay
@@ -149,8 +151,9 @@ pub(super) trait Controller: Clone + Send + Sync {
     /// Draws the phase of the timer at random, because the timer has been running for a long time.
     fn draw_phase(&mut self, chance: &mut Rng);
 
-    /// Returns whether an arriving packet of `bytes` bytes is selected to be dropped or marked.
-    fn selects(&mut self, bytes: u16, backlog: Backlog, rng: &mut Rng) -> bool;
+    /// Selects packets to be dropped or marked. Returns the numbers that led to the selection if an arriving packet of
+    /// `bytes` bytes is selected.
+    fn select(&mut self, bytes: u16, backlog: Backlog, rng: &mut Rng) -> Option<Evidence>;
 
     /// Returns whether a selected packet may be marked.
     fn may_mark(&self) -> bool;
@@ -509,22 +512,24 @@ impl<C: Controller> QueueDiscipline for Pie<C> {
     fn enqueue(&mut self, mut packet: Packet, cx: &mut Context<'_>) {
         let backlog = self.fifo.backlog();
         self.controller.catch_up(backlog, cx.now);
-        let drop_reason = if !self.fifo.has_room_for(&packet) {
+        let fate = if !self.fifo.has_room_for(&packet) {
             self.statistics.overlimit += 1;
-            Some(Reason::Overflow)
-        } else if !self.controller.selects(packet.bytes, backlog, cx.rng) {
-            None
-        } else if self.ecn && packet.ecn.can_be_marked() && self.controller.may_mark() {
-            self.statistics.ecn_mark += 1;
-            cx.mark(&mut packet, Reason::Early);
-            None
+            Some((Reason::Overflow, Evidence::default()))
         } else {
-            Some(Reason::Early)
+            match self.controller.select(packet.bytes, backlog, cx.rng) {
+                None => None,
+                Some(_) if self.ecn && packet.ecn.can_be_marked() && self.controller.may_mark() => {
+                    self.statistics.ecn_mark += 1;
+                    cx.mark(&mut packet, Reason::Early);
+                    None
+                }
+                Some(evidence) => Some((Reason::Early, evidence)),
+            }
         };
-        if let Some(reason) = drop_reason {
+        if let Some((reason, evidence)) = fate {
             self.statistics.dropped += 1;
             self.controller.after_drop();
-            cx.drop(packet, reason);
+            cx.drop_on(packet, reason, evidence);
         } else {
             self.statistics.packets_in += 1;
             self.statistics.maxq = self.statistics.maxq.max(backlog.packets);
@@ -600,8 +605,8 @@ impl Controller for Linux {
         self.timer = Timer::new(first_instant(self.tupdate, chance));
     }
 
-    fn selects(&mut self, bytes: u16, backlog: Backlog, rng: &mut Rng) -> bool {
-        self.rules.selects(&mut self.vars, bytes, backlog.bytes, rng)
+    fn select(&mut self, bytes: u16, backlog: Backlog, rng: &mut Rng) -> Option<Evidence> {
+        self.rules.select(&mut self.vars, bytes, backlog.bytes, rng)
     }
 
     fn may_mark(&self) -> bool {

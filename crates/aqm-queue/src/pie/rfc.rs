@@ -36,6 +36,7 @@
 use aqm_net::{Backlog, Instant, Length, Rng, Span};
 
 use super::pie::{Controller, Departure, State};
+use crate::Evidence;
 use crate::pie::timer::Timer;
 use crate::start::first_instant;
 
@@ -221,38 +222,47 @@ impl Controller for Rfc {
         self.timer = Timer::new(first_instant(self.rules.tupdate, chance));
     }
 
-    fn selects(&mut self, bytes: u16, backlog: Backlog, rng: &mut Rng) -> bool {
+    fn select(&mut self, bytes: u16, backlog: Backlog, rng: &mut Rng) -> Option<Evidence> {
         let Self { rules, vars, .. } = self;
         if !vars.is_active {
-            return false;
+            return None;
         }
         let is_quiet = vars.prob == 0.0 && rules.is_low(vars.qdelay) && rules.is_low(vars.qdelay_old);
         if rules.variant == Variant::Rfc && is_quiet {
             vars.burst_allowance = rules.max_burst;
         }
         if !vars.burst_allowance.is_zero() {
-            return false;
+            return None;
         }
         if rules.variant == Variant::Ns3 && vars.burst == Burst::None {
             (vars.burst, vars.burst_allowance) = (Burst::Protecting, rules.max_burst);
         }
         if (rules.is_low(vars.qdelay_old) && vars.prob < 0.2) || rules.is_short(backlog) {
-            return false;
+            return None;
         }
         let size = f64::from(bytes) / rules.mtu as f64;
         let p = if rules.bytemode { vars.prob * size.min(1.0) } else { vars.prob };
         if rules.derandomise {
             vars.accu_prob = if p == 0.0 { 0.0 } else { vars.accu_prob + p };
             if vars.accu_prob < ACCUMULATED.0 {
-                return false;
+                return None;
             }
         }
         let is_certain = rules.derandomise && vars.accu_prob >= ACCUMULATED.1;
-        let is_selected = is_certain || (p > 0.0 && rng.chance(p));
-        if is_selected && rules.variant == Variant::Rfc {
+        let evidence = if is_certain {
+            Evidence { probability: Some(1.0), ..Evidence::default() }
+        } else if p > 0.0
+            && let draw = rng.uniform()
+            && draw < p
+        {
+            Evidence::drawn(p, draw)
+        } else {
+            return None;
+        };
+        if rules.variant == Variant::Rfc {
             vars.accu_prob = 0.0;
         }
-        is_selected
+        Some(evidence)
     }
 
     fn may_mark(&self) -> bool {
@@ -330,7 +340,7 @@ mod tests {
             let mut drops = 0;
             for _ in 0..100_000 {
                 let before = pie.vars.accu_prob;
-                let is_selected = pie.selects(1000, backlog(10), &mut rng);
+                let is_selected = pie.select(1000, backlog(10), &mut rng).is_some();
                 if is_selected {
                     pie.after_drop();
                     drops += 1;
@@ -351,7 +361,7 @@ mod tests {
                 let mut pie = controller(variant, prob);
                 for _ in 0..1000 {
                     pie.vars.accu_prob = sum;
-                    assert!(!pie.selects(1000, backlog(10), &mut rng), "{sum} + {prob}");
+                    assert!(pie.select(1000, backlog(10), &mut rng).is_none(), "{sum} + {prob}");
                 }
             }
         }
@@ -364,7 +374,7 @@ mod tests {
             let mut pie = controller(variant, 0.001);
             for packets in 0..6 {
                 pie.vars.accu_prob = 8.6;
-                assert_eq!(pie.selects(1000, backlog(packets), &mut rng), packets > 2, "{packets}");
+                assert_eq!(pie.select(1000, backlog(packets), &mut rng).is_some(), packets > 2, "{packets}");
             }
         }
     }
@@ -375,7 +385,7 @@ mod tests {
         let mut pie = config.rfc(Variant::Ns3, Rate::from_bps(10_000_000));
         let mut rng = Streams::new(1).named("queue", 0);
         let update = |pie: &mut Rfc| pie.rules.clone().update(&mut pie.vars, backlog(0));
-        assert!(!pie.selects(1000, backlog(10), &mut rng));
+        assert!(pie.select(1000, backlog(10), &mut rng).is_none());
         assert_eq!((pie.vars.burst, pie.vars.burst_allowance), (Burst::Protecting, Span::from_millis(150)));
         (0..9).for_each(|_| update(&mut pie));
         assert_eq!(pie.vars.burst, Burst::Protecting);

@@ -252,20 +252,21 @@ impl Choke {
             && self.queue.flow(drawn) == packet.flow
         {
             self.counts.matched += 1;
-            cx.drop(self.queue.take(drawn), Reason::Matched);
-            cx.drop(packet, Reason::Matched);
+            let evidence = self.parms.evidence(&self.vars, 0, Reason::Matched);
+            cx.drop_on(self.queue.take(drawn), Reason::Matched, evidence);
+            cx.drop_on(packet, Reason::Matched, evidence);
             return false;
         }
         let reason = self.parms.decide(&mut self.vars, 0, cx.rng);
         if let Some(reason) = reason.filter(|_| !self.ecn || !packet.ecn.can_be_marked()) {
             self.counts.early += 1;
-            cx.drop(packet, reason);
+            cx.drop_on(packet, reason, self.parms.evidence(&self.vars, 0, reason));
             return false;
         }
         self.counts.marked += u64::from(reason.is_some());
         if self.queue.backlog.packets >= self.limit {
             self.counts.pdrop += 1;
-            cx.drop(packet, Reason::Overflow);
+            cx.drop_on(packet, Reason::Overflow, self.parms.evidence(&self.vars, 0, Reason::Overflow));
             return false;
         }
         if let Some(reason) = reason {

@@ -5,8 +5,8 @@ use aqm_net::{Backlog, ErrorCollector, Instant, Length, Packet, Rate, Rng, Size,
 
 use crate::red::average::Average;
 use crate::red::curve::Curve;
-use crate::red::spacing::{DropSpacing, PacketScaling, Spacing};
-use crate::{Context, Fifo, Reason};
+use crate::red::spacing::{DropSpacing, PacketScaling, Selection, Spacing};
+use crate::{Context, Evidence, Fifo, Reason};
 
 choices! {
     /// Condition for marking an ECN-capable packet instead of dropping it.
@@ -136,7 +136,7 @@ impl RedCore {
         }
         if !fifo.has_room_for(&packet) {
             self.spacing.restart();
-            cx.drop(packet, Reason::Overflow);
+            cx.drop_on(packet, Reason::Overflow, self.evidence(Reason::Overflow));
             return false;
         }
         if let Some(reason) = reason {
@@ -149,12 +149,23 @@ impl RedCore {
             if allowed && packet.ecn.can_be_marked() && self.spacing.probability <= self.mark_p {
                 cx.mark(&mut packet, reason);
             } else {
-                cx.drop(packet, reason);
+                cx.drop_on(packet, reason, self.evidence(reason));
                 return false;
             }
         }
         fifo.push(packet);
         true
+    }
+
+    /// Returns the numbers that led to the drop of the arriving packet.
+    #[cold]
+    fn evidence(&self, reason: Reason) -> Evidence {
+        let average = Some(self.average.value);
+        if reason != Reason::Early {
+            return Evidence { average, ..Evidence::default() };
+        }
+        let Selection { probability, count, draw } = self.spacing.selection();
+        Evidence { average, count: Some(count), ..Evidence::drawn(probability, draw) }
     }
 
     #[inline(always)]

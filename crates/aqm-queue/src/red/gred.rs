@@ -420,11 +420,12 @@ impl QueueDiscipline for Gred {
         }
         let reason = vq.parms.decide(&mut vq.vars, others, cx.rng);
         if let Some(reason) = reason.filter(|&reason| !vq.may_mark(reason, packet.ecn)) {
-            return cx.drop(packet, reason);
+            return cx.drop_on(packet, reason, vq.parms.evidence(&vq.vars, others, reason));
         }
         if queue + bytes > vq.limit {
             vq.counts.pdrop += 1;
-            return cx.drop(packet, Reason::Overflow);
+            let evidence = vq.parms.evidence(&vq.vars, others, Reason::Overflow);
+            return cx.drop_on(packet, Reason::Overflow, evidence);
         }
         if let Some(reason) = reason {
             cx.mark(&mut packet, reason);

@@ -7,10 +7,10 @@
 
 use aqm_net::{ConfigError, ConfigErrors, ErrorCollector, Instant, Rate, Rng, Size, parameters};
 
-use crate::Reason;
 use crate::red::curve::Curve;
 use crate::red::tc::{self, IdleTable};
 use crate::tc::Qdisc;
+use crate::{Evidence, Reason};
 
 /// Number of usable bits of an average. The kernel stores the average times `2^Wlog` in a signed 32-bit integer.
 const AVERAGE_BITS: u32 = 31;
@@ -216,12 +216,28 @@ impl Parms {
                 vars.count = Some(count + 1);
                 return None;
             }
-            Some(_) => Some(Reason::Early),
+            Some(count) => {
+                vars.selection = Selection { above, count: count + 1, draw: vars.draw };
+                Some(Reason::Early)
+            }
             None => None,
         };
         vars.count = Some(0);
         vars.draw = (rng.bits() >> 32) / self.max_p.slope;
         reason
+    }
+
+    /// Returns the numbers that led to the drop of an arriving packet. `others` is the argument of
+    /// [`decide`](Self::decide). The kernel selects a packet when the product of `p_b` and the count reaches the draw.
+    #[cold]
+    pub fn evidence(&self, vars: &Vars, others: u64, reason: Reason) -> Evidence {
+        let average = Some(self.length(vars.average + others));
+        if reason != Reason::Early {
+            return Evidence { average, ..Evidence::default() };
+        }
+        let Selection { above, count, draw } = vars.selection;
+        let part = |units: u64| libm::ldexp((units * self.max_p.slope) as f64, -32);
+        Evidence { average, count: Some(count), ..Evidence::drawn(part(above), part(draw)) }
     }
 
     /// Converts `average` to a length in the unit of the thresholds.
@@ -244,6 +260,16 @@ pub(crate) struct Vars {
     /// between the thresholds (`qcount`).
     count: Option<u64>,
     /// Random threshold for the product of `count` and the length above `min` (`qR`).
+    draw: u64,
+    selection: Selection,
+}
+
+/// The numbers that led to the latest selection of a packet.
+#[derive(Clone, Copy, Debug, Default)]
+struct Selection {
+    /// Average above `min`, in the unit of the thresholds.
+    above: u64,
+    count: u64,
     draw: u64,
 }
 

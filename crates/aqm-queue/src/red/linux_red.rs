@@ -364,13 +364,13 @@ impl LinuxRed {
                 }
             } else if !self.passes(reason) {
                 self.counts.early += 1;
-                cx.drop(packet, reason);
+                cx.drop_on(packet, reason, self.parms.evidence(&self.vars, 0, reason));
                 return false;
             }
         }
         if !self.fifo.has_room_for(&packet) {
             self.counts.pdrop += 1;
-            cx.drop(packet, Reason::Overflow);
+            cx.drop_on(packet, Reason::Overflow, self.parms.evidence(&self.vars, 0, Reason::Overflow));
             return false;
         }
         self.fifo.push(packet);

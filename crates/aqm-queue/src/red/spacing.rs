@@ -52,6 +52,20 @@ pub(crate) struct DropSpacing {
     inside: bool,
     count: u64,
     count_bytes: u64,
+    /// The numbers that led to the latest selection.
+    selection: Selection,
+}
+
+/// The numbers that led to the selection of a packet.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Selection {
+    /// `p_a`.
+    pub probability: f64,
+    /// The packets that were counted since the last drop, including the selected packet; if `scaling` is
+    /// `after-count`, in units of `mean_packet`.
+    pub count: u64,
+    /// The random number, which was below `p_a`.
+    pub draw: f64,
 }
 
 impl DropSpacing {
@@ -66,7 +80,13 @@ impl DropSpacing {
             inside: false,
             count: 0,
             count_bytes: 0,
+            selection: Selection::default(),
         }
+    }
+
+    /// Returns the numbers that led to the latest selection.
+    pub fn selection(&self) -> Selection {
+        self.selection
     }
 
     /// Restarts the count after a drop or a mark.
@@ -96,7 +116,25 @@ impl DropSpacing {
             self.count_bytes += bytes;
         }
         let p = self.drop_probability(bytes);
-        p > 0.0 && rng.chance(p)
+        if p == 0.0 {
+            return false;
+        }
+        let draw = rng.uniform();
+        let is_selected = draw < p;
+        if is_selected {
+            self.selection = Selection { probability: p, count: self.counted(), draw };
+        }
+        is_selected
+    }
+
+    /// Returns the count on which `p_a` depends.
+    fn counted(&self) -> u64 {
+        // As in ns-2, the count is in whole packets of the mean size.
+        if self.scaling == PacketScaling::AfterCount {
+            self.count_bytes / self.mean_packet
+        } else {
+            self.count
+        }
     }
 
     /// Returns `p_a`, which is at most 1.

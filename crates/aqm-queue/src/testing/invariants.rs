@@ -29,8 +29,8 @@ use serde_json::Value;
 
 use crate::qdisc::InnerQdisc;
 use crate::{
-    Acknowledgement, ClassCounters, Config, Context, Gauge, Inner, Label, Observer, QueueDiscipline, Reason,
-    Report, Transmission, drop_tail,
+    Acknowledgement, ClassCounters, Config, Context, Evidence, Gauge, Inner, Label, Observer,
+    QueueDiscipline, Reason, Report, Transmission, drop_tail,
 };
 
 /// Builds the discipline that `config` describes, and adds the invariant checks. The ids of all queued packets must be
@@ -407,6 +407,18 @@ impl Observer for CheckingObserver<'_> {
         assert!(self.marks, "a packet is marked although the parameters do not allow it");
         self.accounting.mark(packet);
         self.outer.marked(packet, why, now);
+    }
+
+    fn evidence(&mut self, evidence: &Evidence) {
+        let Evidence { average, probability, count, draw } = *evidence;
+        assert!(average.is_none_or(|average| average >= 0.0), "{evidence:?}");
+        assert!(probability.is_none_or(|p| (0.0..=1.0).contains(&p)), "{evidence:?}");
+        if let (Some(p), Some(draw)) = (probability, draw) {
+            // Linux's RED compares the draw with the product of the probability and the count.
+            let is_selected = draw < p || count.is_some_and(|count| draw <= p * count as f64);
+            assert!(draw >= 0.0 && is_selected, "{evidence:?}");
+        }
+        self.outer.evidence(evidence);
     }
 
     fn acknowledgement(&self, packet: &Packet) -> Option<Acknowledgement> {

@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 use crate::qdisc::InnerQdisc;
 use crate::red::red;
 use crate::{
-    Acknowledgement, Build as _, ClassCounters, Config, Context, Gauge, Label, Observer, QueueDiscipline,
-    Reason, Report, Transmission, drop_tail, htb,
+    Acknowledgement, Build as _, ClassCounters, Config, Context, Evidence, Gauge, Label, Observer,
+    QueueDiscipline, Reason, Report, Transmission, drop_tail, htb,
 };
 
 /// Declares the `Config` of a wrapper, and implements `Build`. In `Config`, the wrapper's own parameters precede
@@ -285,6 +285,10 @@ impl<N> Observer for Translator<'_, N> {
         let outside = &mut self.packets.slots[packet.id as usize].packet;
         outside.ecn = packet.ecn;
         self.outer.marked(outside, why, now);
+    }
+
+    fn evidence(&mut self, evidence: &Evidence) {
+        self.outer.evidence(evidence);
     }
 
     fn acknowledgement(&self, packet: &Packet) -> Option<Acknowledgement> {

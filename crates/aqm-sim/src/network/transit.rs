@@ -2,7 +2,7 @@
 //! recorded events of the packets.
 
 use aqm_net::{Instant, Packet};
-use aqm_queue::{Acknowledgement, Observer, Reason};
+use aqm_queue::{Acknowledgement, Evidence, Observer, Reason};
 use aqm_tcp::Flags;
 
 use crate::hosts::side::Side;
@@ -144,6 +144,8 @@ impl Observer for LinkObserver<'_> {
             self.trace(PacketEvent::Drop, packet, now);
         }
         if self.transit.recorder.keep_drops {
+            let Evidence { average, probability, count, draw } =
+                std::mem::take(&mut self.transit.recorder.evidence);
             self.transit.recorder.drops.push(DropRow {
                 time_s: now.seconds(),
                 link: self.link,
@@ -152,6 +154,10 @@ impl Observer for LinkObserver<'_> {
                 size_bytes: packet.bytes.into(),
                 window: packet.window().map(u64::from),
                 arrival: self.arrivals,
+                average,
+                probability,
+                count,
+                draw,
             });
         }
     }
@@ -159,6 +165,12 @@ impl Observer for LinkObserver<'_> {
     fn marked(&mut self, packet: &Packet, why: Reason, now: Instant) {
         let fate = self.fate(packet, why, now);
         self.transit.fates.marked.push(fate);
+    }
+
+    fn evidence(&mut self, evidence: &Evidence) {
+        if self.transit.recorder.keep_drops {
+            self.transit.recorder.evidence = *evidence;
+        }
     }
 
     fn acknowledgement(&self, packet: &Packet) -> Option<Acknowledgement> {
@@ -216,6 +228,24 @@ mod tests {
         // The label is the position of the workload. Only the second workload has histories.
         let events = transit.recorder.packets.iter().map(|row| (row.link, row.flow, row.event));
         assert!(events.eq([(Some(4), 46, PacketEvent::Drop as u32)]));
+    }
+
+    #[test]
+    fn the_numbers_of_a_drop_are_recorded_with_this_drop_only() {
+        let mut transit = InTransit::new(Recorder::new(true, vec![false]));
+        let packet = packet(&mut transit, 5, 0);
+        let evidence = Evidence { average: Some(7.5), count: Some(3), ..Evidence::drawn(0.25, 0.125) };
+        let mut link = transit.at_link(3, 17, false);
+        link.evidence(&evidence);
+        link.dropped(&packet, Reason::Early, Instant::START);
+        link.dropped(&packet, Reason::Overflow, Instant::START);
+        let found: Vec<_> = transit
+            .recorder
+            .drops
+            .iter()
+            .map(|row| (row.average, row.probability, row.count, row.draw))
+            .collect();
+        assert_eq!(found, [(Some(7.5), Some(0.25), Some(3), Some(0.125)), (None, None, None, None)]);
     }
 
     #[test]

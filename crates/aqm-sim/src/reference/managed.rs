@@ -7,7 +7,7 @@
 use aqm_link::channel::Config as ChannelConfig;
 use aqm_link::transmitter::{Config as TransmitterConfig, outages::RandomOutages};
 use aqm_net::{Instant, Pace, Packet, Parameter as _, Rng, Span};
-use aqm_queue::{Acknowledgement, Context, Counters, Observer, QueueDiscipline, Reason};
+use aqm_queue::{Acknowledgement, Context, Counters, Evidence, Observer, QueueDiscipline, Reason};
 use aqm_traffic::distributions::{Distribution, Exponential};
 use serde_json::Value;
 
@@ -509,6 +509,9 @@ impl Observer for CountingObserver<'_> {
     fn marked(&mut self, packet: &Packet, why: Reason, now: Instant) {
         self.counters.marks += 1;
         self.observer.marked(packet, why, now);
+    }
+    fn evidence(&mut self, evidence: &Evidence) {
+        self.observer.evidence(evidence);
     }
     fn acknowledgement(&self, packet: &Packet) -> Option<Acknowledgement> {
         self.observer.acknowledgement(packet)

@@ -1,7 +1,7 @@
 //! Recorded events of packets, which are the rows of the tables `drops` and `packets`.
 
 use aqm_net::{Instant, Packet};
-use aqm_queue::QueueDiscipline;
+use aqm_queue::{Evidence, QueueDiscipline};
 use aqm_tcp::{Flags, Segment};
 
 use crate::hosts::side::Side;
@@ -88,6 +88,8 @@ pub(crate) struct Recorder {
     pub(crate) drops: Vec<DropRow>,
     pub(crate) packets: Vec<PacketRow>,
     pub(crate) keep_drops: bool,
+    /// The numbers that led to the drop that is reported next.
+    pub(crate) evidence: Evidence,
     /// Whether all events of the packets with a label are recorded, by label. The labels of workloads come first.
     histories: Vec<bool>,
     any_history: bool,
@@ -105,7 +107,15 @@ impl Recorder {
 
     pub(crate) fn new(keep_drops: bool, histories: Vec<bool>) -> Self {
         let any_history = histories.contains(&true);
-        Self { drops: Vec::new(), packets: Vec::new(), keep_drops, histories, any_history, quic: Vec::new() }
+        Self {
+            drops: Vec::new(),
+            packets: Vec::new(),
+            keep_drops,
+            evidence: Evidence::default(),
+            histories,
+            any_history,
+            quic: Vec::new(),
+        }
     }
 
     /// Adds a label for packets of the workload `traffic`.

@@ -145,6 +145,20 @@ table! {
         window: MaybeWhole(Option<u64>),
         /// Number of packets that arrived at the queue before this packet, since the start of the run.
         arrival: Whole(u64),
+        /// Value of the discipline's variable `average` on which the drop depended, or which the discipline had
+        /// computed when the queue was full; missing if the discipline has no average.
+        average: MaybeReal(Option<f64>),
+        /// Probability with which the discipline dropped the packet. For RED and its variants, this value is `p_a`,
+        /// after drops are spaced; for Linux's RED, which multiplies the probability by `count`, `p_b`. The value is
+        /// missing if the drop did not depend on a probability, for example because the queue was full.
+        probability: MaybeReal(Option<f64>),
+        /// For RED and its variants, number of packets since the last drop, including this packet; for CoDel and
+        /// COBALT, number of drops since the dropping state began, as the control law counts them. The value is missing
+        /// if the drop did not depend on a count.
+        count: MaybeWhole(Option<u64>),
+        /// Uniform random number that was below `probability` (for Linux's RED, at most `probability` times `count`);
+        /// missing if the drop did not depend on one random number.
+        draw: MaybeReal(Option<f64>),
     }
 }
 

@@ -1,0 +1,33 @@
+"""Advice: the queue that serves given uses of a line best, and the evidence for this advice.
+
+`uses.py` maps uses of a line to measures of a scenario's workloads, `candidates.py` lists the queues, and
+`constraints.py` reads constraints. `run.py` runs the candidates as a sweep, `choice.py` judges the results by
+the law of verdict, `sentences.py` describes the choice, and `picture.py` draws the trade-off.
+"""
+
+from aqmlab.advice.candidates import DEFAULT_QUEUES, TODAY
+from aqmlab.advice.choice import Advice, Assessment, judge
+from aqmlab.advice.constraints import Constraint
+from aqmlab.advice.picture import chart
+from aqmlab.advice.run import Question, advise, note, settings
+from aqmlab.advice.sentences import rows, sentences
+from aqmlab.advice.uses import USES, Score, scores
+
+__all__ = [
+    "DEFAULT_QUEUES",
+    "TODAY",
+    "USES",
+    "Advice",
+    "Assessment",
+    "Constraint",
+    "Question",
+    "Score",
+    "advise",
+    "chart",
+    "judge",
+    "note",
+    "rows",
+    "scores",
+    "sentences",
+    "settings",
+]

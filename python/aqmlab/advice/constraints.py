@@ -1,0 +1,88 @@
+"""Constraints on the scores of a queue, such as `calls >= 4` or `downloads >= 90%`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from aqmlab import stats
+from aqmlab._support.names import hint
+from aqmlab.advice.uses import Score
+
+_FORM = re.compile(r"\s*([\w.=-]+?)\s*(<=|>=)\s*([0-9]*\.?[0-9]+)\s*(%?)\s*")
+
+EXAMPLE = "'calls >= 4' or 'downloads >= 90%'"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Constraint:
+    """A limit of the mean of a score."""
+
+    score: Score
+    limit: float
+    """The limit in the unit of the score or, if `is_relative`, as a multiple of today's score."""
+    at_least: bool
+    """Whether the score must be at least the limit. If false, the score must be at most the limit."""
+    is_relative: bool
+    text: str
+    """The constraint as the person wrote it, or in aqmlab's words."""
+
+    @property
+    def band(self) -> stats.Band:
+        """The band of `excess`."""
+        return stats.at_least(0.0) if self.at_least else stats.at_most(0.0)
+
+    def excess(self, ours: Sequence[float], today: Sequence[float]) -> list[float]:
+        """Returns the differences between the values of a score and the limit. The two sequences are paired
+        by seed."""
+        if self.is_relative:
+            return [value - self.limit * base for value, base in zip(ours, today, strict=True)]
+        return [value - self.limit for value in ours]
+
+
+def name_and_sign(text: str) -> tuple[str, str]:
+    """Returns the name of the use or measure that a constraint limits, and `<=` or `>=`. Raises `ValueError`
+    for another form."""
+    match = _FORM.fullmatch(text)
+    if match is None:
+        raise ValueError(
+            f"--subject-to: must be NAME >= NUMBER or NAME <= NUMBER, such as {EXAMPLE} (got {text!r})"
+        )
+    return str(match[1]), str(match[2])
+
+
+def parsed(text: str, scores: Sequence[Score]) -> list[Constraint]:
+    """Returns the constraints of `NAME >= NUMBER` or `NAME <= NUMBER`: one for each score of a use, or one
+    for a measure. A number with `%` is relative to today's queue.
+
+    Raises `ValueError` for another form, and for a name that is neither a use nor a measure of the scores."""
+    name, _ = name_and_sign(text)
+    match = _FORM.fullmatch(text)
+    assert match is not None
+    chosen = [score for score in scores if name in (score.use, score.measure, f"{score.use}={score.traffic}")]
+    if not chosen:
+        known = [*dict.fromkeys(score.use for score in scores), *(score.measure for score in scores)]
+        raise ValueError(f"--subject-to: no score is named `{name}`: {hint(name, known)}")
+    return [
+        Constraint(
+            score=score,
+            limit=float(match[3]) / (100 if match[4] else 1),
+            at_least=match[2] == ">=",
+            is_relative=bool(match[4]),
+            text=" ".join(text.split()),
+        )
+        for score in chosen
+    ]
+
+
+def no_worse(score: Score, tolerance: float) -> Constraint:
+    """Returns the constraint that a score is not worse than today's by more than the relative `tolerance`."""
+    more = score.more_is_better
+    return Constraint(
+        score=score,
+        limit=1 - tolerance if more else 1 + tolerance,
+        at_least=more,
+        is_relative=True,
+        text=f"{score.use} not worse than today by more than {100 * tolerance:g} %",
+    )

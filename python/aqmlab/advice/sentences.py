@@ -1,0 +1,121 @@
+"""Descriptions of an advice in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from aqmlab.advice.candidates import TODAY
+from aqmlab.advice.choice import GOODPUT, Advice, Assessment, Relation
+from aqmlab.advice.uses import Score
+from aqmlab.stats import Interval, plus_minus
+
+
+def sentences(advice: Advice) -> list[str]:
+    """Returns the description of an advice: the choice with its evidence, the rivals, the price, and the
+    candidates that violate a constraint."""
+    return [*_choice(advice), *_rivals(advice), *_price(advice), *_refused(advice)]
+
+
+def _choice(advice: Advice) -> Iterator[str]:
+    score = advice.objective
+    if advice.outcome == "impossible":
+        yield "No queue satisfies the constraints, so there is nothing to recommend."
+        return
+    assert advice.best is not None
+    best, today = advice.of(advice.best), advice.of(TODAY)
+    if advice.outcome == "keep":
+        yield (
+            f"Keep today's queue: no candidate improves {score.title} by more than "
+            f"{100 * advice.tolerance:g} % of today's "
+            f"value ({_mean(today, score)})."
+        )
+        return
+    if advice.outcome == "change":
+        yield (
+            f"Use {best.name}: {score.title} is {_mean(best, score)} instead of {_mean(today, score)} today."
+        )
+        yield (
+            f"The improvement is {_amount(best.gains[score.measure], score)}, with simultaneous 95 % "
+            "intervals."
+        )
+        return
+    yield "The runs do not decide which queue is best: the intervals overlap, or a constraint is undecided."
+    yield (
+        f"Among the queues that no constraint excludes, {_named(best)} has the best mean: {score.title} is "
+        f"{_mean(best, score)}{'' if best is today else f', and {_mean(today, score)} today'}."
+    )
+    yield "More runs (--most) or longer runs may decide the question."
+
+
+def _rivals(advice: Advice) -> Iterator[str]:
+    if advice.outcome in ("keep", "impossible") or advice.best is None:
+        return
+    name = _named(advice.of(advice.best))
+    groups: dict[Relation, list[str]] = {}
+    for rival, found in advice.rivals.items():
+        groups.setdefault(found, []).append("today's queue" if rival == TODAY else rival)
+    if equal := groups.get("equal"):
+        yield (
+            f"{_capital(_joined(equal))} {_is(equal)} as good as {name}, within {100 * advice.tolerance:g} "
+            "% of today's value."
+        )
+    if undecided := groups.get("undecided"):
+        yield f"The runs do not decide between {name} and {_joined(undecided)}."
+
+
+def _price(advice: Advice) -> Iterator[str]:
+    if advice.outcome != "change" or advice.best is None:
+        return
+    best, today = advice.of(advice.best), advice.of(TODAY)
+    for score in advice.scores[1:]:
+        yield f"{_capital(score.title)} is {_mean(best, score)} instead of {_mean(today, score)} today."
+    ours, theirs = best.means[GOODPUT], today.means[GOODPUT]
+    yield f"The goodput of all workloads is {_shown(ours, 'Mbps')} instead of {_shown(theirs, 'Mbps')} today."
+
+
+def _refused(advice: Advice) -> Iterator[str]:
+    for verdict, words in (("fails", "violate"), ("undecided", "may violate")):
+        for constraint in advice.constraints:
+            key = f"{constraint.text} [{constraint.score.measure}]"
+            names = [_named(one) for one in advice.assessments if one.verdicts.get(key) == verdict]
+            if names:
+                verb = words if len(names) > 1 or words.startswith("may") else f"{words}s"
+                yield f"{_capital(_joined(names))} {verb} the constraint `{constraint.text}`."
+
+
+def _mean(one: Assessment, score: Score) -> str:
+    return _shown(one.means[score.measure], score.unit)
+
+
+def _amount(interval: Interval, score: Score) -> str:
+    return _shown(interval, score.unit)
+
+
+def _shown(interval: Interval, unit: str) -> str:
+    return f"{plus_minus(interval.value, interval.half_width)}{' ' + unit if unit else ''}"
+
+
+def _named(one: Assessment) -> str:
+    return "today's queue" if one.name == TODAY else one.name
+
+
+def _joined(names: list[str]) -> str:
+    *most, last = names
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def _is(names: list[str]) -> str:
+    return "are" if len(names) > 1 else "is"
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def rows(advice: Advice) -> Iterator[list[str]]:
+    """Yields a row of text for each candidate: its name, its scores, the goodput, the verdict on the
+    constraints, and the number of runs."""
+    for one in advice.assessments:
+        cells = [_shown(one.means[score.measure], "") for score in advice.scores]
+        verdict = one.admissible if advice.constraints else "-"
+        yield [one.name, *cells, _shown(one.means[GOODPUT], ""), verdict, str(one.seeds)]

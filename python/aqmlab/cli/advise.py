@@ -1,0 +1,154 @@
+"""The command `aqmlab advise`, which finds the best queue for given uses of a line."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from aqmlab._support.names import listed
+from aqmlab.charts.style import Look
+from aqmlab.cli import completion, dask_options
+from aqmlab.cli.dask_options import Dask, DaskSlurm, DaskSsh, DaskWorkers, Jobs
+from aqmlab.cli.options import (
+    PICTURES,
+    STORE,
+    AsJson,
+    At,
+    Font,
+    Pictures,
+    ScenarioFile,
+    Seed,
+    Settings,
+    StoreFolder,
+    Width,
+    interrupted,
+    links_of,
+    load_scenario,
+    pictures_of,
+    print_files,
+)
+from aqmlab.cli.table_text import Form, TableForm
+
+if TYPE_CHECKING:
+    from aqmlab.advice import Advice
+
+
+def advise(
+    scenario: ScenarioFile,
+    uses: Annotated[
+        str,
+        typer.Option(
+            "--for",
+            metavar="USE,...",
+            help="Uses of the line: web, calls, video, games, downloads, uploads or responsiveness. The "
+            "score of "
+            "the first use is optimised, and the scores of the others must not become worse. USE=WORKLOAD "
+            "selects "
+            "one workload.",
+        ),
+    ],
+    queues: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME,...",
+            autocompletion=completion.several_of("queues"),
+            help="Queues to compare with today's queue: kinds that Linux has, pfifo-1000, pfifo-100, or "
+            "names in "
+            "[queues] of the scenario. By default, the queues of Linux that need no parameters.",
+        ),
+    ] = "",
+    subject_to: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="LIMIT",
+            help="Limit of a use or measure, such as 'calls >= 4' or, relative to today, 'downloads >= "
+            "90%'. Repeat "
+            "the option for further limits.",
+        ),
+    ] = None,
+    at: At = None,
+    precision: Annotated[
+        float,
+        typer.Option(help="Half-width of the interval of each improvement, as a share of today's score."),
+    ] = 0.05,
+    tolerance: Annotated[
+        float, typer.Option(help="Difference that does not matter, as a share of today's score.")
+    ] = 0.05,
+    most: Annotated[int, typer.Option(metavar="N", help="Maximum number of runs of each queue.")] = 30,
+    seed: Seed = None,
+    table: TableForm = Form.TEXT,
+    as_json: AsJson = False,
+    out: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Folder of the picture and its numbers.")
+    ] = Path("out/advise"),
+    pictures: Pictures = PICTURES,
+    width: Width = None,
+    font: Font = None,
+    settings: Settings = None,
+    jobs: Jobs = None,
+    store: StoreFolder = STORE,
+    dask: Dask = None,
+    dask_slurm: DaskSlurm = False,
+    dask_ssh: DaskSsh = None,
+    dask_workers: DaskWorkers = None,
+) -> None:
+    """Find the queue that serves your uses of a line best, or learn that no queue helps or that the runs do
+    not decide."""
+    from aqmlab import advice
+    from aqmlab.charts import chart as plot
+    from aqmlab.store import Store
+
+    kinds, look = pictures_of(pictures), Look.parsed(width, font)
+    question = advice.Question(
+        scenario=load_scenario(scenario, settings),
+        uses=listed(uses),
+        queues=listed(queues),
+        subject_to=subject_to or (),
+        at=links_of(at),
+        precision=precision,
+        tolerance=tolerance,
+        most=most,
+        first_seed=seed,
+    )
+    with (
+        Store(store) as kept,
+        dask_options.executor(jobs, dask, dask_slurm, dask_ssh, dask_workers) as executor,
+    ):
+        found, results = advice.advise(question, store=kept, executor=executor, label="advise", retry=True)
+    for failure in results.failures:
+        print(f"aqmlab: {failure}", file=sys.stderr)
+    if found is None:
+        raise interrupted(store)
+    written = list(plot.save(advice.chart(found), out, "trade-off", pictures=kinds, look=look).values())
+    if as_json:
+        files = [str(path) for path in written]
+        print(json.dumps({**advice.settings(question), **found.to_dict(), "files": files}, indent=2))
+    else:
+        _print(found, table)
+        if table is Form.TEXT:
+            if note := advice.note(question):
+                print(note)
+            print_files(written)
+    if results.too_wide:
+        print(
+            f"aqmlab: {results.too_wide} of {len(found.assessments)} queues reached the maximum number of "
+            "runs (--most "
+            f"{most}) with intervals wider than --precision {precision:g}",
+            file=sys.stderr,
+        )
+    if results.failures:
+        raise typer.Exit(1)
+
+
+def _print(found: "Advice", form: Form) -> None:
+    from aqmlab import advice
+    from aqmlab.cli import table_text
+
+    heads = ("queue", *(score.label for score in found.scores), "goodput (Mbps)", "constraints", "runs")
+    table_text.print_table(
+        "Queues, with simultaneous 95 % intervals", heads, list(advice.rows(found)), left=1, form=form
+    )
+    for sentence in advice.sentences(found):
+        print(sentence)

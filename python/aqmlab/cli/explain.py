@@ -1,0 +1,176 @@
+"""The command `aqmlab explain`, which explains why a transfer took its time."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from aqmlab.charts.style import Look
+from aqmlab.cli.options import (
+    PICTURES,
+    AsJson,
+    Font,
+    Pictures,
+    ScenarioFile,
+    Seed,
+    Settings,
+    Width,
+    load_scenario,
+    pictures_of,
+)
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from aqmlab.explain import Story
+    from aqmlab.scenario import Scenario
+    from aqmlab.scenario.run import Run
+
+ROWS = 20
+"""Maximum number of rows of the table of losses, unless `--all` is given."""
+
+HEADS = (
+    "flow",
+    "workload",
+    "start",
+    "bytes",
+    "duration",
+    "dropped",
+    "marked",
+    "fast retransmits",
+    "time-outs",
+)
+
+
+def explain(
+    scenario: ScenarioFile,
+    flow: Annotated[
+        int | None,
+        typer.Option(
+            min=0, help="Number of the flow to explain; by default the slowest transfers are listed."
+        ),
+    ] = None,
+    traffic: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Workload whose transfers are listed, and to which --flow must belong."
+        ),
+    ] = None,
+    slowest: Annotated[
+        bool,
+        typer.Option(
+            "--slowest", help="Explain the slowest transfer instead of listing the slowest transfers."
+        ),
+    ] = False,
+    most: Annotated[int, typer.Option(min=1, metavar="N", help="Number of listed transfers.")] = 10,
+    seed: Seed = None,
+    every_loss: Annotated[
+        bool, typer.Option("--all", help=f"Print all losses of the flow instead of at most {ROWS}.")
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Folder of the picture and of the plotted numbers (CSV)."),
+    ] = None,
+    pictures: Pictures = PICTURES,
+    as_json: AsJson = False,
+    width: Width = None,
+    font: Font = None,
+    settings: Settings = None,
+) -> None:
+    """Explain a transfer: which packets were dropped, by which queue and why, what the sender did, and what
+    each loss cost.
+
+    Without --flow, the command lists the slowest transfers of the run."""
+    from aqmlab import explain as explained
+
+    if flow is not None and slowest:
+        raise ValueError("--slowest: cannot be combined with --flow")
+    kinds, look = pictures_of(pictures), Look.parsed(width, font)
+    chosen = load_scenario(scenario, settings)
+    if flow is None and not slowest:
+        if out is not None:
+            raise ValueError("--out: needs --flow or --slowest, because a picture shows one flow")
+        _list(chosen, traffic, most, seed, as_json=as_json)
+        return
+    story = explained.explain(chosen, flow, traffic=traffic, seed=seed)
+    written = _save(story, out, kinds, look) if out is not None else []
+    if as_json:
+        print(json.dumps({**story.to_dict(), "files": [str(path) for path in written]}, indent=2))
+        return
+    for sentence in explained.sentences(story):
+        print(sentence)
+    _print_losses(story, None if every_loss else ROWS)
+    if written:
+        print("\nPicture and numbers: " + ", ".join(map(str, written)))
+
+
+def _list(scenario: "Scenario", traffic: str | None, most: int, seed: int | None, *, as_json: bool) -> None:
+    from aqmlab.cli import table_text
+    from aqmlab.explain import runs
+
+    runs.check(scenario, traffic)
+    run: Run = scenario.run(seed)
+    found: pl.DataFrame = runs.slowest(run, traffic, most)
+    if as_json:
+        print(json.dumps({"seed": run.manifest["seed"], "transfers": found.to_dicts()}, indent=2))
+        return
+    if not found.height:
+        print("The run has no transfer. To explain an endless flow or a flow of datagrams, use --flow N.")
+        return
+    rows = [
+        (
+            str(row["flow"]),
+            row["traffic"],
+            f"{row['start_s']:.3f} s",
+            str(row["size_bytes"]),
+            f"{row['duration_s']:.3f} s" if row["complete"] else "incomplete",
+            str(row["packets_dropped"]),
+            str(row["packets_marked"]),
+            _number(row["fast_retransmits"]),
+            _number(row["timeouts"]),
+        )
+        for row in found.iter_rows(named=True)
+    ]
+    table_text.print_table(f"The slowest transfers, seed {run.manifest['seed']}", HEADS, rows, left=2)
+    print(f"To explain one of these transfers: aqmlab explain SCENARIO --flow {found['flow'][0]}")
+
+
+def _print_losses(story: "Story", most: int | None) -> None:
+    from aqmlab.cli import table_text
+
+    number = "first byte" if story.transport == "tcp" else "number"
+    heads = ("time", "link", "reason", number, "average", "probability", "count", "draw", "repair", "cost")
+    losses = story.losses if most is None else story.losses[:most]
+    rows = [
+        (
+            f"{loss.time_s:.6f} s",
+            loss.link,
+            loss.reason,
+            "SYN" if loss.is_syn else str(loss.first_byte),
+            _number(loss.average),
+            _number(loss.probability),
+            _number(loss.count),
+            _number(loss.draw),
+            loss.repair or "-",
+            "-" if loss.cost_s is None else f"{1000 * loss.cost_s:.1f} ms",
+        )
+        for loss in losses
+    ]
+    if rows:
+        print()
+        table_text.print_table(f"Losses of flow {story.flow}", heads, rows, left=3)
+    if len(losses) < len(story.losses):
+        print(f"and {len(story.losses) - len(losses)} more losses: use --all or --json")
+
+
+def _save(story: "Story", folder: Path, kinds: tuple[str, ...], look: Look) -> list[Path]:
+    from aqmlab import explain as explained
+    from aqmlab.charts import chart as plot
+
+    name = f"flow-{story.flow}"
+    return list(plot.save(explained.chart(story), folder, name, pictures=kinds, look=look).values())
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}"

@@ -1,0 +1,71 @@
+"""Finds the slowest transfers of a run, and records the history of a workload."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aqmlab._support.names import hint
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from aqmlab.scenario import Scenario
+    from aqmlab.scenario.run import Run
+
+SAMPLES_OF_FLOW = 1000
+"""Number of samples of a queue during the life of the explained flow (aqmlab's choice: about two per pixel
+column of a picture)."""
+
+MOST_SAMPLES = 100_000
+"""Maximum number of samples of a queue during a run, which limits the memory for short flows in long runs."""
+
+
+def check(scenario: Scenario, traffic: str | None = None) -> None:
+    """Raises `ValueError` if the scenario is not at packet level, and `LookupError` if the scenario does not
+    contain the workload `traffic`."""
+    if scenario.level != "packet":
+        raise ValueError(
+            f"{scenario.name}: explain needs a scenario of the level packet (got {scenario.level})"
+        )
+    known = list(scenario.workloads)
+    if traffic not in (None, *known):
+        raise LookupError(f"no workload is named `{traffic}`: {hint(str(traffic), known)}")
+
+
+def slowest(run: Run, traffic: str | None = None, most: int = 10) -> pl.DataFrame:
+    """Returns the rows of the slowest transfers of a run, in descending order of duration. The duration of an
+    incomplete transfer is the time until the end of the run. With `traffic`, only the transfers of this
+    workload are considered."""
+    import polars as pl
+
+    end_s = seconds(run.manifest["scenario"]["duration"])
+    rows = run.transfers.with_columns(pl.col("traffic").cast(pl.String))
+    if traffic is not None:
+        rows = rows.filter(pl.col("traffic") == traffic)
+    duration = pl.coalesce("duration_s", end_s - pl.col("start_s"))
+    found: pl.DataFrame = rows.sort(duration, descending=True, maintain_order=True).head(most)
+    return found
+
+
+def recorded(scenario: Scenario, traffic: str, *, lifetime_s: float | None = None) -> Scenario:
+    """Returns the scenario with everything recorded that explains the flows of the workload `traffic`, and
+    without warm-up, so that all counters cover the whole life of a flow. Neither changes what happens in the
+    run. `lifetime_s` is the duration of the explained flow, from which the sampling interval of the queues
+    follows."""
+    check(scenario, traffic)
+    full = scenario.effective
+    changes: dict[str, object] = {"warm_up": "0s", "record.drops": True, "record.histories": [traffic]}
+    if not scenario.workloads[traffic].sends_datagrams:
+        changes["record.senders"] = [traffic]
+    if lifetime_s:
+        duration = seconds(full["duration"])
+        interval = max(lifetime_s / SAMPLES_OF_FLOW, duration / MOST_SAMPLES, 1e-4)
+        changes["record.queue_every"] = f"{max(1, round(interval * 1e6))}us"
+    return scenario.with_(changes)
+
+
+def seconds(text: str) -> float:
+    """Returns the number of seconds in a time of a scenario, such as `100ms`."""
+    from aqmlab._support import quantities
+
+    return quantities.value_of(text, "s", "time")

@@ -1,0 +1,168 @@
+"""The life of one flow: its transfers, losses, marks and reactions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from aqmlab.explain import runs
+from aqmlab.explain.losses import Loss, losses
+from aqmlab.explain.packets import directions, rows_of
+from aqmlab.explain.sender import Reaction, reactions, with_repairs
+
+if TYPE_CHECKING:
+    from aqmlab.scenario import Scenario
+    from aqmlab.scenario.run import Run
+
+Transport = Literal["tcp", "quic", "datagrams"]
+
+_DETAILS = ("time_s", "link", "reason", "window", "average", "probability", "count", "draw")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Story:
+    """The life of one flow in one run."""
+
+    flow: int
+    traffic: str
+    seed: int
+    transport: Transport
+    counters: dict[str, Any]
+    """The flow's row of the table `flows`."""
+    transfers: tuple[dict[str, Any], ...]
+    """The flow's rows of the table `transfers`."""
+    losses: tuple[Loss, ...]
+    """The losses of packets with a SYN, data or a FIN, in chronological order."""
+    reactions: tuple[Reaction, ...]
+    """The reactions of the sender of the data; empty for QUIC and datagrams."""
+    marks: int | None
+    """Number of packets that arrived at the receiver with a mark."""
+    marking_links: tuple[str, ...]
+    """Links that marked packets of any flow."""
+    delays_s: tuple[float, float, float] | None
+    """Least, mean and greatest one-way delay of the packets that arrived at the receiver of the data; `None`
+    if no packet arrived."""
+    lost_acknowledgements: int
+    """Number of bare acknowledgements that queues dropped."""
+    run: Run
+    """The run with the recorded tables."""
+
+    @property
+    def cost_s(self) -> float:
+        """The sum of the known costs of all losses from the sender to the receiver of the data, and in the
+        set-up of the connection."""
+        return sum(loss.cost_s for loss in self.losses if loss.cost_s is not None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the story for JSON."""
+        return {
+            "flow": self.flow,
+            "traffic": self.traffic,
+            "seed": self.seed,
+            "transport": self.transport,
+            "counters": self.counters,
+            "transfers": list(self.transfers),
+            "losses": [loss.to_dict() for loss in self.losses],
+            "losses_cost_s": self.cost_s if self.transport == "tcp" else None,
+            "reactions": [one.to_dict() for one in self.reactions],
+            "marks": self.marks,
+            "marking_links": list(self.marking_links),
+            "delays_s": self.delays_s,
+            "lost_acknowledgements": self.lost_acknowledgements,
+        }
+
+
+def explain(
+    scenario: Scenario, flow: int | None = None, *, traffic: str | None = None, seed: int | None = None
+) -> Story:
+    """Runs a scenario twice and returns the life of a flow: the first run finds the flow, and the second run
+    records its history. Without `flow`, the slowest transfer is explained. With `traffic`, the flow belongs
+    to this workload.
+
+    Raises `ValueError` if the scenario is not at packet level or has no transfer, and `LookupError` for an
+    unknown flow or workload."""
+    runs.check(scenario, traffic)
+    found = scenario.run(seed)
+    if flow is None:
+        rows = runs.slowest(found, traffic, most=1)
+        if not rows.height:
+            raise ValueError(f"{scenario.name}: the run has no transfer: select a flow with --flow")
+        flow = int(rows["flow"][0])
+    name, lifetime = life(found, flow, traffic)
+    return of_run(runs.recorded(scenario, name, lifetime_s=lifetime).run(seed), flow)
+
+
+def life(run: Run, flow: int, traffic: str | None = None) -> tuple[str, float]:
+    """Returns the workload of a flow and the duration of the flow. Raises `LookupError` for an unknown flow,
+    and for a flow that does not belong to the workload `traffic`."""
+    import polars as pl
+
+    rows = run.flows.with_columns(pl.col("traffic").cast(pl.String))
+    if traffic is not None:
+        rows = rows.filter(pl.col("traffic") == traffic)
+    found = rows.filter(pl.col("flow") == flow)
+    of = "" if traffic is None else f" of the workload `{traffic}`"
+    if not rows.height:
+        raise LookupError(f"the run has no flow{of}")
+    if not found.height:
+        least, most = min(numbers := rows["flow"].to_list()), max(numbers)
+        raise LookupError(
+            f"--flow {flow}: no flow{of} has this number; the {rows.height} flows are in {least}-{most}"
+        )
+    row = found.row(0, named=True)
+    end = row["end_s"] if row["end_s"] is not None else runs.seconds(run.manifest["scenario"]["duration"])
+    return row["traffic"], max(end - row["start_s"], 1e-3)
+
+
+def of_run(run: Run, flow: int) -> Story:
+    """Returns the life of a flow in a run that recorded the flow's history (`explain.recorded`).
+
+    Raises `LookupError` if the run has no flow with this number, or no history of the flow."""
+    import polars as pl
+
+    from aqmlab.run_charts.time_sequence import HOW_TO_RECORD
+
+    name, _ = life(run, flow)
+    rows = rows_of(run.tables["packets"], flow)
+    if not rows:
+        raise LookupError(f"flow {flow} has no history: {HOW_TO_RECORD}")
+    drops = (
+        run.tables["drops"]
+        .filter(pl.col("flow") == flow)
+        .with_columns(pl.col("reason", "link").cast(pl.String))
+    )
+    details = drops.select(_DETAILS).to_dicts()
+    forward, backward = directions(rows, details)
+    transport: Transport = "tcp"
+    if all(row.flags is None for row in rows):
+        transport = "quic" if any(row.event == "acknowledge" for row in rows) else "datagrams"
+    found: list[Loss] = []
+    answers: list[Reaction] = []
+    if transport == "tcp":
+        answers = reactions(run.tables["senders"].filter(pl.col("flow") == flow), rows, forward)
+        found = with_repairs([*losses(forward), *losses(backward)], answers)
+    else:
+        # Datagrams are not sent again, and QUIC sends lost data again in packets with other numbers.
+        found = [
+            replace(loss, cost_s=None, sent_again_s=None, repair=None, delivered_s=None)
+            for loss in losses(forward)
+        ]
+    delays = [one.received_s - one.sent_s for one in forward.packets if one.received_s is not None]
+    counters = run.flows.filter(pl.col("flow") == flow).with_columns(pl.col("traffic").cast(pl.String))
+    transfers = run.transfers.filter(pl.col("flow") == flow).with_columns(pl.col("traffic").cast(pl.String))
+    links = run.links.filter(pl.col("marks") > 0)["link"].cast(pl.String)
+    return Story(
+        flow=flow,
+        traffic=name,
+        seed=run.manifest["seed"],
+        transport=transport,
+        counters=counters.row(0, named=True),
+        transfers=tuple(transfers.to_dicts()),
+        losses=tuple(sorted(found, key=lambda loss: loss.time_s)),
+        reactions=tuple(answers),
+        marks=sum(one.marked for one in forward.packets),
+        marking_links=tuple(links),
+        delays_s=(min(delays), sum(delays) / len(delays), max(delays)) if delays else None,
+        lost_acknowledgements=forward.lost_acknowledgements + backward.lost_acknowledgements,
+        run=run,
+    )

@@ -1,0 +1,208 @@
+"""`aqmlab advise`: uses, candidates, constraints, the choice by the law of verdict, and the command."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+import aqmlab as al
+from aqmlab import advice, stats
+from aqmlab.advice import candidates, choice, constraints, uses
+from aqmlab.advice.choice import GOODPUT
+from aqmlab.advice.uses import Score
+from aqmlab.cli.app import app
+from aqmlab.measures import Quantity
+from aqmlab.results.table import Results, Row
+
+SHORT: dict[str, Any] = {
+    "duration": "10s",
+    "warm_up": "2s",
+    "bottleneck": {"rate": "5Mbps", "delay": "20ms", "queue": {"kind": "drop-tail", "limit": "200p"}},
+    "traffic": {
+        "pages": {"kind": "web", "load": 0.2},
+        "files": {"kind": "ftp", "flows": 2},
+        "talk": {"kind": "call"},
+    },
+}
+
+WEB = Score(use="web", traffic="p", measure="p.mean-page", title="page time", unit="s", more_is_better=False)
+CALLS = Score(use="calls", traffic="c", measure="c.mos", title="opinion", unit="", more_is_better=True)
+
+
+@pytest.fixture(scope="module")
+def scenario() -> al.Scenario:
+    return al.Scenario.from_dict(SHORT, name="short")
+
+
+def results(**queues: list[tuple[float, float]]) -> Results:
+    """A table with the page times and the opinion scores of each queue by seed."""
+    rows = [
+        Row(
+            labels={"queue": name},
+            seed=seed,
+            values={WEB.measure: page, CALLS.measure: mos, GOODPUT: 5.0},
+        )
+        for name, runs in queues.items()
+        for seed, (page, mos) in enumerate(runs)
+    ]
+    return Results.of_rows(rows, {"queue": tuple(queues)})
+
+
+def around(page: float, mos: float = 4.0, spread: float = 0.01) -> list[tuple[float, float]]:
+    return [(page + spread * (seed % 5 - 2), mos + 0.001 * (seed % 3)) for seed in range(10)]
+
+
+def chosen(table: Results, *limits: str) -> advice.Advice:
+    found = [one for text in limits for one in constraints.parsed(text, [WEB, CALLS])]
+    return choice.judge(table, [WEB, CALLS], found, 0.05)
+
+
+def test_the_clearly_best_queue_is_named_with_its_gain() -> None:
+    found = chosen(results(today=around(2.0), a=around(1.0), b=around(1.5)))
+    assert (found.outcome, found.best) == ("change", "a")
+    assert found.rivals == {"today": "better", "b": "better"}
+    gain = found.of("a").gains[WEB.measure]
+    assert gain.value == pytest.approx(1.0)
+    assert found.to_dict()["queues"][1]["gains"][WEB.measure]["mean"] == pytest.approx(1.0)
+
+
+def test_nothing_helps_if_no_candidate_is_better_than_the_tolerance() -> None:
+    found = chosen(results(today=around(2.0), a=around(1.99), b=around(3.0)))
+    assert (found.outcome, found.best) == ("keep", "today")
+    assert "no candidate improves page time by more than 5 %" in " ".join(advice.sentences(found))
+
+
+def test_overlapping_intervals_are_undecided() -> None:
+    noisy = [(2.0 + (-1) ** seed * (0.5 + 0.1 * seed), 4.0) for seed in range(6)]
+    found = chosen(results(today=around(2.0)[:6], a=noisy))
+    assert found.outcome == "undecided"
+    assert "do not decide" in " ".join(advice.sentences(found))
+
+
+def test_an_equal_queue_is_named_beside_the_best_one() -> None:
+    found = chosen(results(today=around(2.0), a=around(1.0), b=around(1.02)))
+    assert found.outcome == "change"
+    assert found.rivals["b"] == "equal"
+    assert "B is as good as a" in " ".join(advice.sentences(found))
+
+
+def test_a_queue_that_violates_a_constraint_is_not_chosen() -> None:
+    table = results(today=around(2.0, 4.2), a=around(1.0, 3.0), b=around(1.5, 4.2))
+    assert chosen(table).best == "a"
+    assert chosen(table, "calls >= 4").best == "b"
+    assert chosen(table, "calls >= 90%").best == "b"
+    nothing = chosen(table, "calls >= 4.5")
+    assert (nothing.outcome, nothing.best) == ("impossible", None)
+
+
+def test_an_undecided_constraint_does_not_lead_to_a_recommendation() -> None:
+    close = [(1.0 + 0.01 * seed, 4.0 + (-1) ** seed * 0.2) for seed in range(10)]
+    found = chosen(results(today=around(2.0, 3.0), a=close), "calls >= 4")
+    assert found.of("a").admissible == "undecided"
+    assert (found.outcome, found.best) == ("undecided", "a")
+
+
+def test_a_score_of_zero_today_is_no_worse_than_zero() -> None:
+    limit = constraints.no_worse(WEB, 0.05)
+    assert stats.verdict(stats.mean_interval(limit.excess([0.0] * 5, [0.0] * 5)), limit.band) == "holds"
+    assert stats.verdict(stats.mean_interval(limit.excess([1.0, 1.1, 1.2], [0.0] * 3)), limit.band) == "fails"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [(1, 2, "better"), (-2, -1, "worse"), (-0.1, 0.1, "equal"), (-1, 2, "undecided"), (0.01, 0.09, "equal")],
+)
+def test_relations(low: float, high: float, expected: str) -> None:
+    gain = stats.Interval(value=(low + high) / 2, low=low, high=high, count=5)
+    assert choice.relation(gain, 0.1) == expected
+
+
+def test_uses_find_their_measures(scenario: al.Scenario) -> None:
+    found = uses.scores(uses.recorded(scenario), "web,calls,downloads")
+    assert [one.measure for one in found] == ["pages.mean-page", "talk.mos", "files.goodput"]
+    assert [one.more_is_better for one in found] == [False, True, True]
+    [only] = uses.scores(uses.recorded(scenario), "games=talk")
+    assert only.measure == "talk.p99-delay"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"uses": ["wbe"]}, "--for: no use is named `wbe`: did you mean web"),
+        (
+            {"uses": ["video"]},
+            "which short does not have; available: web (pages), calls (talk), downloads (files)",
+        ),
+        ({"uses": ["web=nobody"]}, "--for web=nobody: no workload is named `nobody`"),
+        ({"uses": []}, "--for: must name at least one use"),
+        ({"queues": ["shred"]}, "--queues: Linux has no queue `shred`"),
+        ({"queues": ["codel", "codel"]}, "--queues"),
+        ({"subject_to": ["calls above 4"]}, "--subject-to: must be NAME >= NUMBER"),
+        ({"subject_to": ["nothing >= 4"]}, "no use or measure is named `nothing`"),
+        ({"precision": 2.0}, "--precision: must be between 0 and 1"),
+        ({"most": 2}, "--most: must be at least 5"),
+        ({"at": ["nowhere"]}, "no managed link is named `nowhere`"),
+    ],
+)
+def test_invalid_questions_are_refused(scenario: al.Scenario, changes: dict[str, Any], message: str) -> None:
+    fields: dict[str, Any] = {"scenario": scenario, "uses": ["web"], **changes}
+    with pytest.raises(ValueError, match=r"\w") as error:
+        advice.Question(**fields)
+    assert message in str(error.value)
+
+
+def test_candidates_replace_the_queues_of_the_chosen_links() -> None:
+    both = {**SHORT, "bottleneck": {**SHORT["bottleneck"], "reverse": {"queue": {"kind": "drop-tail"}}}}
+    scenario = al.Scenario.from_dict(both, name="both")
+    question = advice.Question(scenario=scenario, uses=["web"], queues=["codel", "pfifo-100"])
+    assert question.links == ["bottleneck", "bottleneck-back"]
+    changed = candidates.with_candidate(scenario, "codel", question.links)
+    assert {link["queue"]["kind"] for _, link in changed.links.values()} == {"codel"}
+    assert candidates.with_candidate(scenario, "today", question.links).digest == scenario.digest
+    short = candidates.with_candidate(scenario, "pfifo-100", ["bottleneck"])
+    assert next(link["queue"]["limit"] for _, link in short.links.values()) == "100p"
+
+
+def test_the_default_candidates_can_be_built(scenario: al.Scenario) -> None:
+    for name in candidates.names_of(scenario, ()):
+        assert candidates.with_candidate(scenario, name, ["bottleneck"]).digest
+
+
+def invoke(path: Path, *words: str) -> Any:
+    options = ["--store", str(path.parent / "store"), "--out", str(path.parent / "out"), "--pictures", "svg"]
+    return CliRunner().invoke(app, ["advise", str(path), *words, *options])
+
+
+def test_the_command_names_the_best_queue_and_continues_from_the_store(
+    scenario: al.Scenario, tmp_path: Path
+) -> None:
+    path = tmp_path / "short.toml"
+    path.write_text(scenario.to_toml(), encoding="utf-8")
+    words = ("--for", "calls,web", "--queues", "fq-codel,pfifo-1000", "--most", "5")
+    text = invoke(path, *words)
+    assert text.exit_code == 0, text.output
+    assert "Use fq-codel: talk mean opinion score" in text.stdout
+    again = invoke(path, *words, "--json")
+    found = json.loads(again.stdout)
+    assert (found["outcome"], found["best"]) == ("change", "fq-codel")
+    assert [one["queue"] for one in found["queues"]] == ["today", "fq-codel", "pfifo-1000"]
+    assert {one["runs"] for one in found["queues"]} == {5}
+    plotted = pl.read_csv(tmp_path / "out" / "trade-off.csv")
+    assert plotted.height == 3 * 2
+    assert (tmp_path / "out" / "trade-off.svg").is_file()
+    with al.Store(tmp_path / "store", read_only=True) as store:
+        assert store.runs().height == 3 * 5
+
+
+def test_units_of_the_goodput(scenario: al.Scenario) -> None:
+    measure = advice.run.goodput(list(scenario.workloads))
+    assert isinstance(measure, Quantity)
+    from aqmlab.measures import View
+
+    value = measure.compute(View(scenario.run()))
+    assert 3 < value < 5.5

@@ -45,6 +45,11 @@ impl Filters {
         self.0.iter().any(|filter| filter.matches(label))
     }
 
+    /// Returns the filters in the order of the scenario.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Filter> {
+        self.0.iter()
+    }
+
     /// Returns the names of workloads that occur in the filters.
     pub(crate) fn traffic(&self) -> impl Iterator<Item = &str> {
         self.0.iter().flat_map(|filter| &filter.traffic).map(String::as_str)

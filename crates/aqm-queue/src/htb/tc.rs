@@ -3,7 +3,8 @@
 
 use aqm_net::{ConfigErrors, ErrorCollector, Rate};
 
-use super::{Class, Config, Filter, plan};
+use super::{Class, Config, plan};
+use crate::label_filter::Filter;
 use crate::packet_label::Protocol;
 use crate::tc::{self, Argument, Qdisc};
 
@@ -65,7 +66,7 @@ pub(super) fn qdisc(config: &Config, rate: Rate) -> Result<Qdisc, ConfigErrors> 
 /// Returns the filters of a class, each as a protocol followed by the arguments, and what the filters cannot express.
 fn filters(class: &Class, path: &str) -> (Vec<Vec<Argument>>, Vec<tc::Limit>) {
     let (mut filters, mut limits) = (Vec::new(), Vec::new());
-    for filter in &class.r#match.0 {
+    for filter in class.r#match.iter() {
         if !filter.traffic.is_empty() {
             let problem = "a packet does not carry the name of its workload, so write a filter yourself";
             limits.push((format!("{path}.match.traffic"), problem.to_owned()));

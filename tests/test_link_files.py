@@ -6,6 +6,7 @@ import copy
 import gzip
 import os
 import random
+import re
 import resource
 import zlib
 from collections.abc import Callable
@@ -127,6 +128,8 @@ def test_a_capture_shows_the_rate_and_the_round_trips(form: Callable[..., bytes]
     assert found.idle_rtt_s == pytest.approx(0.025, abs=1e-6)
     assert found.buffer_s(Direction.UPLOAD) == pytest.approx(0.08, abs=1e-6)
     assert read(tmp_path, form(samples.conversation(8)), home="203.0.113.9").up.is_empty
+    # No address of the capture appears in a scenario.
+    assert not re.search(r"\d+\.\d+\.\d+", " ".join([found.source, *found.notes]))
 
 
 def test_a_capture_that_was_interrupted_is_read_up_to_its_end(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def _read(content: Content, options: Options) -> Measured:
         notes.append("the capture contains no TCP connection whose round-trip time can be measured")
     up, down = lines.ways(idle, notes)
     return Measured(
-        source=f"capture of {lines.count} packets, home {home.name}",
+        source=f"capture of {lines.count} packets",
         up=up,
         down=down,
         idle_rtt_s=idle,
@@ -128,7 +128,9 @@ class _Home:
         if opened:
             self._address = opened.most_common(1)[0][0]
         self.name = str(ipaddress.ip_address(self._address))
-        self.notes.append(f"{self.name} is assumed to be at home; --home ADDRESS selects another host")
+        self.notes.append(
+            "the host that opens connections is assumed to be at home: --home ADDRESS selects another host"
+        )
 
     def uses(self, packet: Packet) -> bool:
         """Returns whether the interface of a packet is used. If the interface with the most packets has

@@ -124,7 +124,7 @@ def _side(
     files: Sequence[Source],
 ) -> Side:
     short = "down" if direction is Direction.DOWNLOAD else "up"
-    buffer = _measured_buffer(files, direction)
+    buffer = _measured_buffer(files, direction, rtt_s)
     if size is not None:
         buffer = mistakes.attempt(lambda: _option(f"--buffer-{short}", Buffer.parse, size))
     if text is None:
@@ -174,9 +174,11 @@ def _measured_rate(files: Sequence[Source], direction: Direction) -> float | Non
     return None if found is None else min(max(found, LEAST_BPS), MOST_BPS)
 
 
-def _measured_buffer(files: Sequence[Source], direction: Direction) -> Buffer | None:
-    """Returns the buffer that the first file with this direction shows."""
-    found = next((size for one in files if (size := one.measured.buffer_s(direction)) is not None), None)
+def _measured_buffer(files: Sequence[Source], direction: Direction, rtt_s: float) -> Buffer | None:
+    """Returns the buffer that the first file with this direction shows. `rtt_s` is the round-trip time
+    without load."""
+    sizes = (one.measured.buffer_s(direction, rtt_s) for one in files)
+    found = next((size for size in sizes if size is not None), None)
     return None if found is None else Buffer(seconds=min(found, MOST_RTT_S))
 
 

@@ -36,8 +36,7 @@ def import_(
         typer.Argument(
             metavar="FILE",
             help="File that describes a link, in one of the formats that `aqmlab link formats` lists. The "
-            "file may be "
-            "compressed with gzip.",
+            "file may be compressed with gzip.",
         ),
     ],
     out: Annotated[

@@ -14,8 +14,7 @@ USUAL = Buffer(seconds=0.1)
 
 CONTRACT = (
     "Rate of the contract, taken as a rate of IP packets: aqmlab's choice, because operators count "
-    "differently. An "
-    "error of 18 bytes per packet is 1.2 %."
+    "differently. An error of 18 bytes per packet is 1.2 %."
 )
 
 

@@ -110,8 +110,7 @@ class _Home:
         if self.is_split:
             self.notes.append(
                 "each interface has the packets of one direction, as in captures of simulated links: "
-                "round-trip times "
-                "cannot be measured"
+                "round-trip times cannot be measured"
             )
         if len(counts) > 1 and both_ways:
             self._interface = main

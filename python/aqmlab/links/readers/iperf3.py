@@ -50,14 +50,12 @@ def _read(content: Content, options: Options) -> Measured:
     else:
         notes.append(
             "the file contains no round-trip times, which only a TCP sender on Linux or FreeBSD reports: "
-            "measure the "
-            "round trip with ping"
+            "measure the round trip with ping"
         )
     if both and loaded is not None:
         notes.append(
             "both directions were under load at once, so each buffer is estimated from half of the increase "
-            "of the "
-            "round-trip time"
+            "of the round-trip time"
         )
     share = HALF if both else 1.0
     first = Way(rate_bps=sums[0], is_payload=True, loaded_rtt_s=loaded, share=share)

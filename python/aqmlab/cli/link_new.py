@@ -27,7 +27,9 @@ def new_(
     access: Annotated[
         str | None,
         typer.Option(
-            metavar="KIND", help=f"Kind of access: {', '.join(KINDS)}. `aqmlab link kinds` describes them."
+            metavar="KIND",
+            autocompletion=lambda: list(KINDS),
+            help=f"Kind of access: {', '.join(KINDS)}. `aqmlab link kinds` describes them.",
         ),
     ] = None,
     down: Annotated[str | None, typer.Option(metavar="RATE", help="Download rate, such as 100Mbps.")] = None,

@@ -122,6 +122,28 @@ def test_a_mahimahi_trace_keeps_its_opportunities(tmp_path: Path) -> None:
     assert "2000 opportunities in 2.4 s, mean 10 Mbps" in found.source
 
 
+def test_an_autorate_log_has_both_directions_and_the_round_trip(tmp_path: Path) -> None:
+    found = read(tmp_path, samples.autorate())
+    assert found.idle_rtt_s == pytest.approx(0.017)
+    assert (found.down.ip_bps, found.up.ip_bps) == (20.003e6, 2.003e6)
+    one_way = samples.autorate().replace(b"CAKE_UL_RATE_KBPS", b"OTHER")
+    found = read(tmp_path, one_way)
+    assert found.up.is_empty and not found.down.is_empty
+    with pytest.raises(LinkFileError, match="line 3: LOAD records have no column CAKE_UL_RATE_KBPS"):
+        read(tmp_path, one_way, direction=Direction.UPLOAD)
+
+
+def test_a_capture_with_an_interface_for_each_direction_has_rates_only(tmp_path: Path) -> None:
+    packets = samples.conversation(8)
+    ways = [[one for one in packets if one[1][12:16] == side] for side in (samples.HOME, samples.SERVER)]
+    # Both lists have the same length, so that the packets alternate between two interfaces.
+    mixed = [packet for pair in zip(*ways, strict=True) for packet in pair]
+    found = read(tmp_path, samples.pcapng(mixed, interfaces=2))
+    assert found.up.ip_bps == pytest.approx(1e6 * PAYLOAD_TO_IP, rel=0.05)
+    assert found.idle_rtt_s is None and found.up.loaded_rtt_s is None
+    assert any("each interface has the packets of one direction" in note for note in found.notes)
+
+
 @pytest.mark.parametrize("form", [samples.pcap, samples.pcapng])
 def test_a_capture_shows_the_rate_and_the_round_trips(form: Callable[..., bytes], tmp_path: Path) -> None:
     found = read(tmp_path, form(samples.conversation(8)))

@@ -219,6 +219,14 @@ def test_values_of_a_file_are_printed_with_their_tables(cli: Cli, tmp_path: Path
     assert done.stderr.startswith("aqmlab: late.flent.gz: version: must be at most 4 (got 5)")
 
 
+def test_standard_input_is_read_like_a_file() -> None:
+    command = [sys.executable, "-c", COMMAND, "link", "import", "-", "--json"]
+    done = subprocess.run(
+        command, input=samples.text(samples.OOKLA), capture_output=True, timeout=PATIENCE_S, check=True
+    )
+    assert json.loads(done.stdout)["idle_rtt_s"] == pytest.approx(0.0125)
+
+
 def test_formats_and_kinds_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     link.formats_()
     listed = capsys.readouterr().out

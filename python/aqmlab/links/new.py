@@ -15,6 +15,7 @@ from aqmlab.links import household
 from aqmlab.links.access import KINDS
 from aqmlab.links.access.kind import Access, Side, rate_text
 from aqmlab.links.buffer import Buffer
+from aqmlab.links.content import STANDARD_INPUT
 from aqmlab.links.line import LEAST_BPS, LEAST_RTT_S, MOST_BPS, MOST_RTT_S, Line, Written, scenario_of
 from aqmlab.links.measured import PAYLOAD_TO_IP, Direction, Measured
 
@@ -157,7 +158,8 @@ def check_absent(*paths: Path) -> None:
 def sentence(source: Source) -> str:
     """Returns a comment that states what a file contains."""
     notes = "".join(f" {note[:1].upper()}{note[1:]}." for note in source.measured.notes)
-    return f"From {source.path.name} ({source.measured.source}).{notes}"
+    name = "standard input" if str(source.path) == STANDARD_INPUT else source.path.name
+    return f"From {name} ({source.measured.source}).{notes}"
 
 
 def _option(option: str, parse: Callable[[str], T], text: str) -> T:

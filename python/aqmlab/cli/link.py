@@ -36,8 +36,8 @@ def import_(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="File that describes a link, in one of the formats that `aqmlab link formats` lists, or `-` for "
-            "standard input. The file may be compressed with gzip.",
+            help="File that describes a link, in one of the formats that `aqmlab link formats` lists, or "
+            "`-` for standard input. The file may be compressed with gzip.",
         ),
     ],
     out: Annotated[

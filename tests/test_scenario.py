@@ -199,4 +199,4 @@ def test_a_workload_of_a_dumbbell_may_send_from_right_to_left() -> None:
     again = al.Scenario.from_dict(back.effective)
     assert again.plan.digest() == back.plan.digest() != usual.plan.digest()
     assert usual.run().tables["flows"]["goodput_bps"][0] > 2e6
-    assert 0.8e6 < back.run().tables["flows"]["goodput_bps"][0] < 1e6
+    assert 0.5e6 < back.run().tables["flows"]["goodput_bps"][0] < 1e6

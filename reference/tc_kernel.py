@@ -126,6 +126,28 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
         {"atm": "atm", "flows": "dual-srchost"},
     ],
     "dualpi2": [{}, {"step_thresh_packets": 5, "ecn_mask": "any-ect", "rtt_max": "60ms"}],
+    "htb": [
+        {
+            "default": "bulk",
+            "classes": {
+                "bulk": {"rate": "6Mbps", "ceil": "8Mbps", "priority": 1, "quantum": "3028B"},
+                "calls": {
+                    "rate": "2Mbps",
+                    "queue": {"kind": "codel"},
+                    "match": {"protocol": "udp", "port": [5004], "dscp": [46]},
+                },
+            },
+        },
+        {
+            "default": "web",
+            "r2q": 5,
+            "classes": {
+                "calls": {"rate": "1Mbps", "parent": "top", "match": {"dscp": [46]}},
+                "top": {"rate": "8Mbps"},
+                "web": {"rate": "4Mbps", "ceil": "8Mbps", "parent": "top", "queue": {"kind": "fq-codel"}},
+            },
+        },
+    ],
     "stab": [
         {"overhead": 32, "linklayer": "atm", "mpu": "64B", "queue": {"kind": "linux-red", "limit": "100kB"}},
         {"overhead": -4, "queue": {"kind": "codel"}},
@@ -283,6 +305,11 @@ def plain(root: dict[str, Any]) -> dict[str, Any]:
         "arguments": kept(root["arguments"]),
         "changes": sorted(kept(change) for change in root["changes"]),
         "computed": root["computed"],
+        # `tc` converts the sizes of buckets to times and back, and shows quanta that were not set.
+        "classes": [
+            [word for word in one["arguments"] if word[0] not in ("burst", "cburst", "quantum")]
+            for one in root["classes"]
+        ],
         "inside": [plain(one["queue"]) for one in root["classes"] if one["queue"]],
     }
 

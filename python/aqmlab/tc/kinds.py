@@ -148,8 +148,8 @@ def _sfq(options: Options, link: int) -> Queue:
     limit, depth = options.count("limit"), options.count("depth", 127)
     flows, divisor = options.count("flows", 128), options.count("divisor", 1024)
     queue: Queue = {"kind": "sfq", "depth": depth, "divisor": divisor, "flows": flows}
-    # A limit of 127 packets is the default. If the limit was set nevertheless, the number of queues, which the
-    # kernel has then reduced to at most 127, is the number that `tc` shows.
+    # A limit of 127 packets is the default. If the limit was set nevertheless, the number of queues, which
+    # the kernel has then reduced to at most 127, is the number that `tc` shows.
     if limit != 127:
         queue["limit"] = packets(limit)
     if depth > 1:

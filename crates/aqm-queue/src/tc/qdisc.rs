@@ -1,6 +1,6 @@
 //! A queue discipline with the words of its `tc` command.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{Display, Write as _};
 
 use aqm_net::{ConfigError, ConfigErrors, ErrorCollector, Rate, Span};
@@ -260,7 +260,7 @@ impl Qdisc {
     /// Returns the classes, each class after its parent.
     fn from_the_top(&self) -> Vec<&Class> {
         let mut sorted: Vec<&Class> = Vec::new();
-        let mut parents = vec![0];
+        let mut parents = BTreeSet::from([0]);
         while !parents.is_empty() {
             let level: Vec<&Class> =
                 self.classes.iter().filter(|class| parents.contains(&class.parent)).collect();

@@ -234,8 +234,7 @@ def kernel() -> Path:
             except (OSError, subprocess.CalledProcessError):
                 sys.exit(
                     f"tc-kernel: {package}: cannot be downloaded with apt-get; on other systems than "
-                    f"Debian, build a "
-                    "User-Mode-Linux kernel (make ARCH=um), and set AQM_UML=PATH"
+                    f"Debian, build a User-Mode-Linux kernel (make ARCH=um), and set AQM_UML=PATH"
                 )
             archive = next(iter(WORK.glob(f"{package}_*.deb")))
             subprocess.run(["dpkg", "-x", archive.name, "unpacked"], cwd=WORK, check=True)

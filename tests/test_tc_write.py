@@ -131,7 +131,7 @@ def test_what_tc_cannot_express_is_listed_with_its_path() -> None:
     [
         (lambda: tc.write(scenario(queue={"kind": "red"})), "bottleneck.queue.kind: does not exist in Linux"),
         (lambda: tc.write(scenario(), "uplink"), "link: no link is named `uplink`"),
-        (lambda: tc.write(scenario(), direction="reverse"), "direction: the link `bottleneck` has no reverse"),
+        (lambda: tc.write(scenario(), direction="reverse"), "the link `bottleneck` has no reverse link"),
         (lambda: tc.write(scenario(reverse=REVERSE), direction="reverse"), "bottleneck-back has no queue"),
         (lambda: tc.write(scenario(), None), "link: is missing"),
         (lambda: tc.write(scenario(), device="eth0; reboot"), "device: must be the name of a network device"),

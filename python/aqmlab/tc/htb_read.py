@@ -16,9 +16,7 @@ own."""
 def rates(document: Document, one: Entry) -> tuple[int, int]:
     """Returns the rate and the ceiling of a class in bytes per second."""
     options = Options(document, one.at, one.fields)
-    speed = options.count("rate", most=2**60)
-    if speed == 0:
-        raise document.error(f"{one.at}.rate", "must be above 0")
+    speed = options.speed("rate")
     return speed, options.count("ceil", speed, most=2**60)
 
 
@@ -48,8 +46,7 @@ def queue(htb: Entry, options: Options, inside: Callable[[Entry], dict[str, Any]
         default = min(ends)
         document.notes.append(
             f"{options.at}.default: names no leaf, so packets without a class enter {names[default]} "
-            f"instead of "
-            "bypassing the queues"
+            f"instead of bypassing the queues"
         )
     found["default"] = names[default]
     if options.has("r2q"):

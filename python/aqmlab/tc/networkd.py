@@ -140,8 +140,7 @@ def networkd(
     ]
     notes = [
         f"Add these sections to the file that configures {device}, such as "
-        f"/etc/systemd/network/{device}.network, "
-        "and run networkctl reload."
+        f"/etc/systemd/network/{device}.network, and run networkctl reload."
     ]
     return Commands(tuple(lines), tuple(undo), tuple(dict.fromkeys(limits)), tuple(notes), "networkd")
 
@@ -154,8 +153,7 @@ def _sections(
     if kind not in _SECTIONS or (qdisc["classes"] and kind != "htb"):
         raise ValueError(
             f"{link.path}.queue.kind: cannot be configured with networkd, which has no complete section "
-            f"for {kind}; "
-            f"available: {', '.join(name for name in _SECTIONS if name != 'htb')}"
+            f"for {kind}; available: {', '.join(name for name in _SECTIONS if name != 'htb')}"
         )
     if qdisc["size_table"]:
         limits.append(f"{link.path}.queue: networkd has no size table (stab)")

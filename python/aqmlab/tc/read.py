@@ -162,8 +162,7 @@ class _Reader:
             return f"`{entry.kind}` cannot be read; choose one of its queues with --handle: {inside}"
         cure = {
             "pfifo_fast": "; its three bands share the length of the device's queue (`ip link show`), so "
-            "write a "
-            "`drop-tail` with this limit",
+            "write a `drop-tail` with this limit",
             "noqueue": "; the device has no queue",
         }.get(entry.kind, "")
         return f"`{entry.kind}` cannot be read{cure}; available: {names}"
@@ -181,8 +180,7 @@ class _Reader:
                 )
             self.document.notes.append(
                 f"{entry.at}: {entry.kind} has {len(inside)} equal queues, one for each hardware queue; "
-                f"the first one "
-                "was read"
+                f"the first one was read"
             )
         return inside[0] if inside else None
 
@@ -213,9 +211,7 @@ class _Reader:
         return queue or {}
 
     def _tbf(self, link: dict[str, Any], options: Options) -> dict[str, Any]:
-        speed = options.count("rate", most=2**60)
-        if speed == 0:
-            raise self.document.error(f"{options.at}.rate", "must be above 0")
+        speed = options.speed("rate")
         _slow_down(link, speed)
         burst = re.match(r"\d{1,10}", str(options.values.get("burst", "")))
         latency = options.count("lat", 0)

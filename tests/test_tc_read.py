@@ -19,6 +19,7 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "reference"))
 
 import tc_kernel  # noqa: E402
+import tc_queues  # noqa: E402
 
 RECORDED = json.loads((ROOT / "tests" / "tc_outputs" / "linux.json").read_text(encoding="utf-8"))
 LINE = "10Mbps"
@@ -66,13 +67,13 @@ def test_every_kind_is_recorded_or_has_an_output_of_its_own() -> None:
         for found in json.JSONDecoder().raw_decode(text)[0]
     }
     assert READERS.keys() - shown <= {"dualpi2", "fq_pie"}
-    assert set(tc_kernel.VARIANTS) == set(_core.tc_kinds())
+    assert set(tc_queues.VARIANTS) == set(_core.tc_kinds())
 
 
 @pytest.mark.parametrize("kind", ["dualpi2", "fq-pie"])
 @pytest.mark.parametrize("number", [0, 1])
 def test_a_queue_that_no_recorded_kernel_has_survives_the_round_trip(kind: str, number: int) -> None:
-    table = {"kind": kind, **tc_kernel.VARIANTS[kind][number], **({"hz": 0} if kind == "fq-pie" else {})}
+    table = {"kind": kind, **tc_queues.VARIANTS[kind][number], **({"hz": 0} if kind == "fq-pie" else {})}
     options = json.loads(_core.tc_qdisc(json.dumps(table), LINE, "eth0", False, 1))["options"]
     found = read(entry(options.pop("kind"), options))
     again = tc_kernel.arguments(dict(found.queue), LINE)

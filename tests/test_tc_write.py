@@ -17,6 +17,7 @@ CABLE = "cable"
 ELASTIC = Path(__file__).parent.parent / "scenarios" / "flow-level" / "elastic.toml"
 ROUTER = {"kind": "codel", "ecn": True}
 REVERSE = {"rate": "1Mbps"}
+NESTED = {"kind": "htb", "classes": {"a": {"rate": "1Mbps"}, "b": {"rate": "1Mbps", "parent": "a"}}}
 
 
 def scenario(**bottleneck: Any) -> al.Scenario:
@@ -140,6 +141,7 @@ def test_what_tc_cannot_express_is_listed_with_its_path() -> None:
         (lambda: tc.write(al.Scenario.load(ELASTIC)), "level: must be packet"),
         (lambda: tc.sqm(scenario(queue={"kind": "sfb"})), "cannot be configured with sqm-scripts"),
         (lambda: tc.networkd(scenario(queue={"kind": "choke"})), "cannot be configured with networkd"),
+        (lambda: tc.networkd(scenario(queue=NESTED)), "does not create classes inside classes"),
     ],
 )  # fmt: skip
 def test_a_link_that_cannot_be_written_is_refused(call: Any, problem: str) -> None:
@@ -219,6 +221,9 @@ def test_networkd_gets_sections_with_the_keys_of_the_manual() -> None:
         )
     )
     cake = tc.networkd(al.Scenario.load(CABLE), "up")
+    assert [limit for limit in cake.limits if "253" in limit] == [
+        "links.up.queue: ack-filter needs systemd 253 or later"
+    ]
     keys = {"Bandwidth=9500K", "FlowIsolationMode=dual-src-host", "AckFilter=yes", "OverheadBytes=18"}
     assert keys <= set(cake.lines)
     pie = tc.networkd(scenario(queue={"kind": "pie", "target": "20ms", "ecn": True}))

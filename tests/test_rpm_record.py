@@ -42,7 +42,7 @@ def test_a_record_is_read_as_written(tmp_path: Path) -> None:
 
 def test_the_simulated_test_has_the_connections_of_mach_in_its_last_seconds() -> None:
     run = simulated.scenario(CELL).run(seed=1)
-    intervals = run.tables["probe_intervals"].with_columns(pl.col("phase").cast(pl.String))
+    intervals = run.tables["test_intervals"].with_columns(pl.col("phase").cast(pl.String))
     for direction in links.DIRECTIONS:
         rows = intervals.filter(pl.col("phase") == direction)
         assert rows["connections"].to_list() == [1, 2, 3, 4, 5, 6]

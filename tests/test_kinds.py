@@ -45,6 +45,8 @@ TITLES = {
     "charts/style.py": "the colours of series, which are named after queues",
     "explain/sentences.py": "the transport of a flow",
     "explain/story.py": "the transport of a flow",
+    "metrics/aim.py": "a score with the name of a workload",
+    "metrics/outcome.py": "profiles of applications with the names of workloads",
     "report_card/properties.py": "notes on queues, and a property with the name of a workload",
 }
 """Modules that write about kinds for readers, and what."""

@@ -31,6 +31,7 @@ WRITERS = {
     "coexistence/network.py": "the scenario of pairs of congestion controls",
     "comparison/calibrate.py": "a line on which nothing queues",
     "live/runs.py": "the network around a command",
+    "pages/network.py": "the scenarios of recorded pages",
     "report_card/experiments.py": "the scenarios of report cards",
     "report_card/network.py": "their network",
     "report_card/parameters.py": "the parameters that they vary",

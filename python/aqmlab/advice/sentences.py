@@ -9,7 +9,6 @@ from aqmlab.advice.choice import GOODPUT, Advice, Assessment, Relation
 from aqmlab.advice.uses import Score
 from aqmlab.stats import Interval, plus_minus
 
-
 TODAYS = "today's queue"
 
 

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -29,18 +29,6 @@ if TYPE_CHECKING:
 
 ROWS = 20
 """Maximum number of rows of the table of losses, unless `--all` is given."""
-
-HEADS = (
-    "flow",
-    "workload",
-    "start",
-    "bytes",
-    "duration",
-    "dropped",
-    "marked",
-    "fast retransmits",
-    "time-outs",
-)
 
 
 def explain(
@@ -106,34 +94,62 @@ def explain(
 
 
 def _list(scenario: "Scenario", traffic: str | None, most: int, seed: int | None, *, as_json: bool) -> None:
+    """Prints the slowest transfers or, if there are no transfers, the flows with the most losses."""
     from aqmlab.cli import table_text
     from aqmlab.explain import runs
 
     runs.check(scenario, traffic)
     run: Run = scenario.run(seed)
-    found: pl.DataFrame = runs.slowest(run, traffic, most)
+    transfers: pl.DataFrame = runs.slowest(run, traffic, most)
+    flows: pl.DataFrame = runs.lossiest(run, traffic, most)
+    has_transfers = transfers.height > 0
+    found = transfers if has_transfers else flows
     if as_json:
-        print(json.dumps({"seed": run.manifest["seed"], "transfers": found.to_dicts()}, indent=2))
+        name = "transfers" if has_transfers else "flows"
+        print(json.dumps({"seed": run.manifest["seed"], name: found.to_dicts()}, indent=2))
         return
     if not found.height:
-        print("The run has no transfer. To explain an endless flow or a flow of datagrams, use --flow N.")
+        print("The run has no flows.")
         return
+    has_pages = has_transfers and found["page"].null_count() < found.height
+    heads = [
+        "flow",
+        "workload",
+        "start",
+        "bytes",
+        "duration",
+        "dropped",
+        "marked",
+        "fast retransmits",
+        "time-outs",
+    ]
     rows = [
-        (
+        [
             str(row["flow"]),
             row["traffic"],
             f"{row['start_s']:.3f} s",
-            str(row["size_bytes"]),
-            f"{row['duration_s']:.3f} s" if row["complete"] else "incomplete",
+            str(row["size_bytes"]) if row["size_bytes"] is not None else "endless",
+            _duration(row),
             str(row["packets_dropped"]),
             str(row["packets_marked"]),
             _number(row["fast_retransmits"]),
             _number(row["timeouts"]),
-        )
+        ]
         for row in found.iter_rows(named=True)
     ]
-    table_text.print_table(f"The slowest transfers, seed {run.manifest['seed']}", HEADS, rows, left=2)
-    print(f"To explain one of these transfers: aqmlab explain SCENARIO --flow {found['flow'][0]}")
+    if has_pages:
+        heads.insert(2, "page")
+        for cells, page in zip(rows, found["page"], strict=True):
+            cells.insert(2, _number(page))
+    title = "The slowest transfers" if has_transfers else "The flows with the most dropped packets"
+    table_text.print_table(f"{title}, seed {run.manifest['seed']}", heads, rows, left=2)
+    print(f"To explain one of these flows: aqmlab explain SCENARIO --flow {found['flow'][0]}")
+
+
+def _duration(row: dict[str, Any]) -> str:
+    if "duration_s" in row:
+        return f"{row['duration_s']:.3f} s" if row["complete"] else "incomplete"
+    return "open" if row["end_s"] is None else f"{row['end_s'] - row['start_s']:.3f} s"
 
 
 def _print_losses(story: "Story", most: int | None) -> None:

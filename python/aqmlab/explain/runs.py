@@ -47,6 +47,17 @@ def slowest(run: Run, traffic: str | None = None, most: int = 10) -> pl.DataFram
     return found
 
 
+def lossiest(run: Run, traffic: str | None = None, most: int = 10) -> pl.DataFrame:
+    """Returns the rows of the flows with the most dropped packets, for workloads without transfers. With
+    `traffic`, only the flows of this workload are considered."""
+    import polars as pl
+
+    rows = run.flows.with_columns(pl.col("traffic").cast(pl.String))
+    if traffic is not None:
+        rows = rows.filter(pl.col("traffic") == traffic)
+    return rows.sort("packets_dropped", descending=True, maintain_order=True).head(most)
+
+
 def recorded(scenario: Scenario, traffic: str, *, lifetime_s: float | None = None) -> Scenario:
     """Returns the scenario with everything recorded that explains the flows of the workload `traffic`, and
     without warm-up, so that all counters cover the whole life of a flow. Neither changes what happens in the

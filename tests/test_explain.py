@@ -301,3 +301,9 @@ def test_the_cost_of_a_single_loss_is_the_difference_to_a_run_without_the_loss(t
     assert early is not None
     # Only the arrival of the lost packet is estimated.
     assert loss.cost_s == pytest.approx(late - early, rel=0.03)
+
+
+def test_columns_that_the_scenario_omits_are_recorded(scenario: al.Scenario) -> None:
+    few = scenario.with_({"record.transfer_columns": ["traffic", "start_s", "duration_s", "complete"]})
+    flow = int(runs.slowest(scenario.run(), "web", most=1)["flow"][0])
+    assert explained.explain(few, traffic="web").flow == flow

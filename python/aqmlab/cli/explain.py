@@ -99,7 +99,7 @@ def _list(scenario: "Scenario", traffic: str | None, most: int, seed: int | None
     from aqmlab.explain import runs
 
     runs.check(scenario, traffic)
-    run: Run = scenario.run(seed)
+    run: Run = runs.complete(scenario).run(seed)
     transfers: pl.DataFrame = runs.slowest(run, traffic, most)
     flows: pl.DataFrame = runs.lossiest(run, traffic, most)
     has_transfers = transfers.height > 0

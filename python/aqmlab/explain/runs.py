@@ -32,6 +32,14 @@ def check(scenario: Scenario, traffic: str | None = None) -> None:
         raise LookupError(f"no workload is named `{traffic}`: {hint(str(traffic), known)}")
 
 
+def complete(scenario: Scenario) -> Scenario:
+    """Returns the scenario with all columns of the tables `flows` and `transfers`."""
+    columns = [f"record.{name}" for name in ("flow_columns", "transfer_columns")]
+    record = scenario.effective["record"]
+    changes = {path: None for path in columns if record.get(path.removeprefix("record.")) is not None}
+    return scenario.with_(changes) if changes else scenario
+
+
 def slowest(run: Run, traffic: str | None = None, most: int = 10) -> pl.DataFrame:
     """Returns the rows of the slowest transfers of a run, in descending order of duration. The duration of an
     incomplete transfer is the time until the end of the run. With `traffic`, only the transfers of this
@@ -72,7 +80,7 @@ def recorded(scenario: Scenario, traffic: str, *, lifetime_s: float | None = Non
         duration = seconds(full["duration"])
         interval = max(lifetime_s / SAMPLES_OF_FLOW, duration / MOST_SAMPLES, 1e-4)
         changes["record.queue_every"] = f"{max(1, round(interval * 1e6))}us"
-    return scenario.with_(changes)
+    return complete(scenario).with_(changes)
 
 
 def seconds(text: str) -> float:

@@ -82,7 +82,7 @@ def explain(
     Raises `ValueError` if the scenario is not at packet level or has no transfer, and `LookupError` for an
     unknown flow or workload."""
     runs.check(scenario, traffic)
-    found = scenario.run(seed)
+    found = runs.complete(scenario).run(seed)
     if flow is None:
         rows = runs.slowest(found, traffic, most=1)
         if not rows.height:

@@ -51,6 +51,13 @@ def explain(
             "--slowest", help="Explain the slowest transfer instead of listing the slowest transfers."
         ),
     ] = False,
+    page: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Number of a page, whose last transfer is explained. With --traffic, of this workload.",
+        ),
+    ] = None,
     most: Annotated[int, typer.Option(min=1, metavar="N", help="Number of listed transfers.")] = 10,
     seed: Seed = None,
     every_loss: Annotated[
@@ -72,16 +79,17 @@ def explain(
     Without --flow, the command lists the slowest transfers of the run."""
     from aqmlab import explain as explained
 
-    if flow is not None and slowest:
-        raise ValueError("--slowest: cannot be combined with --flow")
+    chosen_by = [option for option, given in _selections(flow, page, slowest) if given]
+    if len(chosen_by) > 1:
+        raise ValueError(f"{chosen_by[1]}: cannot be combined with {chosen_by[0]}")
     kinds, look = pictures_of(pictures), Look.parsed(width, font)
     chosen = load_scenario(scenario, settings)
-    if flow is None and not slowest:
+    if not chosen_by:
         if out is not None:
-            raise ValueError("--out: needs --flow or --slowest, because a picture shows one flow")
+            raise ValueError("--out: needs --flow, --page or --slowest, because a picture shows one flow")
         _list(chosen, traffic, most, seed, as_json=as_json)
         return
-    story = explained.explain(chosen, flow, traffic=traffic, seed=seed)
+    story = explained.explain(chosen, flow, traffic=traffic, page=page, seed=seed)
     written = _save(story, out, kinds, look) if out is not None else []
     if as_json:
         print(json.dumps({**story.to_dict(), "files": [str(path) for path in written]}, indent=2))
@@ -91,6 +99,11 @@ def explain(
     _print_losses(story, None if every_loss else ROWS)
     if written:
         print("\nPicture and numbers: " + ", ".join(map(str, written)))
+
+
+def _selections(flow: int | None, page: int | None, slowest: bool) -> list[tuple[str, bool]]:
+    """Returns the options that select a flow, and whether they are given."""
+    return [("--flow", flow is not None), ("--page", page is not None), ("--slowest", slowest)]
 
 
 def _list(scenario: "Scenario", traffic: str | None, most: int, seed: int | None, *, as_json: bool) -> None:

@@ -55,6 +55,26 @@ def slowest(run: Run, traffic: str | None = None, most: int = 10) -> pl.DataFram
     return found
 
 
+def last_of_page(run: Run, page: int, traffic: str | None = None) -> int:
+    """Returns the flow of the transfer that completed a page, which is the transfer that ended last. Raises
+    `LookupError` if the run has no such page, or if several workloads have a page with this number."""
+    import polars as pl
+
+    rows = run.transfers.with_columns(pl.col("traffic").cast(pl.String)).filter(pl.col("page").is_not_null())
+    if traffic is not None:
+        rows = rows.filter(pl.col("traffic") == traffic)
+    found = rows.filter(pl.col("page") == page)
+    if not found.height:
+        numbers = rows["page"].to_list()
+        known = f"the pages are {min(numbers)}-{max(numbers)}" if numbers else "the run has no pages"
+        raise LookupError(f"--page {page}: no page has this number; {known}")
+    workloads = found["traffic"].unique(maintain_order=True).to_list()
+    if len(workloads) > 1:
+        raise LookupError(f"--page {page}: select a workload with --traffic: {', '.join(workloads)}")
+    end = pl.col("start_s") + pl.col("duration_s")
+    return int(found.sort(end, nulls_last=True)["flow"][-1])
+
+
 def lossiest(run: Run, traffic: str | None = None, most: int = 10) -> pl.DataFrame:
     """Returns the rows of the flows with the most dropped packets, for workloads without transfers. With
     `traffic`, only the flows of this workload are considered."""

@@ -36,7 +36,7 @@ SHORT = {
         },
     },
     "traffic": {
-        "web": {"kind": "web", "load": 0.8},
+        "web": {"kind": "web", "load": 0.8, "objects": {"kind": "constant", "value": 3}},
         "files": {"kind": "ftp", "flows": 2},
         "call": {"kind": "call"},
     },
@@ -266,8 +266,9 @@ def test_the_command_explains_a_flow_and_writes_the_picture(file: Path, tmp_path
     [
         (["--flow", "99999"], "--flow 99999: no flow has this number"),
         (["--traffic", "wbe"], "no workload is named `wbe`: did you mean web"),
+        (["--page", "99999"], "--page 99999: no page has this number; the pages are 0-"),
         (["--flow", "0", "--slowest"], "--slowest: cannot be combined with --flow"),
-        (["--out", "folder"], "--out: needs --flow or --slowest"),
+        (["--out", "folder"], "--out: needs --flow, --page or --slowest"),
     ],
 )
 def test_invalid_options_are_refused(file: Path, words: list[str], message: str) -> None:
@@ -301,3 +302,18 @@ def test_the_cost_of_a_single_loss_is_the_difference_to_a_run_without_the_loss(t
     assert early is not None
     # Only the arrival of the lost packet is estimated.
     assert loss.cost_s == pytest.approx(late - early, rel=0.03)
+
+
+def test_columns_that_the_scenario_omits_are_recorded(scenario: al.Scenario) -> None:
+    few = scenario.with_({"record.transfer_columns": ["traffic", "start_s", "duration_s", "complete"]})
+    flow = int(runs.slowest(scenario.run(), "web", most=1)["flow"][0])
+    assert explained.explain(few, traffic="web").flow == flow
+
+
+def test_a_page_is_explained_by_its_last_transfer(scenario: al.Scenario) -> None:
+    run = scenario.run()
+    done = run.pages.filter(pl.col("complete") & (pl.col("objects") > 1)).row(0, named=True)
+    flow = runs.last_of_page(run, done["page"], "web")
+    of_page = run.transfers.filter((pl.col("page") == done["page"]) & (pl.col("traffic") == "web"))
+    [last] = of_page.filter(pl.col("flow") == flow).to_dicts()
+    assert last["start_s"] + last["duration_s"] == pytest.approx(done["start_s"] + done["duration_s"])

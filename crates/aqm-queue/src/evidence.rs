@@ -24,6 +24,11 @@ impl Evidence {
         Self { average: None, probability: Some(probability), count: None, draw: Some(draw) }
     }
 
+    /// Returns the evidence for a packet that was selected with the probability 1, without a random number.
+    pub const fn certain() -> Self {
+        Self { average: None, probability: Some(1.0), count: None, draw: None }
+    }
+
     /// Returns the evidence for a packet that a control law dropped with this count.
     pub fn counted(count: impl Into<u64>) -> Self {
         Self { average: None, probability: None, count: Some(count.into()), draw: None }

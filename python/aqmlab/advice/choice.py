@@ -133,8 +133,9 @@ def judge(
     """Chooses among the values of the axis `queue`, the first of which is `TODAY`."""
     values = _Values(results, [*dict.fromkeys(one.measure for one in scores), GOODPUT])
     others = max(1, len(values.names) - 1)
-    # One comparison of each score, and one of each constraint, for each candidate but today's.
-    level = results.level(count=others * (len(scores) + len(constraints)))
+    # For each candidate but today's: a comparison of each score and of each constraint with today's queue,
+    # and a comparison of the first score with the best candidate.
+    level = stats.look_level(results.looks, others * (len(scores) + len(constraints) + 1))
     assessments = [_assess(values, name, scores, constraints, level) for name in values.names]
     best, rivals, outcome = _choose(values, assessments, scores[0], tolerance, level)
     return Advice(

@@ -9,6 +9,8 @@ from aqmlab.advice.choice import GOODPUT, Advice, Assessment, Relation
 from aqmlab.advice.uses import Score
 from aqmlab.stats import Interval, plus_minus
 
+TODAYS = "today's queue"
+
 
 def sentences(advice: Advice) -> list[str]:
     """Returns the description of an advice: the choice with its evidence, the rivals, the price, and the
@@ -25,26 +27,32 @@ def _choice(advice: Advice) -> Iterator[str]:
     best, today = advice.of(advice.best), advice.of(TODAY)
     if advice.outcome == "keep":
         yield (
-            f"Keep today's queue: no candidate improves {score.title} by more than "
-            f"{100 * advice.tolerance:g} % of today's "
-            f"value ({_mean(today, score)})."
+            f"Keep today's queue: no candidate improves {_titled(score)} by more than "
+            f"{100 * advice.tolerance:g} % of today's value ({_mean(today, score)})."
         )
         return
     if advice.outcome == "change":
-        yield (
-            f"Use {best.name}: {score.title} is {_mean(best, score)} instead of {_mean(today, score)} today."
-        )
-        yield (
-            f"The improvement is {_amount(best.gains[score.measure], score)}, with simultaneous 95 % "
-            "intervals."
-        )
+        yield f"Use {best.name}. {_changed(today, best, score)}"
+        gain = _shown(best.gains[score.measure], score.unit)
+        yield f"The improvement is {gain}, with simultaneous 95 % intervals."
         return
     yield "The runs do not decide which queue is best: the intervals overlap, or a constraint is undecided."
-    yield (
-        f"Among the queues that no constraint excludes, {_named(best)} has the best mean: {score.title} is "
-        f"{_mean(best, score)}{'' if best is today else f', and {_mean(today, score)} today'}."
-    )
+    if best is today:
+        yield "Among the queues that no constraint excludes, today's queue has the best mean."
+    else:
+        yield f"Among the queues that no constraint excludes, {best.name} has the best mean. " + _changed(
+            today, best, score
+        )
     yield "More runs (--most) or longer runs may decide the question."
+
+
+def _changed(today: Assessment, best: Assessment, score: Score) -> str:
+    """Returns a sentence about the change of a score."""
+    return f"{_capital(_titled(score))} changes from {_mean(today, score)} to {_mean(best, score)}."
+
+
+def _titled(score: Score) -> str:
+    return f"the measure {score.measure} ({score.title})"
 
 
 def _rivals(advice: Advice) -> Iterator[str]:
@@ -53,10 +61,10 @@ def _rivals(advice: Advice) -> Iterator[str]:
     name = _named(advice.of(advice.best))
     groups: dict[Relation, list[str]] = {}
     for rival, found in advice.rivals.items():
-        groups.setdefault(found, []).append("today's queue" if rival == TODAY else rival)
+        groups.setdefault(found, []).append(TODAYS if rival == TODAY else rival)
     if equal := groups.get("equal"):
         yield (
-            f"{_capital(_joined(equal))} {_is(equal)} as good as {name}, within {100 * advice.tolerance:g} "
+            f"{_beginning(equal)} {_is(equal)} as good as {name}, within {100 * advice.tolerance:g} "
             "% of today's value."
         )
     if undecided := groups.get("undecided"):
@@ -68,9 +76,9 @@ def _price(advice: Advice) -> Iterator[str]:
         return
     best, today = advice.of(advice.best), advice.of(TODAY)
     for score in advice.scores[1:]:
-        yield f"{_capital(score.title)} is {_mean(best, score)} instead of {_mean(today, score)} today."
+        yield _changed(today, best, score)
     ours, theirs = best.means[GOODPUT], today.means[GOODPUT]
-    yield f"The goodput of all workloads is {_shown(ours, 'Mbps')} instead of {_shown(theirs, 'Mbps')} today."
+    yield f"The goodput of all workloads changes from {_shown(theirs, 'Mbps')} to {_shown(ours, 'Mbps')}."
 
 
 def _refused(advice: Advice) -> Iterator[str]:
@@ -80,15 +88,11 @@ def _refused(advice: Advice) -> Iterator[str]:
             names = [_named(one) for one in advice.assessments if one.verdicts.get(key) == verdict]
             if names:
                 verb = words if len(names) > 1 or words.startswith("may") else f"{words}s"
-                yield f"{_capital(_joined(names))} {verb} the constraint `{constraint.text}`."
+                yield f"{_beginning(names)} {verb} the constraint `{constraint.text}`."
 
 
 def _mean(one: Assessment, score: Score) -> str:
     return _shown(one.means[score.measure], score.unit)
-
-
-def _amount(interval: Interval, score: Score) -> str:
-    return _shown(interval, score.unit)
 
 
 def _shown(interval: Interval, unit: str) -> str:
@@ -96,12 +100,18 @@ def _shown(interval: Interval, unit: str) -> str:
 
 
 def _named(one: Assessment) -> str:
-    return "today's queue" if one.name == TODAY else one.name
+    return TODAYS if one.name == TODAY else one.name
 
 
 def _joined(names: list[str]) -> str:
     *most, last = names
     return f"{', '.join(most)} and {last}" if most else last
+
+
+def _beginning(names: list[str]) -> str:
+    """Returns names at the beginning of a sentence. The names of queues remain unchanged."""
+    text = _joined(names)
+    return _capital(text) if names[0] == TODAYS else text
 
 
 def _is(names: list[str]) -> str:

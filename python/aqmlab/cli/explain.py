@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -30,18 +30,6 @@ if TYPE_CHECKING:
 ROWS = 20
 """Maximum number of rows of the table of losses, unless `--all` is given."""
 
-HEADS = (
-    "flow",
-    "workload",
-    "start",
-    "bytes",
-    "duration",
-    "dropped",
-    "marked",
-    "fast retransmits",
-    "time-outs",
-)
-
 
 def explain(
     scenario: ScenarioFile,
@@ -63,6 +51,13 @@ def explain(
             "--slowest", help="Explain the slowest transfer instead of listing the slowest transfers."
         ),
     ] = False,
+    page: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Number of a page, whose last transfer is explained. With --traffic, of this workload.",
+        ),
+    ] = None,
     most: Annotated[int, typer.Option(min=1, metavar="N", help="Number of listed transfers.")] = 10,
     seed: Seed = None,
     every_loss: Annotated[
@@ -84,16 +79,17 @@ def explain(
     Without --flow, the command lists the slowest transfers of the run."""
     from aqmlab import explain as explained
 
-    if flow is not None and slowest:
-        raise ValueError("--slowest: cannot be combined with --flow")
+    chosen_by = [option for option, given in _selections(flow, page, slowest) if given]
+    if len(chosen_by) > 1:
+        raise ValueError(f"{chosen_by[1]}: cannot be combined with {chosen_by[0]}")
     kinds, look = pictures_of(pictures), Look.parsed(width, font)
     chosen = load_scenario(scenario, settings)
-    if flow is None and not slowest:
+    if not chosen_by:
         if out is not None:
-            raise ValueError("--out: needs --flow or --slowest, because a picture shows one flow")
+            raise ValueError("--out: needs --flow, --page or --slowest, because a picture shows one flow")
         _list(chosen, traffic, most, seed, as_json=as_json)
         return
-    story = explained.explain(chosen, flow, traffic=traffic, seed=seed)
+    story = explained.explain(chosen, flow, traffic=traffic, page=page, seed=seed)
     written = _save(story, out, kinds, look) if out is not None else []
     if as_json:
         print(json.dumps({**story.to_dict(), "files": [str(path) for path in written]}, indent=2))
@@ -105,35 +101,68 @@ def explain(
         print("\nPicture and numbers: " + ", ".join(map(str, written)))
 
 
+def _selections(flow: int | None, page: int | None, slowest: bool) -> list[tuple[str, bool]]:
+    """Returns the options that select a flow, and whether they are given."""
+    return [("--flow", flow is not None), ("--page", page is not None), ("--slowest", slowest)]
+
+
 def _list(scenario: "Scenario", traffic: str | None, most: int, seed: int | None, *, as_json: bool) -> None:
+    """Prints the slowest transfers or, if there are no transfers, the flows with the most losses."""
     from aqmlab.cli import table_text
     from aqmlab.explain import runs
 
     runs.check(scenario, traffic)
-    run: Run = scenario.run(seed)
-    found: pl.DataFrame = runs.slowest(run, traffic, most)
+    run: Run = runs.complete(scenario).run(seed)
+    transfers: pl.DataFrame = runs.slowest(run, traffic, most)
+    flows: pl.DataFrame = runs.lossiest(run, traffic, most)
+    has_transfers = transfers.height > 0
+    found = transfers if has_transfers else flows
     if as_json:
-        print(json.dumps({"seed": run.manifest["seed"], "transfers": found.to_dicts()}, indent=2))
+        name = "transfers" if has_transfers else "flows"
+        print(json.dumps({"seed": run.manifest["seed"], name: found.to_dicts()}, indent=2))
         return
     if not found.height:
-        print("The run has no transfer. To explain an endless flow or a flow of datagrams, use --flow N.")
+        print("The run has no flows.")
         return
+    has_pages = has_transfers and found["page"].null_count() < found.height
+    heads = [
+        "flow",
+        "workload",
+        "start",
+        "bytes",
+        "duration",
+        "dropped",
+        "marked",
+        "fast retransmits",
+        "time-outs",
+    ]
     rows = [
-        (
+        [
             str(row["flow"]),
             row["traffic"],
             f"{row['start_s']:.3f} s",
-            str(row["size_bytes"]),
-            f"{row['duration_s']:.3f} s" if row["complete"] else "incomplete",
+            str(row["size_bytes"]) if row["size_bytes"] is not None else "endless",
+            _duration(row),
             str(row["packets_dropped"]),
             str(row["packets_marked"]),
             _number(row["fast_retransmits"]),
             _number(row["timeouts"]),
-        )
+        ]
         for row in found.iter_rows(named=True)
     ]
-    table_text.print_table(f"The slowest transfers, seed {run.manifest['seed']}", HEADS, rows, left=2)
-    print(f"To explain one of these transfers: aqmlab explain SCENARIO --flow {found['flow'][0]}")
+    if has_pages:
+        heads.insert(2, "page")
+        for cells, page in zip(rows, found["page"], strict=True):
+            cells.insert(2, _number(page))
+    title = "The slowest transfers" if has_transfers else "The flows with the most dropped packets"
+    table_text.print_table(f"{title}, seed {run.manifest['seed']}", heads, rows, left=2)
+    print(f"To explain one of these flows: aqmlab explain SCENARIO --flow {found['flow'][0]}")
+
+
+def _duration(row: dict[str, Any]) -> str:
+    if "duration_s" in row:
+        return f"{row['duration_s']:.3f} s" if row["complete"] else "incomplete"
+    return "open" if row["end_s"] is None else f"{row['end_s'] - row['start_s']:.3f} s"
 
 
 def _print_losses(story: "Story", most: int | None) -> None:

@@ -32,6 +32,14 @@ def check(scenario: Scenario, traffic: str | None = None) -> None:
         raise LookupError(f"no workload is named `{traffic}`: {hint(str(traffic), known)}")
 
 
+def complete(scenario: Scenario) -> Scenario:
+    """Returns the scenario with all columns of the tables `flows` and `transfers`."""
+    columns = [f"record.{name}" for name in ("flow_columns", "transfer_columns")]
+    record = scenario.effective["record"]
+    changes = {path: None for path in columns if record.get(path.removeprefix("record.")) is not None}
+    return scenario.with_(changes) if changes else scenario
+
+
 def slowest(run: Run, traffic: str | None = None, most: int = 10) -> pl.DataFrame:
     """Returns the rows of the slowest transfers of a run, in descending order of duration. The duration of an
     incomplete transfer is the time until the end of the run. With `traffic`, only the transfers of this
@@ -45,6 +53,37 @@ def slowest(run: Run, traffic: str | None = None, most: int = 10) -> pl.DataFram
     duration = pl.coalesce("duration_s", end_s - pl.col("start_s"))
     found: pl.DataFrame = rows.sort(duration, descending=True, maintain_order=True).head(most)
     return found
+
+
+def last_of_page(run: Run, page: int, traffic: str | None = None) -> int:
+    """Returns the flow of the transfer that completed a page, which is the transfer that ended last. Raises
+    `LookupError` if the run has no such page, or if several workloads have a page with this number."""
+    import polars as pl
+
+    rows = run.transfers.with_columns(pl.col("traffic").cast(pl.String)).filter(pl.col("page").is_not_null())
+    if traffic is not None:
+        rows = rows.filter(pl.col("traffic") == traffic)
+    found = rows.filter(pl.col("page") == page)
+    if not found.height:
+        numbers = rows["page"].to_list()
+        known = f"the pages are {min(numbers)}-{max(numbers)}" if numbers else "the run has no pages"
+        raise LookupError(f"--page {page}: no page has this number; {known}")
+    workloads = found["traffic"].unique(maintain_order=True).to_list()
+    if len(workloads) > 1:
+        raise LookupError(f"--page {page}: select a workload with --traffic: {', '.join(workloads)}")
+    end = pl.col("start_s") + pl.col("duration_s")
+    return int(found.sort(end, nulls_last=True)["flow"][-1])
+
+
+def lossiest(run: Run, traffic: str | None = None, most: int = 10) -> pl.DataFrame:
+    """Returns the rows of the flows with the most dropped packets, for workloads without transfers. With
+    `traffic`, only the flows of this workload are considered."""
+    import polars as pl
+
+    rows = run.flows.with_columns(pl.col("traffic").cast(pl.String))
+    if traffic is not None:
+        rows = rows.filter(pl.col("traffic") == traffic)
+    return rows.sort("packets_dropped", descending=True, maintain_order=True).head(most)
 
 
 def recorded(scenario: Scenario, traffic: str, *, lifetime_s: float | None = None) -> Scenario:
@@ -61,7 +100,7 @@ def recorded(scenario: Scenario, traffic: str, *, lifetime_s: float | None = Non
         duration = seconds(full["duration"])
         interval = max(lifetime_s / SAMPLES_OF_FLOW, duration / MOST_SAMPLES, 1e-4)
         changes["record.queue_every"] = f"{max(1, round(interval * 1e6))}us"
-    return scenario.with_(changes)
+    return complete(scenario).with_(changes)
 
 
 def seconds(text: str) -> float:

@@ -73,16 +73,24 @@ class Story:
 
 
 def explain(
-    scenario: Scenario, flow: int | None = None, *, traffic: str | None = None, seed: int | None = None
+    scenario: Scenario,
+    flow: int | None = None,
+    *,
+    traffic: str | None = None,
+    page: int | None = None,
+    seed: int | None = None,
 ) -> Story:
     """Runs a scenario twice and returns the life of a flow: the first run finds the flow, and the second run
-    records its history. Without `flow`, the slowest transfer is explained. With `traffic`, the flow belongs
+    records its history. Without `flow`, the flow of the transfer that
+    completed `page` is explained or, without `page`, the slowest transfer. With `traffic`, the flow belongs
     to this workload.
 
     Raises `ValueError` if the scenario is not at packet level or has no transfer, and `LookupError` for an
     unknown flow or workload."""
     runs.check(scenario, traffic)
-    found = scenario.run(seed)
+    found = runs.complete(scenario).run(seed)
+    if flow is None and page is not None:
+        flow = runs.last_of_page(found, page, traffic)
     if flow is None:
         rows = runs.slowest(found, traffic, most=1)
         if not rows.height:

@@ -507,8 +507,7 @@ impl Sfb {
             }
             if !self.penalty.admits(cx.now.nanos() / TICK) {
                 self.counts.penaltydrop += 1;
-                let probability = Some(1.0);
-                return Err((Reason::Unresponsive, Evidence { probability, ..Evidence::default() }));
+                return Err((Reason::Unresponsive, Evidence::certain()));
             }
             return Ok(false);
         }

@@ -286,7 +286,7 @@ impl Rules {
             return None;
         }
         let evidence = if vars.accu_prob >= PROB_HIGH {
-            Evidence { probability: Some(1.0), ..Evidence::default() }
+            Evidence::certain()
         } else {
             let draw = rng.uniform();
             if draw >= p {

@@ -220,7 +220,7 @@ impl Rules {
             return None;
         }
         if vars.accu_prob >= MAX_PROB / 2 * 17 {
-            return Some(Evidence { probability: Some(1.0), ..Evidence::default() });
+            return Some(Evidence::certain());
         }
         let draw = rng.bits() >> 8;
         if draw >= prob {

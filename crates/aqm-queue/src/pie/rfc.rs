@@ -250,14 +250,9 @@ impl Controller for Rfc {
         }
         let is_certain = rules.derandomise && vars.accu_prob >= ACCUMULATED.1;
         let evidence = if is_certain {
-            Evidence { probability: Some(1.0), ..Evidence::default() }
-        } else if p > 0.0
-            && let draw = rng.uniform()
-            && draw < p
-        {
-            Evidence::drawn(p, draw)
+            Evidence::certain()
         } else {
-            return None;
+            Evidence::drawn(p, (p > 0.0).then(|| rng.uniform()).filter(|&draw| draw < p)?)
         };
         if rules.variant == Variant::Rfc {
             vars.accu_prob = 0.0;

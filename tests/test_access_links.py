@@ -84,7 +84,9 @@ def test_framing_lowers_the_rate_of_packets() -> None:
 def test_short_transfers_depend_on_the_light_trace() -> None:
     both = al.Scenario.load(ROOT / "scenarios/cellular.toml")
     # The mean base delay of the light trace is 33 ms.
-    heavy = both.with_({"bottleneck.opportunities": {"file": "cellular-heavy.trace"}, "bottleneck.delay": "38ms"})
+    heavy = both.with_(
+        {"bottleneck.opportunities": {"file": "cellular-heavy.trace"}, "bottleneck.delay": "38ms"}
+    )
 
     def mean_time(one: al.Scenario) -> float:
         times = [row["duration_s"] for row in one.run(seed=1).tables["transfers"].to_dicts()]

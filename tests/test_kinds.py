@@ -30,6 +30,7 @@ WRITERS = {
     "cli/queue_pages.py": "the families of queues, by their folders",
     "coexistence/network.py": "the scenario of pairs of congestion controls",
     "comparison/calibrate.py": "a line on which nothing queues",
+    "links": "the scenarios of users' lines",
     "live/runs.py": "the network around a command",
     "pages/network.py": "the scenarios of recorded pages",
     "report_card/experiments.py": "the scenarios of report cards",
@@ -38,6 +39,7 @@ WRITERS = {
     "report_card/queues.py": "their queues",
     "studies": "the scenarios of studies",
     "study/queues.py": "the queues of today",
+    "tc": "the queues that tc, sqm-scripts and networkd know",
 }
 """Modules and packages that write scenarios, and which."""
 

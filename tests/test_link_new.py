@@ -77,7 +77,7 @@ def test_a_known_buffer_is_used_in_all_units() -> None:
 
 
 def test_the_framing_of_dsl_costs_what_cells_cost() -> None:
-    assert (dsl.atm_bytes(1500), dsl.atm_bytes(52), dsl.ptm_bytes(1500)) == (1749, 106, 1530 * 65 / 64)
+    assert (dsl.atm_bytes(1500), dsl.atm_bytes(52), dsl.ptm_bytes(1500)) == (1749, 106, 1530 + 24)
     rates = {}
     for kind in ("plain", "dsl-atm", "dsl-ptm"):
         answers = Answers(access=kind, down="8Mbps", up="1Mbps", rtt="30ms", household="download")
@@ -111,8 +111,8 @@ def test_recordings_become_files_of_the_scenario(tmp_path: Path) -> None:
     table = tomllib.loads(written.scenario)["bottleneck"]
     assert (table["rate_file"], table["reverse"]["rate_file"]) == ("mine.down.csv", "mine.up.csv")
     assert table["rate_repeat"] == "4s"
-    # A recording is in IP packets, so that no shaper models the cells.
-    assert table["queue"]["kind"] == "drop-tail"
+    # A recording counts IP packets, so that the link has no framing.
+    assert "framing" not in table
     up = source(tmp_path, "mahimahi", Direction.UPLOAD)
     written = scenario_of(new.line_of(Answers(down="9Mbps", rtt="40ms"), [up]), "mine")
     table = tomllib.loads(written.scenario)["bottleneck"]["reverse"]

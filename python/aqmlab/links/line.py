@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from aqmlab._core import __version__
-from aqmlab.links.access import plain
 from aqmlab.links.access.kind import Access, Entry, Link, Side, Table, rate_text
 from aqmlab.links.household import Activity
 from aqmlab.links.measured import Direction, Measured, Way
@@ -58,7 +57,7 @@ class Written:
 def scenario_of(line: Line, stem: str) -> Written:
     """Returns the scenario of a line. `stem` is the beginning of the names of files to which the scenario
     refers."""
-    links = {side.direction: _access(line, side.direction).link(side) for side in (line.down, line.up)}
+    links = {side.direction: line.access.link(side) for side in (line.down, line.up)}
     queues = _queues(links[Direction.UPLOAD], _is_recorded(line, Direction.UPLOAD))
     alternatives = list(queues) if len(queues) > 1 else [*queues, "fq-codel"]
     files: dict[str, str] = {}
@@ -69,7 +68,7 @@ def scenario_of(line: Line, stem: str) -> Written:
         _add_link(text, line, direction, links[direction], entries)
     _add_hosts(text, max(line.down.bps, line.up.bps))
     _add_traffic(text, line.activities)
-    _add_queues(text, queues)
+    _add_queues(text, queues, links[Direction.UPLOAD].alternatives_comment)
     return Written(scenario=str(text), files=files, alternatives=alternatives)
 
 
@@ -77,9 +76,7 @@ def _queues(up: Link, is_recorded: bool) -> dict[str, Table]:
     """Returns queues of the upload direction for comparisons, beginning with the queue as it is. A recorded
     rate varies, so that a shaper with a constant rate would be useless."""
     queues = {"as-is": up.queue}
-    if up.shaped is not None and not is_recorded:
-        queues |= {f"sqm-{kind}": up.shaped(kind) for kind in ("fq-codel", "cake")}
-    return queues
+    return queues if is_recorded else {**queues, **up.alternatives}
 
 
 def _add_head(text: Text, line: Line, stem: str, alternatives: Sequence[str]) -> None:
@@ -141,11 +138,10 @@ def _add_traffic(text: Text, activities: Mapping[str, Activity]) -> None:
             text.entry(key, value)
 
 
-def _add_queues(text: Text, queues: Mapping[str, Table]) -> None:
-    shapers = ", and shapers in the home router at 95 % of the rate, so that the queue is in the router"
+def _add_queues(text: Text, queues: Mapping[str, Table], comment: str) -> None:
     text.comment(
         "Queues of the upload direction to compare, with --at bottleneck-back: the queue as it is"
-        f"{shapers if len(queues) > 1 else ''}."
+        f"{f', and {comment}' if len(queues) > 1 else ''}."
     )
     for name, queue in queues.items():
         text.table(f"queues.{name}")
@@ -157,15 +153,9 @@ def _is_recorded(line: Line, direction: Direction) -> bool:
     return any(way.recording or way.opportunities for way in _ways(line, direction))
 
 
-def _access(line: Line, direction: Direction) -> Access:
-    """Returns the kind of access. A recording describes the rate of IP packets, so it replaces a shaper that
-    models the framing of a line."""
-    return plain.ACCESS if line.access.is_framed and _is_recorded(line, direction) else line.access
-
-
 def _entries(line: Line, direction: Direction, link: Link, stem: str, files: dict[str, str]) -> list[Entry]:
-    """Returns the keys of a link. Recorded rates and delivery opportunities replace those of the kind of
-    access."""
+    """Returns the keys of a link. Recorded rates and delivery opportunities, which count IP packets, replace
+    the rate and the framing of the kind of access."""
     short = "down" if direction is Direction.DOWNLOAD else "up"
     opportunities = _opportunities(line, direction)
     if opportunities is not None:

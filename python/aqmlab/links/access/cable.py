@@ -8,7 +8,7 @@ grants of the upstream channel are not modelled.
 
 from __future__ import annotations
 
-from aqmlab.links.access.kind import Access, Entry, Link, Side, drop_tail, rate_text, shaper
+from aqmlab.links.access.kind import Access, Entry, Link, Side, drop_tail, rate_text, shapers
 from aqmlab.links.buffer import PACKET_BYTES, Buffer
 from aqmlab.links.measured import Direction
 
@@ -48,7 +48,7 @@ def _link(side: Side) -> Link:
         queue = {"kind": "docsis-pie", "limit": USUAL.limit_at(bps)}
         comment = "DOCSIS 3.1 modems must use DOCSIS-PIE in the upload direction (RFC 8034). Buffer: "
         f"{USUAL_SOURCE}."
-    return Link(entries=[rate], queue=queue, queue_comment=comment, shaped=lambda kind: shaper(bps, kind))
+    return Link(entries=[rate], queue=queue, queue_comment=comment, alternatives=shapers(bps))
 
 
 def _link_3_0(side: Side) -> Link:
@@ -63,7 +63,7 @@ def _link_3_0(side: Side) -> Link:
             f"product of rate and {1e3 * rtt:g} ms"
         )
     queue, comment = drop_tail(side, bps, usual, source)
-    return Link(entries=[rate], queue=queue, queue_comment=comment, shaped=lambda kind: shaper(bps, kind))
+    return Link(entries=[rate], queue=queue, queue_comment=comment, alternatives=shapers(bps))
 
 
 ACCESS = Access(

@@ -12,7 +12,7 @@ from aqmlab.links.buffer import PACKET_BYTES, Buffer
 from aqmlab.links.measured import Direction
 
 ATM_OVERHEAD, CELL, CELL_DATA = 40, 53, 48
-PTM_OVERHEAD, PTM_RATIO = 30, 64 / 65
+PTM_OVERHEAD, PTM_BLOCK = 30, 64
 
 USUAL_UP = Buffer(seconds=0.6)
 USUAL_DOWN = Buffer(seconds=0.1)
@@ -22,78 +22,72 @@ SOURCE_UP = (
 )
 SOURCE_DOWN = "100 ms are aqmlab's choice"
 
-PORT = "1Gbps"
-"""Rate of the modem's Ethernet port. The shaper in the queue imposes the rate of the line."""
-
-PORT_COMMENT = (
-    "Rate of the modem's port. The shaper in the queue sends at the line's rate, so the column "
-    f"`utilisation` of the table `links` is a share of {PORT}."
-)
-
 
 def atm_bytes(length: int) -> int:
-    """Returns the number of bytes that a packet needs in ATM cells."""
+    """Returns the number of bytes that a packet occupies in ATM cells."""
     return -(-(length + ATM_OVERHEAD) // CELL_DATA) * CELL
 
 
-def ptm_bytes(length: int) -> float:
-    """Returns the number of bytes that a packet needs in packet transfer mode."""
-    return (length + PTM_OVERHEAD) / PTM_RATIO
-
-
-def _framed(stab: Table, rate: str, queue: Table) -> Table:
-    return {**stab, "queue": {"kind": "htb", "classes": {"line": {"rate": rate, "queue": queue}}}}
+def ptm_bytes(length: int) -> int:
+    """Returns the number of bytes that a packet occupies in packet transfer mode."""
+    framed = length + PTM_OVERHEAD
+    return framed - (-framed // PTM_BLOCK)
 
 
 def _atm(side: Side) -> Link:
-    ratio = atm_bytes(PACKET_BYTES) / PACKET_BYTES
-    sync = side.bps * (ratio if side.is_ip else 1.0)
-    stab = {"kind": "stab", "linklayer": "atm", "overhead": ATM_OVERHEAD}
-    framing = (
-        f"Line of {rate_text(sync)} with ATM cells: a packet of {PACKET_BYTES} bytes occupies "
-        f"{atm_bytes(PACKET_BYTES)} bytes, and an acknowledgement of 52 bytes {atm_bytes(52)} bytes (PPPoE "
-        f"with LLC/SNAP: {ATM_OVERHEAD} bytes, tc-cake(8) pppoe-llcsnap)."
+    sync = side.bps * (atm_bytes(PACKET_BYTES) / PACKET_BYTES if side.is_ip else 1.0)
+    comment = (
+        f"ATM cells: a packet of {PACKET_BYTES} bytes occupies {atm_bytes(PACKET_BYTES)} bytes, and an "
+        f"acknowledgement of 52 bytes {atm_bytes(52)} bytes (PPPoE with LLC/SNAP: {ATM_OVERHEAD} bytes, "
+        "tc-cake(8) pppoe-llcsnap)."
     )
-    cake = {
-        "kind": "cake",
-        "bandwidth": rate_text(SHAPED_SHARE * sync),
-        "overhead": ATM_OVERHEAD,
-        "atm": "atm",
+    framing = {"linklayer": "atm", "overhead": ATM_OVERHEAD}
+    rate = rate_text(SHAPED_SHARE * sync)
+    shapers = {
+        "sqm-fq-codel": _in_size_table(framing, rate),
+        "sqm-cake": {"kind": "cake", "bandwidth": rate, "overhead": ATM_OVERHEAD, "atm": "atm"},
     }
-    return _dsl(side, sync, sync / ratio, stab, framing, cake)
+    return _dsl(side, sync, atm_bytes(PACKET_BYTES), (framing, comment), shapers)
 
 
 def _ptm(side: Side) -> Link:
-    ratio = ptm_bytes(PACKET_BYTES) / PACKET_BYTES
-    sync = side.bps * (ratio if side.is_ip else 1.0)
-    # The shaper counts the overhead, and the rate is reduced by the 65th byte.
-    stab = {"kind": "stab", "overhead": PTM_OVERHEAD}
-    framing = (
-        f"Line of {rate_text(sync)} with packet transfer mode: each packet is {PTM_OVERHEAD} bytes longer "
-        "(PPPoE, tc-cake(8) pppoe-ptm), and 65 bytes carry 64 bytes (ITU-T G.992.3, Annex N)."
+    sync = side.bps * (ptm_bytes(PACKET_BYTES) / PACKET_BYTES if side.is_ip else 1.0)
+    comment = (
+        f"Packet transfer mode: each packet is {PTM_OVERHEAD} bytes longer (PPPoE, tc-cake(8) pppoe-ptm), "
+        "and 65 bytes carry 64 bytes (ITU-T G.992.3, Annex N)."
     )
-    shaped = SHAPED_SHARE * sync * PTM_RATIO
-    cake = {"kind": "cake", "bandwidth": rate_text(shaped), "overhead": PTM_OVERHEAD}
-    return _dsl(side, sync * PTM_RATIO, sync / ratio, stab, framing, cake)
+    framing = {"linklayer": "ptm", "overhead": PTM_OVERHEAD}
+    # Size tables have no packet transfer mode, so the rate of the shaper is reduced by the 65th byte.
+    rate = rate_text(SHAPED_SHARE * sync * PTM_BLOCK / (PTM_BLOCK + 1))
+    shapers = {
+        "sqm-fq-codel": _in_size_table({"overhead": PTM_OVERHEAD}, rate),
+        "sqm-cake": {"kind": "cake", "bandwidth": rate, "overhead": PTM_OVERHEAD},
+    }
+    return _dsl(side, sync, ptm_bytes(PACKET_BYTES), (framing, comment), shapers)
 
 
-def _dsl(side: Side, line: float, ip: float, stab: Table, framing: str, cake: Table) -> Link:
-    """Returns the link. `line` is the rate that the shaper enforces on framed packets, and `ip` is the rate
-    of full IP packets."""
+def _in_size_table(table: Table, rate: str) -> Table:
+    """Returns a shaper with FQ-CoDel that counts the bytes on the line."""
+    htb = {"kind": "htb", "classes": {"line": {"rate": rate, "queue": {"kind": "fq-codel"}}}}
+    return {"kind": "stab", **table, "queue": htb}
+
+
+def _dsl(
+    side: Side, sync: float, occupied: int, framing: tuple[Table, str], shapers: dict[str, Table]
+) -> Link:
+    """Returns the link. `sync` is the rate of the line in bit/s, and `occupied` is the number of bytes that a
+    full packet occupies on the line."""
     usual, source = (USUAL_UP, SOURCE_UP) if side.direction is Direction.UPLOAD else (USUAL_DOWN, SOURCE_DOWN)
-    inner, comment = drop_tail(side, ip, usual, source)
-    # Inside the size table, limits count framed bytes.
-    if inner["limit"].endswith("B"):
-        inner["limit"] = f"{round(int(inner['limit'][:-1]) * line / ip)}B"
-
-    def shaped(kind: str) -> Table:
-        return cake if kind == "cake" else _framed(stab, rate_text(SHAPED_SHARE * line), {"kind": kind})
-
+    queue, comment = drop_tail(side, sync * PACKET_BYTES / occupied, usual, source)
+    origin = "computed from the measured rate of IP packets" if side.is_ip else "given"
     return Link(
-        entries=[Entry(key="rate", value=PORT, comment=PORT_COMMENT)],
-        queue=_framed(stab, rate_text(line), inner),
-        queue_comment=f"{framing} {comment}",
-        shaped=shaped,
+        entries=[
+            Entry(key="rate", value=rate_text(sync), comment=f"Sync rate of the modem ({origin})."),
+            Entry(key="framing", value=framing[0], comment=framing[1]),
+        ],
+        queue=queue,
+        queue_comment=comment,
+        alternatives=shapers,
     )
 
 
@@ -103,7 +97,6 @@ ATM = Access(
     usual_rtt="40ms",
     comment="ADSL with ATM cells.",
     link=_atm,
-    is_framed=True,
 )
 
 PTM = Access(
@@ -113,5 +106,4 @@ PTM = Access(
     comment="VDSL2 with packet transfer mode (PTM). Retransmissions and interleaving of the line are not "
     "modelled.",
     link=_ptm,
-    is_framed=True,
 )

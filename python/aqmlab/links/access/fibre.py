@@ -6,7 +6,7 @@ of the contract. Grants of the upstream channel are not modelled.
 
 from __future__ import annotations
 
-from aqmlab.links.access.kind import Access, Entry, Link, Side, drop_tail, rate_text, shaper
+from aqmlab.links.access.kind import Access, Entry, Link, Side, drop_tail, rate_text, shapers
 from aqmlab.links.access.plain import RATE
 from aqmlab.links.buffer import Buffer
 
@@ -26,9 +26,7 @@ def _link(side: Side) -> Link:
         value=rate_text(side.bps),
         comment=RATE[True] if side.is_ip else CONTRACT,
     )
-    return Link(
-        entries=[rate], queue=queue, queue_comment=comment, shaped=lambda kind: shaper(side.bps, kind)
-    )
+    return Link(entries=[rate], queue=queue, queue_comment=comment, alternatives=shapers(side.bps))
 
 
 ACCESS = Access(

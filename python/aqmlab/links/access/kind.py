@@ -52,9 +52,12 @@ class Link:
     queue: Table
     """The queue as it is today."""
     queue_comment: str
-    shaped: Callable[[str], Table] | None = None
-    """Returns a shaper of `SHAPED_SHARE` of the rate with a queue of a kind, for a home router; `None` if
-    the rate of the line varies, so that a shaper with a constant rate would be useless."""
+    alternatives: Mapping[str, Table] = field(default_factory=dict)
+    """Other queues for the upload direction, by name; empty if the rate of the line varies, so that a shaper
+    with a constant rate would be useless."""
+    alternatives_comment: str = (
+        "shapers in the home router at 95 % of the rate, so that the queue is in the router"
+    )
     files: Mapping[str, str] = field(default_factory=dict)
     """Contents of files, by the ending of the file's name, such as `down.trace`."""
 
@@ -70,8 +73,6 @@ class Access:
     comment: str
     """Comment at the beginning of the scenario: the parts of the line that are modelled."""
     link: Callable[[Side], Link]
-    is_framed: bool = False
-    """Whether the queue contains a shaper that models the framing of the line."""
 
 
 def rate_text(bps: float) -> str:
@@ -92,9 +93,10 @@ def drop_tail(side: Side, bps: float, usual: Buffer, source: str) -> tuple[Table
     return {"kind": "drop-tail", "limit": buffer.limit_at(bps)}, comment
 
 
-def shaper(bps: float, kind: str) -> Table:
-    """Returns a shaper of `SHAPED_SHARE` of a rate: CAKE's own, or HTB with an inner queue."""
+def shapers(bps: float) -> dict[str, Table]:
+    """Returns shapers of `SHAPED_SHARE` of a rate: HTB with FQ-CoDel, and CAKE."""
     rate = rate_text(SHAPED_SHARE * bps)
-    if kind == "cake":
-        return {"kind": "cake", "bandwidth": rate}
-    return {"kind": "htb", "classes": {"line": {"rate": rate, "queue": {"kind": kind}}}}
+    return {
+        "sqm-fq-codel": {"kind": "htb", "classes": {"line": {"rate": rate, "queue": {"kind": "fq-codel"}}}},
+        "sqm-cake": {"kind": "cake", "bandwidth": rate},
+    }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aqmlab.links.access.kind import Access, Entry, Link, Side, drop_tail, rate_text, shaper
+from aqmlab.links.access.kind import Access, Entry, Link, Side, drop_tail, rate_text, shapers
 from aqmlab.links.buffer import Buffer
 
 USUAL = Buffer(seconds=0.1)
@@ -14,9 +14,7 @@ RATE = {False: "Rate of IP packets, as given.", True: "Measured rate, in bits of
 def _link(side: Side) -> Link:
     queue, comment = drop_tail(side, side.bps, USUAL, "100 ms are aqmlab's choice")
     rate = Entry(key="rate", value=rate_text(side.bps), comment=RATE[side.is_ip])
-    return Link(
-        entries=[rate], queue=queue, queue_comment=comment, shaped=lambda kind: shaper(side.bps, kind)
-    )
+    return Link(entries=[rate], queue=queue, queue_comment=comment, alternatives=shapers(side.bps))
 
 
 ACCESS = Access(

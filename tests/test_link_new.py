@@ -80,8 +80,10 @@ def test_the_framing_of_dsl_costs_what_cells_cost() -> None:
     assert (dsl.atm_bytes(1500), dsl.atm_bytes(52), dsl.ptm_bytes(1500)) == (1749, 106, 1530 + 24)
     rates = {}
     for kind in ("plain", "dsl-atm", "dsl-ptm"):
-        answers = Answers(access=kind, down="8Mbps", up="1Mbps", rtt="30ms", household="download")
-        found = scenario(answers).with_({"duration": "12s", "warm_up": "6s"})
+        line = {"down": "8Mbps", "up": "1Mbps", "rtt": "30ms", "buffer_down": "200ms"}
+        found = scenario(Answers(access=kind, **line, household="download")).with_(
+            {"duration": "12s", "warm_up": "6s"}
+        )
         rates[kind] = found.run().tables["flows"]["goodput_bps"].sum()
     assert rates["dsl-atm"] / rates["plain"] == pytest.approx(1500 / dsl.atm_bytes(1500), rel=0.01)
     assert rates["dsl-ptm"] / rates["plain"] == pytest.approx(1500 / dsl.ptm_bytes(1500), rel=0.01)

@@ -1,10 +1,9 @@
 //! Wi-Fi: the closed form of the aggregates, the airtime of stations, and the schedulers.
 //!
-//! The closed form is that of "Ending the Anomaly" (USENIX ATC 2017): an aggregate of n packets of L bytes to a
-//! station with the rate r takes T = overhead + 8 n (L + overhead of a packet) / r; alone, the station gets the rate
-//! R = 8 n L / T. If all stations always have packets, and take turns of one aggregate, a station gets 8 n L divided by
-//! the sum of T over the stations. If all stations get the same airtime, a station gets R divided by the number of
-//! stations.
+//! An aggregate of n packets of L bytes to a station with the rate r takes T = access + preamble + acknowledgement +
+//! 8 n (L + overhead of a packet) / r; alone, the station gets the rate R = 8 n L / T. If all stations always have
+//! packets, and take turns of one aggregate, a station gets 8 n L divided by the sum of T over the stations. If all
+//! stations get the same airtime, a station gets R divided by the number of stations.
 
 use aqm_link::{Departure, Port, Ties};
 use aqm_net::{Instant, Packet, Rate, Span, Streams};
@@ -123,9 +122,7 @@ fn turns_of_aggregates_give_exactly_the_closed_form() {
     assert_eq!([many, few], [32, 2]);
     let round = 2 * time_of(many, 1500, fast) + time_of(few, 1500, slow);
     for more in [json!({"scheduler": "round-robin"}), json!({"scheduler": "round-robin", "packets": 32})] {
-        let mut port = port(json!({"queue": long_queue()}));
-        assert!(port.next_start().is_none());
-        port = port_of(table(with(more, "queue", long_queue())), Ties::DepartureFirst);
+        let mut port = port(with(more, "queue", long_queue()));
         let sent = saturate(&mut port, &[0, 1, 2], 1500, Instant::from_nanos(2_000_000_000));
         let from =
             sent.iter().find(|one| one.start.nanos() > 100_000_000 && one.packet.label == 0).unwrap().start;

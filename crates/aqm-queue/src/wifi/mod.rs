@@ -197,8 +197,9 @@ impl Config {
                 errors.check(names.len() < 2, "default", problem);
             }
         }
-        let is_airtime = self.scheduler == Scheduler::Airtime;
-        errors.check_effect(is_airtime, self, &["quantum", "charge"], "unless scheduler is `airtime`");
+        let shares_airtime = self.scheduler == Scheduler::Airtime && self.stations.len() > 1;
+        let condition = "unless scheduler is `airtime` and there are several stations";
+        errors.check_effect(shares_airtime, self, &["quantum", "charge"], condition);
         let is_fifo = self.scheduler == Scheduler::Fifo;
         errors.check_effect(is_fifo, self, &["driver_packets"], "unless scheduler is `fifo`");
         errors.check(!self.quantum.is_zero(), "quantum", "must be greater than 0s");
@@ -329,7 +330,7 @@ impl TestCases for Config {
                 json!({"bytes": "4kB", "default": "a"}),
             ),
             with("airtime", json!({"kind": "fq-codel", "limit": "60p"}), json!({})),
-            with("airtime", small, json!({"charge": "transmission", "quantum": "1us", "txop": "0ms"})),
+            with("airtime", small, json!({"charge": "transmission", "quantum": "1us", "txop": "5ms"})),
         ]
     }
 

@@ -20,7 +20,7 @@ def _link(side: Side) -> Link:
     return Link(
         entries=[rate],
         queue={"kind": "wifi", "scheduler": "fifo", "queue": queue},
-        queue_comment=f"Aggregates of up to 32 packets, of which the driver holds up to 123 (ath9k). {comment}",
+        queue_comment=f"Aggregates of up to 32 packets; a driver with up to 123 packets (ath9k). {comment}",
         alternatives={"fq-codel": {"kind": "wifi", "scheduler": "airtime", "queue": {"kind": "fq-codel"}}},
         alternatives_comment="FQ-CoDel in the access point, as in Linux since 4.11",
     )

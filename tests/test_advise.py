@@ -59,7 +59,16 @@ def around(page: float, mos: float = 4.0, spread: float = 0.01) -> list[tuple[fl
 
 def chosen(table: Results, *limits: str) -> advice.Advice:
     found = [one for text in limits for one in constraints.parsed(text, [WEB, CALLS])]
-    return choice.judge(table, [WEB, CALLS], found, 0.05)
+    return choice.judge(table, [WEB, CALLS], found, 0.05, uses=1)
+
+
+def test_the_next_use_decides_if_no_queue_improves_the_first() -> None:
+    table = results(today=around(2.0, mos=3.0), a=around(2.0, mos=4.0))
+    found = choice.judge(table, [WEB, CALLS], [], 0.05, uses=2)
+    assert (found.outcome, found.best, found.objective) == ("change", "a", CALLS)
+    assert found.unimproved == (WEB,)
+    assert advice.sentences(found)[0].startswith("No candidate improves the measure web.")
+    assert choice.judge(table, [WEB, CALLS], [], 0.05, uses=1).outcome == "keep"
 
 
 def test_the_clearly_best_queue_is_named_with_its_gain() -> None:

@@ -2,11 +2,13 @@
 
 `uses.py` maps uses of a line to measures of a scenario's workloads, `candidates.py` lists the queues, and
 `constraints.py` reads constraints. `run.py` runs the candidates as a sweep, `choice.py` judges the results by
-the law of verdict, `sentences.py` describes the choice, and `picture.py` draws the trade-off.
+the law of verdict, `sentences.py` describes the choice, `picture.py` draws the trade-off, and `command.py`
+returns the commands for Linux.
 """
 
 from aqmlab.advice.candidates import DEFAULT_QUEUES, TODAY
 from aqmlab.advice.choice import Advice, Assessment, judge
+from aqmlab.advice.command import DEVICE, commands
 from aqmlab.advice.constraints import Constraint
 from aqmlab.advice.picture import chart
 from aqmlab.advice.run import Question, advise, note, settings
@@ -15,6 +17,7 @@ from aqmlab.advice.uses import USES, Score, scores
 
 __all__ = [
     "DEFAULT_QUEUES",
+    "DEVICE",
     "TODAY",
     "USES",
     "Advice",
@@ -24,6 +27,7 @@ __all__ = [
     "Score",
     "advise",
     "chart",
+    "commands",
     "judge",
     "note",
     "rows",

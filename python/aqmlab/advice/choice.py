@@ -2,8 +2,8 @@
 
 All comparisons are paired by seed, and their intervals are simultaneous: with the probability `stats.LEVEL`,
 all of them contain the true values, regardless of the number of looks at which the precision was examined.
-The first score is optimised. A candidate is admissible if all constraints hold. The tolerance is a relative
-difference that does not matter to the person.
+The first score that any candidate improves is optimised. A candidate is admissible if all constraints hold.
+The tolerance is a relative difference that does not matter to the person.
 """
 
 from __future__ import annotations
@@ -60,7 +60,14 @@ class Advice:
     """The choice of a queue, and the evidence."""
 
     scores: tuple[Score, ...]
-    """The scores of the uses; the first one is optimised."""
+    """The scores of the uses in the order of their importance, and then those that only constraints limit."""
+    scores_of_uses: tuple[Score, ...]
+    """The scores of the uses."""
+    objective: Score
+    """The score that decides: the first score of a use that a candidate improves by more than the tolerance
+    or that the runs do not decide; the first score if there is no such score."""
+    unimproved: tuple[Score, ...]
+    """The scores of uses before the objective, which no candidate improves by more than the tolerance."""
     constraints: tuple[Constraint, ...]
     tolerance: float
     assessments: tuple[Assessment, ...]
@@ -70,15 +77,9 @@ class Advice:
     """The chosen candidate for `change`, `TODAY` for `keep`, and for `undecided` the candidate with the
     best mean among those for which no constraint fails."""
     rivals: Mapping[str, Relation]
-    """How the best candidate compares with each other candidate that may be admissible, in the first
-    score."""
+    """How the best candidate compares with each other candidate that may be admissible, in the objective."""
     level: float
     """Confidence level of all intervals together."""
-
-    @property
-    def objective(self) -> Score:
-        """The score that is optimised."""
-        return self.scores[0]
 
     def of(self, name: str) -> Assessment:
         """Returns the results of a candidate."""
@@ -129,17 +130,24 @@ def judge(
     scores: Sequence[Score],
     constraints: Sequence[Constraint],
     tolerance: float,
+    uses: int,
 ) -> Advice:
-    """Chooses among the values of the axis `queue`, the first of which is `TODAY`."""
+    """Chooses among the values of the axis `queue`, the first of which is `TODAY`. The first `uses` scores
+    are those of uses."""
     values = _Values(results, [*dict.fromkeys(one.measure for one in scores), GOODPUT])
     others = max(1, len(values.names) - 1)
     # For each candidate but today's: a comparison of each score and of each constraint with today's queue,
-    # and a comparison of the first score with the best candidate.
-    level = stats.look_level(results.looks, others * (len(scores) + len(constraints) + 1))
+    # and a comparison of each score of a use with the best candidate.
+    level = stats.look_level(results.looks, others * (len(scores) + len(constraints) + uses))
     assessments = [_assess(values, name, scores, constraints, level) for name in values.names]
-    best, rivals, outcome = _choose(values, assessments, scores[0], tolerance, level)
+    choices = [(score, *_choose(values, assessments, score, tolerance, level)) for score in scores[:uses]]
+    deciding = next((at for at, choice in enumerate(choices) if choice[-1] != "keep"), 0)
+    objective, best, rivals, outcome = choices[deciding]
     return Advice(
         scores=tuple(scores),
+        scores_of_uses=tuple(scores[:uses]),
+        objective=objective,
+        unimproved=tuple(scores[:deciding]),
         constraints=tuple(constraints),
         tolerance=tolerance,
         assessments=tuple(assessments),

@@ -37,7 +37,7 @@ class Question:
     """A scenario with the uses of its line, the candidates and the constraints.
 
     `uses` contains names of `USES`; the score of the first one is optimised. Unless a constraint limits a
-    further use, its scores must not be worse than today's by more than `tolerance`. Raises `ValueError`,
+    use of several, its scores must not be worse than today's by more than `tolerance`. Raises `ValueError`,
     which names the option, for invalid fields.
     """
 
@@ -70,9 +70,14 @@ class Question:
         return uses.recorded(self.scenario)
 
     @cached_property
+    def scores_of_uses(self) -> tuple[Score, ...]:
+        """The scores of the uses, in the order of the uses."""
+        return tuple(uses.scores(self.recorded, list(self.uses)))
+
+    @cached_property
     def scores(self) -> tuple[Score, ...]:
         """The scores of the uses, and then the scores that only constraints limit."""
-        found = uses.scores(self.recorded, list(self.uses))
+        found = list(self.scores_of_uses)
         for text in self.subject_to:
             name, sign = constraints.name_and_sign(text)
             if not any(name in (one.use, one.measure, f"{one.use}={one.traffic}") for one in found):
@@ -84,10 +89,11 @@ class Question:
 
     @cached_property
     def constraints(self) -> tuple[Constraint, ...]:
-        """The constraints of the person, and those that protect the further uses."""
+        """The constraints of the person, and those that protect each of several uses."""
         found = [one for text in self.subject_to for one in constraints.parsed(text, self.scores)]
         limited = {one.score.measure for one in found}
-        rest = [one for one in self.scores[1:] if one.measure not in limited]
+        several = self.scores_of_uses if len(self.scores_of_uses) > 1 else ()
+        rest = [one for one in several if one.measure not in limited]
         return (*found, *(constraints.no_worse(one, self.tolerance) for one in rest))
 
     @cached_property
@@ -120,7 +126,7 @@ class Question:
 
     def judge(self, results: Results) -> Advice:
         """Chooses a candidate from the results of the sweep."""
-        return choice.judge(results, self.scores, self.constraints, self.tolerance)
+        return choice.judge(results, self.scores, self.constraints, self.tolerance, len(self.scores_of_uses))
 
 
 def goodput(workloads: Sequence[str]) -> Measure:

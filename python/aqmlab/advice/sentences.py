@@ -25,12 +25,14 @@ def _choice(advice: Advice) -> Iterator[str]:
         return
     assert advice.best is not None
     best, today = advice.of(advice.best), advice.of(TODAY)
+    tolerance = f"by more than {100 * advice.tolerance:g} % of today's value"
     if advice.outcome == "keep":
-        yield (
-            f"Keep today's queue: no candidate improves {_titled(score)} by more than "
-            f"{100 * advice.tolerance:g} % of today's value ({_mean(today, score)})."
-        )
+        for number, one in enumerate(advice.scores_of_uses):
+            begin = "Keep today's queue: no" if number == 0 else "No"
+            yield f"{begin} candidate improves {_titled(one)} {tolerance} ({_mean(today, one)})."
         return
+    for one in advice.unimproved:
+        yield f"No candidate improves {_titled(one)} {tolerance} ({_mean(today, one)})."
     if advice.outcome == "change":
         yield f"Use {best.name}. {_changed(today, best, score)}"
         gain = _shown(best.gains[score.measure], score.unit)
@@ -75,7 +77,9 @@ def _price(advice: Advice) -> Iterator[str]:
     if advice.outcome != "change" or advice.best is None:
         return
     best, today = advice.of(advice.best), advice.of(TODAY)
-    for score in advice.scores[1:]:
+    for score in advice.scores:
+        if score is advice.objective:
+            continue
         yield _changed(today, best, score)
     ours, theirs = best.means[GOODPUT], today.means[GOODPUT]
     yield f"The goodput of all workloads changes from {_shown(theirs, 'Mbps')} to {_shown(ours, 'Mbps')}."

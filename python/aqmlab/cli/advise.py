@@ -42,11 +42,9 @@ def advise(
         typer.Option(
             "--for",
             metavar="USE,...",
-            help="Uses of the line: web, calls, video, games, downloads, uploads or responsiveness. The "
-            "score of "
-            "the first use is optimised, and the scores of the others must not become worse. USE=WORKLOAD "
-            "selects "
-            "one workload.",
+            help="Uses of the line: web, calls, video, games, downloads, uploads or responsiveness, the most "
+            "important use first. No score must become worse, and the first score that a queue improves "
+            "decides. USE=WORKLOAD selects one workload.",
         ),
     ],
     queues: Annotated[
@@ -80,6 +78,10 @@ def advise(
     seed: Seed = None,
     table: TableForm = Form.TEXT,
     as_json: AsJson = False,
+    device: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="Device that sends into the link, for the commands for Linux."),
+    ] = "eth0",
     out: Annotated[
         Path, typer.Option(metavar="FOLDER", help="Folder of the picture and its numbers.")
     ] = Path("out/advise"),
@@ -121,15 +123,20 @@ def advise(
         print(f"aqmlab: {failure}", file=sys.stderr)
     if found is None:
         raise interrupted(store)
+    commands = advice.commands(question, found, device)
     written = list(plot.save(advice.chart(found), out, "trade-off", pictures=kinds, look=look).values())
     if as_json:
         files = [str(path) for path in written]
-        print(json.dumps({**advice.settings(question), **found.to_dict(), "files": files}, indent=2))
+        lines = {link: list(one.lines) for link, one in commands.items()}
+        table_of_all = {**advice.settings(question), **found.to_dict(), "commands": lines, "files": files}
+        print(json.dumps(table_of_all, indent=2))
     else:
         _print(found, table)
         if table is Form.TEXT:
             if note := advice.note(question):
                 print(note)
+            for link, one in commands.items():
+                print(f"\nCommands for Linux, where {device} sends into {link}:\n\n{one.text()}")
             print_files(written)
     if results.too_wide:
         print(

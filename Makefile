@@ -65,7 +65,7 @@ QUICK_CRATES := aqm-net aqm-queue aqm-link aqm-tcp aqm-traffic aqm-sim aqm-flow 
 SLOW_RUST_TESTS := the_share_of_marks_follows_from_the_price larger_packets_are_selected_more_often_with_scale_by_size \
     the_mean_is_the_sum_over_all_sizes lab::tests load::tests pcap::tests run::tests
 QUICK_TESTS := architecture batch_means campaign catalog claim_tables metrics measures precision public_names \
-    response_times rule rules run scenario stats store study study_file study_query study_seeds sweep
+    response_times rule rules run scenario stats store study study_file study_query study_seeds sweep tc_read
 
 .PHONY: check
 check: $(CHECKERS) $(if $(wildcard $(CORE)),,$(CORE))  ## Find most mistakes in 90 seconds, after one `make test`.

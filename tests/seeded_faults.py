@@ -106,6 +106,13 @@ FAULTS = (
         effect="the checksum of some marked packets is wrong",
     ),
     Fault(
+        room="tc",
+        file="options.py",
+        right="range(shown, shown + 3) if rounded(time) == shown",
+        wrong="range(shown, shown + 1) if rounded(time) == shown",
+        effect="a target of 5 ms that the kernel shows as 4999 us is read as 4999 us",
+    ),
+    Fault(
         room="stats",
         file="intervals.py",
         right="t_quantile(level, count - 1) * math.sqrt(_variance(values) / count)",

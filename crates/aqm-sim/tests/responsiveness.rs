@@ -30,7 +30,7 @@ fn drop_tail() -> Value {
 
 /// Returns the values of a column of the table `test_probes` in the rows of a phase and a kind of probe.
 fn of(found: &Run, phase: &str, probe: &str, column: &str) -> Vec<f64> {
-    let (phases, probes) = (words(found, "test_probes.phase"), words(found, "probes.probe"));
+    let (phases, probes) = (words(found, "test_probes.phase"), words(found, "test_probes.probe"));
     let values = maybe_real(found, &format!("test_probes.{column}"));
     let rows = values.into_iter().zip(phases.into_iter().zip(probes));
     rows.filter(|(_, (one, other))| one == phase && other == probe).filter_map(|(value, _)| value).collect()

@@ -153,15 +153,17 @@ impl Flow {
         ends[Side::Sender as usize].acknowledged() >= self.goal && self.conversation().is_none()
     }
 
-    /// Sends the pending segments of the end on `side`, and sets the timer of this end.
+    /// Sends the pending segments of the end on `side`, and sets the timer of this end. `STREAMS` must be true if the
+    /// ends exchange streams.
     #[inline(always)]
-    pub(crate) fn pump(
+    pub(crate) fn pump<const STREAMS: bool>(
         &mut self,
         (side, slot): (Side, u32),
         now: Instant,
         net: &mut impl Network,
         transit: &mut InTransit,
     ) {
+        debug_assert_eq!(STREAMS, self.exchanging == Exchanging::Streams);
         let Ends::Tcp(ends) = &mut self.ends else { return };
         let end = &mut ends[side as usize];
         let (hop, to) = (self.first_hop[side as usize], side.other());
@@ -179,9 +181,8 @@ impl Flow {
                 ..Packet::default()
             };
             self.in_flight += 1;
-            if self.exchanging == Exchanging::Streams {
-                // The segment is copied so that the compiler can keep the original in registers.
-                note_sent(&mut self.cold, side, &{ segment });
+            if STREAMS {
+                note_sent(&mut self.cold, side, &segment);
             }
             transit.note_sent(&packet, now);
             net.send(packet, now, transit);
@@ -208,7 +209,11 @@ impl Flow {
         net: &mut impl Network,
         transit: &mut InTransit,
     ) {
-        self.pump(end, now, net, transit);
+        if self.exchanging == Exchanging::Streams {
+            self.pump::<true>(end, now, net, transit);
+        } else {
+            self.pump::<false>(end, now, net, transit);
+        }
     }
 
     /// Ensures that the event queue has an entry for the end on `side` at or before `deadline`. An entry that is too
@@ -298,6 +303,7 @@ impl Flow {
     }
 
     /// Handles the arrival of a request, or of a part of a request that may complete the request.
+    #[inline(never)]
     pub(crate) fn on_request(&mut self, slot: u32, now: Instant, net: &mut impl Network) {
         let Ends::Tcp(ends) = &mut self.ends else { return };
         let sender = &mut ends[Side::Sender as usize];
@@ -547,7 +553,7 @@ mod tests {
         }
 
         fn pump(&mut self, side: Side, now: Instant) {
-            self.flow.pump((side, 3), now, &mut self.net, &mut self.transit);
+            self.flow.pump::<false>((side, 3), now, &mut self.net, &mut self.transit);
         }
 
         /// Delivers all packets in transit at `now`. Afterwards, the packets sent in response are in transit.

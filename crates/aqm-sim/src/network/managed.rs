@@ -79,13 +79,13 @@ impl Managed {
         links: &mut UnmanagedLinks,
     ) {
         write_hosts(&self.hosts, &mut packet);
-        while let Some(departure) =
-            self.next::<PLAIN>(transit, |port, observer| port.next_departure_before::<PLAIN>(now, observer))
-        {
-            self.depart::<PLAIN>(departure, transit, links);
-        }
-        let (dropped, first) = (transit.fates.dropped.len(), transit.recorder.packets.len());
         let mut observer = self.observer(transit);
+        while let Some(departure) = self
+            .next::<PLAIN>(&mut observer, |port, observer| port.next_departure_before::<PLAIN>(now, observer))
+        {
+            self.depart::<PLAIN>(departure, &mut observer, links);
+        }
+        let (dropped, first) = (observer.dropped_count(), observer.recorder().packets.len());
         let departure = if self.link.port.join::<PLAIN>(packet, now, &mut observer) {
             observer.note_arrival();
             self.link.port.next_departure::<PLAIN>(now, &mut observer)
@@ -93,14 +93,15 @@ impl Managed {
             None
         };
         if !PLAIN && self.traced {
-            if !transit.fates.dropped[dropped..].iter().any(|fate| fate.packet == packet) {
-                self.observer(transit).trace(PacketEvent::Enqueue, &packet, now);
+            if !observer.has_dropped_since(dropped, &packet) {
+                observer.trace(PacketEvent::Enqueue, &packet, now);
             }
             // A packet that is sent immediately was in the queue for an instant and is therefore counted.
-            transit.recorder.note_queue(first, self.link.port.discipline(), departure.iter().count());
+            let at_once = departure.iter().count();
+            observer.recorder().note_queue(first, self.link.port.discipline(), at_once);
         }
         if let Some(departure) = departure {
-            self.depart::<PLAIN>(departure, transit, links);
+            self.depart::<PLAIN>(departure, &mut observer, links);
         }
     }
 
@@ -111,10 +112,11 @@ impl Managed {
         transit: &mut InTransit,
         links: &mut UnmanagedLinks,
     ) {
+        let mut observer = self.observer(transit);
         while let Some(departure) =
-            self.next::<PLAIN>(transit, |port, observer| port.next_departure::<PLAIN>(now, observer))
+            self.next::<PLAIN>(&mut observer, |port, observer| port.next_departure::<PLAIN>(now, observer))
         {
-            self.depart::<PLAIN>(departure, transit, links);
+            self.depart::<PLAIN>(departure, &mut observer, links);
         }
     }
 
@@ -123,14 +125,14 @@ impl Managed {
     #[inline(always)]
     fn next<const PLAIN: bool>(
         &mut self,
-        transit: &mut InTransit,
+        observer: &mut LinkObserver<'_>,
         next: impl FnOnce(&mut Port, &mut LinkObserver<'_>) -> Option<Departure>,
     ) -> Option<Departure> {
-        let first = transit.recorder.packets.len();
-        let mut observer = self.observer(transit);
-        let departure = next(&mut self.link.port, &mut observer);
+        let first = observer.recorder().packets.len();
+        let departure = next(&mut self.link.port, observer);
         if !PLAIN && self.traced {
-            transit.recorder.note_queue(first, self.link.port.discipline(), departure.iter().count());
+            let count = departure.iter().count();
+            observer.recorder().note_queue(first, self.link.port.discipline(), count);
         }
         departure
     }
@@ -140,20 +142,19 @@ impl Managed {
     fn depart<const PLAIN: bool>(
         &mut self,
         departure: Departure,
-        transit: &mut InTransit,
+        observer: &mut LinkObserver<'_>,
         links: &mut UnmanagedLinks,
     ) {
         let traced = !PLAIN && self.traced;
-        let first = transit.recorder.packets.len();
-        let mut observer = self.observer(transit);
+        let first = observer.recorder().packets.len();
         if traced {
             observer.trace(PacketEvent::Start, &departure.packet, departure.start);
         }
-        if let Some(arrival) = self.link.arrival::<PLAIN>(&departure, &mut observer) {
+        if let Some(arrival) = self.link.arrival::<PLAIN>(&departure, observer) {
             links.depart(departure.packet, arrival);
         }
         if traced {
-            transit.recorder.note_queue(first, self.link.port.discipline(), 0);
+            observer.recorder().note_queue(first, self.link.port.discipline(), 0);
         }
     }
 }

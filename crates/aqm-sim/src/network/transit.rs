@@ -105,6 +105,23 @@ impl LinkObserver<'_> {
         self.arrivals += 1;
     }
 
+    /// Returns the recorder of the run.
+    #[inline(always)]
+    pub(crate) fn recorder(&mut self) -> &mut Recorder {
+        &mut self.transit.recorder
+    }
+
+    /// Returns the number of drops that have not been reported to flows yet.
+    #[inline(always)]
+    pub(crate) fn dropped_count(&self) -> usize {
+        self.transit.fates.dropped.len()
+    }
+
+    /// Returns whether `packet` is among the drops since [`dropped_count`](Self::dropped_count) was `count`.
+    pub(crate) fn has_dropped_since(&self, count: usize, packet: &Packet) -> bool {
+        self.transit.fates.dropped[count..].iter().any(|fate| fate.packet == *packet)
+    }
+
     fn fate(&self, packet: &Packet, why: Reason, at: Instant) -> Fate {
         let (slot, to) = self.transit.payloads.address(packet.id);
         Fate { packet: *packet, slot, to, link: self.link, why, at }

@@ -64,6 +64,7 @@ impl<N: Network> World<'_, N> {
     }
 
     /// Reports drops and marks to the flows of the packets.
+    #[inline(never)]
     pub(super) fn apply_fates(&mut self) {
         while let Some(Fate { packet, .. }) = self.transit.fates.dropped.pop() {
             let Payload { slot, to, .. } = self.transit.payloads.take(packet.id);
@@ -99,6 +100,7 @@ impl<N: Network> World<'_, N> {
     }
 
     /// Writes the rows of a flow and frees its slot.
+    #[inline(never)]
     pub(super) fn retire(&mut self, slot: u32) {
         let flow = &mut self.flows[slot as usize];
         if !self.measuring {

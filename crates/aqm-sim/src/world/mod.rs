@@ -139,6 +139,8 @@ impl<'a, N: Network> World<'a, N> {
         Ok(self.finish(end))
     }
 
+    /// Handles an event. Handlers of rare events are not inlined, so that the compiler can keep the state of the loop over
+    /// all events in registers.
     fn step(&mut self, now: Instant, event: HostEvent, packet: &Packet, watch: &Watch) {
         if self.net.looks_ahead() {
             self.look_ahead();
@@ -148,9 +150,7 @@ impl<'a, N: Network> World<'a, N> {
             HostEvent::Processed => self.on_packet(packet, now),
             HostEvent::Timer(Timer::End(side, slot)) => self.on_end_timer(side, slot, now),
             HostEvent::Timer(Timer::Conversation(slot)) => self.on_conversation_timer(slot, now),
-            HostEvent::Timer(Timer::Workload(position)) => {
-                self.call_workload(position, now, |workload, cx| workload.on_wake(cx));
-            }
+            HostEvent::Timer(Timer::Workload(position)) => self.on_workload_timer(position, now),
             HostEvent::Timer(Timer::WarmUp) => self.begin_measuring(now),
             HostEvent::Timer(Timer::Sample) => self.sample(now, watch),
         }
@@ -243,7 +243,7 @@ impl<'a, N: Network> World<'a, N> {
             if flow.first_byte == Instant::NEVER && segment.len > 0 {
                 flow.first_byte = now;
             }
-            flow.pump((Side::Receiver, slot), now, &mut self.net, &mut self.transit);
+            flow.pump::<false>((Side::Receiver, slot), now, &mut self.net, &mut self.transit);
             if completed {
                 flow.completed = now;
                 self.on_completion(slot, now);
@@ -264,7 +264,7 @@ impl<'a, N: Network> World<'a, N> {
                 let since = &mut self.acknowledged[slot as usize];
                 *since = now.min(*since);
             }
-            flow.pump((Side::Sender, slot), now, &mut self.net, &mut self.transit);
+            flow.pump::<false>((Side::Sender, slot), now, &mut self.net, &mut self.transit);
             if flow.sampled {
                 self.sample_sender(slot, now);
                 return self.retire_if_over(slot);
@@ -275,6 +275,7 @@ impl<'a, N: Network> World<'a, N> {
         }
     }
 
+    #[inline(never)]
     fn on_end_timer(&mut self, side: Side, slot: u32, now: Instant) {
         let flow = &mut self.flows[slot as usize];
         if flow.is_due(side, slot, now, &mut self.net) {
@@ -298,6 +299,12 @@ impl<'a, N: Network> World<'a, N> {
         self.retire_if_over(slot);
     }
 
+    #[inline(never)]
+    fn on_workload_timer(&mut self, position: u32, now: Instant) {
+        self.call_workload(position, now, |workload, cx| workload.on_wake(cx));
+    }
+
+    #[inline(never)]
     fn on_conversation_timer(&mut self, slot: u32, now: Instant) {
         // Drops before this time belong to the previous exchange, so they are reported before the next exchange begins.
         self.catch_up(now);
@@ -311,6 +318,7 @@ impl<'a, N: Network> World<'a, N> {
     }
 
     /// Handles the end of an exchange of a conversation that has, or may have, further exchanges.
+    #[inline(never)]
     fn begin_next_exchange(&mut self, slot: u32, now: Instant) {
         self.catch_up(now);
         self.write_transfer_row(slot);
@@ -340,6 +348,7 @@ impl<'a, N: Network> World<'a, N> {
     }
 
     /// Removes the number of a conversation, so that the number is no longer valid.
+    #[inline(never)]
     fn forget_number(&mut self, slot: u32) {
         let flow = &self.flows[slot as usize];
         if let Some(number) = flow.workload_number() {
@@ -348,6 +357,7 @@ impl<'a, N: Network> World<'a, N> {
     }
 
     /// Handles the completion of a transfer, that is, the arrival of the last missing payload.
+    #[inline(never)]
     fn on_completion(&mut self, slot: u32, now: Instant) {
         let flow = &self.flows[slot as usize];
         if flow.conversation().is_some_and(ConversationState::is_handshake) {

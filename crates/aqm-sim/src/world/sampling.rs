@@ -13,6 +13,7 @@ use crate::results::tables::SenderRow;
 
 impl<N: Network> World<'_, N> {
     /// Starts the measurement interval at the end of the warm-up.
+    #[inline(never)]
     pub(super) fn begin_measuring(&mut self, now: Instant) {
         self.catch_up(now);
         self.record.before = measure(&mut self.net, now);
@@ -23,6 +24,7 @@ impl<N: Network> World<'_, N> {
     }
 
     /// Samples queues and edges, and reports the samples to `watch`.
+    #[inline(never)]
     pub(super) fn sample(&mut self, now: Instant, watch: &Watch) {
         self.catch_up(now);
         sample(&mut self.net, &self.managed, &mut self.record, now);
@@ -32,6 +34,7 @@ impl<N: Network> World<'_, N> {
     }
 
     /// Samples the sender of a flow.
+    #[inline(never)]
     pub(super) fn sample_sender(&mut self, slot: u32, now: Instant) {
         let flow = &self.flows[slot as usize];
         let Ends::Tcp([sender, _]) = &flow.ends else { return };

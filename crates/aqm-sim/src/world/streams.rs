@@ -90,7 +90,7 @@ impl<N: Network> World<'_, N> {
         for at in wakes {
             flow.set_conversation_timer(at, slot, &mut self.net);
         }
-        flow.pump((side, slot), now, &mut self.net, &mut self.transit);
+        flow.pump::<true>((side, slot), now, &mut self.net, &mut self.transit);
         let traffic = flow.traffic;
         if side == Side::Sender && flow.sampled {
             self.sample_sender(slot, now);

@@ -53,17 +53,7 @@ impl Config {
         };
         let ecn = self.ecn.resolved(self.congestion_control.ecn());
         let is_quic = self.recovery.kind == RecoveryKind::Quic;
-        let has_stamps = has_timestamps || is_quic;
-        Ok(CheckedConfig {
-            mss,
-            unmeasured,
-            has_timestamps,
-            has_stamps,
-            is_paced,
-            is_quic,
-            ecn,
-            config: self.clone(),
-        })
+        Ok(CheckedConfig { mss, unmeasured, has_timestamps, is_paced, is_quic, ecn, config: self.clone() })
     }
 
     /// Returns warnings about valid combinations of parameters in which the value of one parameter does not have its
@@ -250,8 +240,6 @@ pub struct CheckedConfig {
     pub(crate) unmeasured: Estimator,
     /// Whether segments carry timestamps.
     pub(crate) has_timestamps: bool,
-    /// Whether the field `sent` of segments is used, for timestamps or for packet numbers.
-    pub(crate) has_stamps: bool,
     /// Whether senders pace their segments.
     pub(crate) is_paced: bool,
     /// Whether the endpoints use QUIC's packet numbers.

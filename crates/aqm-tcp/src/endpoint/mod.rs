@@ -270,21 +270,10 @@ impl Endpoint {
             None => return None,
         };
         self.receiver.write_acknowledgement(&mut segment, now, &self.tcp.config);
-        if self.tcp.has_stamps {
-            segment.sent = self.stamp(segment.len, now);
+        if self.tcp.has_timestamps {
+            segment.sent = now;
         }
         Some(segment)
-    }
-
-    /// Returns the contents of the field `sent` of a segment with `len` bytes of data: the timestamp or, in QUIC, the
-    /// packet number.
-    #[cold]
-    fn stamp(&self, len: u32, now: Instant) -> Instant {
-        if self.tcp.has_timestamps {
-            return now;
-        }
-        let number = self.sender.as_ref().filter(|_| len > 0).and_then(|sender| sender.packet_number());
-        number.map_or(Instant::START, Segment::stamp_of)
     }
 
     /// Returns whether `poll_transmit` may return another segment. If the result is `true`, `poll_transmit` may still

@@ -420,7 +420,12 @@ impl Disorder {
                     from = from.min(touched[0].0);
                     to = to.max(touched[touched.len() - 1].1);
                 }
-                self.ranges.splice(first..end, [(from, to)]);
+                if first == end {
+                    self.ranges.insert(first, (from, to));
+                } else {
+                    self.ranges[first] = (from, to);
+                    self.ranges.drain(first + 1..end);
+                }
             }
         }
     }

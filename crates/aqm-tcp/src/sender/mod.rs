@@ -112,7 +112,7 @@ impl Sender {
         if uses_rates {
             recovery.measure_rate(true);
         }
-        let cold = (tcp.is_paced || uses_rates)
+        let cold = (tcp.is_paced || uses_rates || tcp.is_quic)
             .then(|| Box::new(ColdState { pacer: tcp.is_paced.then(Pacer::new), ..ColdState::default() }));
         Self {
             records_times: recovery.records_times(),
@@ -250,9 +250,8 @@ impl Sender {
         };
         self.counts.segments_sent += 1;
         self.last_sent = now;
-        if self.cold.is_some() {
-            self.on_cold_sent(sending.len, now, tcp);
-        }
+        let sent =
+            if self.cold.is_some() { self.on_cold_sent(sending.len, now, tcp) } else { Instant::START };
         let end = sending.seq + sending.len;
         let fin = end > self.end;
         let len = sending.len - u64::from(fin);
@@ -280,7 +279,7 @@ impl Sender {
         }
         let header = if len > 0 { tcp.config.connection.header } else { tcp.config.connection.syn_size };
         let wire = (len + header.bytes()) as u16;
-        Some(Segment { seq: sending.seq, len: len as u32, wire, flags, ecn, ..Segment::default() })
+        Some(Segment { seq: sending.seq, len: len as u32, wire, flags, ecn, sent, ..Segment::default() })
     }
 
     /// Returns whether `poll_transmit` may return another segment or may have to update its state. If the result is
@@ -336,11 +335,6 @@ impl Sender {
     /// Returns the sequence number that follows all sent data.
     pub fn sent(&self) -> u64 {
         self.recovery.sent()
-    }
-
-    /// Returns the number of the last packet (QUIC only).
-    pub fn packet_number(&self) -> Option<u64> {
-        self.recovery.packet_number()
     }
 
     /// Returns the numbers of probe timeouts (QUIC only).

@@ -14,6 +14,7 @@ use crate::congestion_control::{
     ControlReport, DeliveredSegment, LostSegment, RateSample, RecoveryPhase, SenderState, Transmit,
 };
 use crate::recovery::{AckOutcome, LossRecovery};
+use crate::segment::Segment;
 
 impl Sender {
     /// Records that the sender is application-limited, if the windows would permit more data than the application has
@@ -115,9 +116,10 @@ impl Sender {
         self.congestion.on_model_timeout(self.recovery.outstanding(), tcp.mss);
     }
 
-    /// Records a transmission of `len` sequence numbers for pacing and congestion control.
+    /// Records a transmission of `len` sequence numbers for pacing and congestion control. Returns the contents of the
+    /// field `sent` of a QUIC packet; [`Instant::START`] for TCP.
     #[cold]
-    pub(super) fn on_cold_sent(&mut self, len: u64, now: Instant, tcp: &CheckedConfig) {
+    pub(super) fn on_cold_sent(&mut self, len: u64, now: Instant, tcp: &CheckedConfig) -> Instant {
         if self.uses_rates {
             self.report_transmission(len, now, tcp);
         }
@@ -127,6 +129,7 @@ impl Sender {
             let departure = Departure { payload: len.min(tcp.mss), number, mss: tcp.mss, min_rtt, now };
             pacer.on_sent(&departure, &tcp.config.pacing);
         }
+        self.recovery.packet_number().map_or(Instant::START, Segment::stamp_of)
     }
 
     /// Processes a transmission of `len` sequence numbers. If no other data is in the network, the transmission is

@@ -101,8 +101,10 @@ def advise(
     from aqmlab import advice
     from aqmlab.charts import chart as plot
     from aqmlab.store import Store
+    from aqmlab.tc import checked_device
 
     kinds, look = pictures_of(pictures), Look.parsed(width, font)
+    checked_device("--device", device)
     question = advice.Question(
         scenario=load_scenario(scenario, settings),
         uses=listed(uses),

@@ -135,11 +135,8 @@ def new_(
     )
     for name in written.files:
         print(f"{out.parent / name}: belongs to the scenario")
-    print(f"\nThe assumptions are comments in the scenario. Next:\n\naqmlab run {out}")
-    print(
-        f"aqmlab compare {out} --at bottleneck-back --queues {','.join(written.alternatives)} "
-        "--replications 3"
-    )
+    print("\nThe assumptions are comments in the scenario. Next:\n")
+    print("\n".join(written.commands(str(out))))
 
 
 def _ask(answers: new.Answers, lacking: list[str]) -> new.Answers:

@@ -18,6 +18,8 @@ class Activity:
     table: Mapping[str, Any]
     """The table `[traffic.NAME]`. The node `right` is the home."""
     comment: str
+    use: str
+    """The use of the line, as `aqmlab advise --for` names it."""
     has_voice: bool = False
     """Whether the histories of the workload must be recorded, so that the measures of calls can be
     computed."""
@@ -44,33 +46,39 @@ ACTIVITIES: Mapping[str, Activity] = {
             "think_time": {"kind": "exponential", "mean": "5s"},
             "think_from": "page-end",
         },
+        use="web",
         comment="Pages of 50 objects of at least 1 kB (RFC 7928, section 7.2) over HTTP/2 and TLS. The "
         "sizes and the mean think time of 5 s are aqmlab's choice.",
     ),
     "call": Activity(
         summary="one telephone call",
         table={"kind": "call"},
+        use="calls",
         comment="A call with G.711, 80 kb/s in each direction (RFC 7928, section 9.1).",
         has_voice=True,
     ),
     "video-call": Activity(
         summary="one video call that adapts its rate",
         table={"kind": "video-call", "control": {"kind": "gcc"}},
+        use="calls",
         comment="A video call of at most 2.5 Mb/s in each direction, which adapts its rate as WebRTC does.",
     ),
     "video": Activity(
         summary="one person who watches a video",
         table={"kind": "video"},
+        use="video",
         comment="A video in segments of 4 s, whose client chooses the bit rate (DASH).",
     ),
     "download": Activity(
         summary="one long download",
         table={"kind": "ftp", "flows": 1},
+        use="downloads",
         comment="A download that lasts for the whole run, such as an update of a game.",
     ),
     "upload": Activity(
         summary="one long upload",
         table={"kind": "ftp", "flows": 1, "from": "right", "to": "left"},
+        use="uploads",
         comment="An upload that lasts for the whole run, such as a backup.",
     ),
 }
@@ -84,6 +92,10 @@ HOUSEHOLDS: Mapping[str, Sequence[str]] = {
 """Households: lists of activities. aqmlab's choice."""
 
 DEFAULT = "family"
+
+INTERACTIVE = ("calls", "video", "web")
+"""Uses whose users wait, in the order in which `aqmlab link new` suggests them for advice. aqmlab's
+choice."""
 
 
 def activities_of(text: str) -> dict[str, Activity]:
@@ -99,3 +111,9 @@ def activities_of(text: str) -> dict[str, Activity]:
     if not names:
         raise ValueError(f"must be a household ({', '.join(HOUSEHOLDS)}) or a list of activities")
     return {name: ACTIVITIES[name] for name in dict.fromkeys(names)}
+
+
+def uses_of(activities: Mapping[str, Activity]) -> list[str]:
+    """Returns the uses for which advice is useful: the interactive uses or, without these, all uses."""
+    uses = list(dict.fromkeys(activity.use for activity in activities.values()))
+    return [use for use in INTERACTIVE if use in uses] or uses

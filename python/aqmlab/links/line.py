@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from aqmlab._core import __version__
 from aqmlab.links.access.kind import Access, Entry, Link, Side, Table, rate_text
-from aqmlab.links.household import Activity
+from aqmlab.links.household import Activity, uses_of
 from aqmlab.links.measured import Direction, Measured, Way
 from aqmlab.links.rate_steps import Steps, decimal, steps
 from aqmlab.links.scenario_text import Text
@@ -51,7 +51,18 @@ class Written:
     files: Mapping[str, str] = field(default_factory=dict)
     """Contents of the files, by name."""
     alternatives: Sequence[str] = ()
-    """Names of alternative queues of the upload direction in `[queues]`."""
+    """Names of the queues to compare at the upload direction, beginning with the queue as it is."""
+    uses: Sequence[str] = ()
+    """Uses of the line, for advice."""
+
+    def commands(self, scenario: str) -> list[str]:
+        """Returns commands that run the scenario. `scenario` is the path of the scenario."""
+        place = "--at bottleneck-back --queues"
+        return [
+            f"aqmlab run {scenario}",
+            f"aqmlab compare {scenario} {place} {','.join(self.alternatives)} --replications 3",
+            f"aqmlab advise {scenario} --for {','.join(self.uses)} {place} {','.join(self.alternatives[1:])}",
+        ]
 
 
 def scenario_of(line: Line, stem: str) -> Written:
@@ -62,14 +73,15 @@ def scenario_of(line: Line, stem: str) -> Written:
     alternatives = list(queues) if len(queues) > 1 else [*queues, "fq-codel"]
     files: dict[str, str] = {}
     text = Text()
-    _add_head(text, line, stem, alternatives)
+    found = Written(scenario="", alternatives=alternatives, uses=uses_of(line.activities))
+    _add_head(text, line, found.commands(f"{stem}.toml"))
     for direction in Direction:
         entries = _entries(line, direction, links[direction], stem, files)
         _add_link(text, line, direction, links[direction], entries)
     _add_hosts(text, max(line.down.bps, line.up.bps))
     _add_traffic(text, line.activities)
     _add_queues(text, queues, links[Direction.UPLOAD].alternatives_comment)
-    return Written(scenario=str(text), files=files, alternatives=alternatives)
+    return replace(found, scenario=str(text), files=files)
 
 
 def _queues(up: Link, is_recorded: bool) -> dict[str, Table]:
@@ -79,7 +91,7 @@ def _queues(up: Link, is_recorded: bool) -> dict[str, Table]:
     return queues if is_recorded else {**queues, **up.alternatives}
 
 
-def _add_head(text: Text, line: Line, stem: str, alternatives: Sequence[str]) -> None:
+def _add_head(text: Text, line: Line, commands: Sequence[str]) -> None:
     text.comment(
         f"A home line, written by `aqmlab link new` (aqmlab {__version__}). {line.access.comment} The node "
         "`left` is the Internet, and the node `right` is the home: [bottleneck] is the download direction, "
@@ -88,9 +100,8 @@ def _add_head(text: Text, line: Line, stem: str, alternatives: Sequence[str]) ->
     )
     for source in line.sources:
         text.comment(source)
-    names = ",".join(alternatives)
-    text.command(f"aqmlab run {stem}.toml")
-    text.command(f"aqmlab compare {stem}.toml --at bottleneck-back --queues {names} --replications 3")
+    for command in commands:
+        text.command(command)
     text.entry("duration", DURATION)
     text.entry("warm_up", WARM_UP)
     text.entry("seed", 1)

@@ -318,7 +318,7 @@ CLAIMS = (
     claim(
         13,
         "With aggregated acknowledgements, C.cwnd is augmented by extra_acked, preventing the connection "
-        "from stalling during inter-ACK silences and maintaining full utilization.",
+        "from stalling during inter-ACK silences and maintaining full utilisation.",
         mean_of(aggregated[link.CRUISE_WINDOW]) > 2,
         mean_of(aggregated[link.CRUISE_RATE]) >= 0.98,
         mean_of(aggregated[link.LONGEST_PAUSE]) < 20,

@@ -83,7 +83,10 @@ def test_a_queue_that_no_recorded_kernel_has_survives_the_round_trip(kind: str, 
 def test_dualpi2_is_read() -> None:
     found = read(DUALPI2)
     assert tc_kernel.arguments(dict(found.queue), LINE) == tc_kernel.arguments({"kind": "dualpi2"}, LINE)
-    assert [note.split(":")[0] for note in found.notes] == ["skipped statistics"]
+    assert [note.split(":")[0] for note in found.notes] == [
+        "the rate of the link is not in the output; add `rate` to the table",
+        "skipped statistics",
+    ]
 
 
 def test_the_statistics_of_a_run_can_be_read_back() -> None:
@@ -203,7 +206,10 @@ def test_the_command_prints_a_table_for_a_scenario(cli: Cli, tmp_path: Path) -> 
     file.write_text(json.dumps([codel(packets=7)]), encoding="utf-8")
     done = cli("tc", "read", str(file), "--link", "links.up")
     assert tomllib.loads(done.stdout)["links"]["up"]["queue"]["target"] == "5ms"
-    assert done.stderr == f"aqmlab: {file}: skipped statistics: packets\n"
+    assert done.stderr.splitlines() == [
+        f"aqmlab: {file}: the rate of the link is not in the output; add `rate` to the table",
+        f"aqmlab: {file}: skipped statistics: packets",
+    ]
     assert json.loads(cli("tc", "read", str(file), "--json").stdout)["link"]["queue"]["kind"] == "codel"
     missing = cli("tc", "read", str(tmp_path / "none.json"))
     assert missing.returncode == 2 and "none.json" in missing.stderr

@@ -252,6 +252,15 @@ def test_the_command_refuses_what_linux_lacks(cli: Cli) -> None:
     error = refusal(cli("tc", "write", "red-uplink"))
     absent = "aqmlab: bottleneck.queue.kind: does not exist in Linux; available: drop-tail, linux-red"
     assert error.startswith(absent)
+    for words, problem in (
+        (("--link", "downlink"), "--link: no link is named `downlink`"),
+        (("--download", "uplink"), "--download: no link is named `uplink`"),
+        (
+            ("--link", "up", "--netem-device", "lan0"),
+            "--netem-device: applies only to the link of a download",
+        ),
+    ):
+        assert refusal(cli("tc", "write", "cable", *words)).startswith(f"aqmlab: {problem}")
     assert "--download: needs --format" in refusal(
         cli("tc", "write", "cable", "--download", "down", "--format", "networkd")
     )

@@ -33,6 +33,16 @@ class Direction(StrEnum):
     REVERSE = "reverse"
 
 
+_ARGUMENTS = ("link", "direction", "download", "device", "netem_device")
+"""Arguments of `aqmlab.tc.write` that are options of the command."""
+
+
+def _with_option(message: str) -> str:
+    """Returns an error message with the name of an option instead of the name of an argument."""
+    name, _, problem = message.partition(": ")
+    return f"--{name.replace('_', '-')}: {problem}" if name in _ARGUMENTS else message
+
+
 @app.command("write")
 def write_(
     scenario: ScenarioFile,
@@ -93,24 +103,27 @@ def write_(
     outgoing = link if link is not None or download is not None else "bottleneck"
     if to is not Format.TC and netem_device is not None:
         raise ValueError("--netem-device: applies only to --format tc")
-    if to is Format.TC:
-        found = tc.write(
-            chosen,
-            outgoing,
-            device,
-            direction=direction,
-            download=download,
-            netem=netem,
-            netem_device=netem_device,
+    if to is Format.NETWORKD and (outgoing is None or download is not None):
+        raise ValueError(
+            "--download: needs --format tc or sqm, because networkd has no filters for an ifb device"
         )
-    elif to is Format.SQM:
-        found = tc.sqm(chosen, outgoing, device, direction=direction, download=download)
-    else:
-        if outgoing is None or download is not None:
-            raise ValueError(
-                "--download: needs --format tc or sqm, because networkd has no filters for an ifb device"
+    try:
+        if to is Format.TC:
+            found = tc.write(
+                chosen,
+                outgoing,
+                device,
+                direction=direction,
+                download=download,
+                netem=netem,
+                netem_device=netem_device,
             )
-        found = tc.networkd(chosen, outgoing, device, direction=direction)
+        elif to is Format.SQM:
+            found = tc.sqm(chosen, outgoing, device, direction=direction, download=download)
+        else:
+            found = tc.networkd(chosen, outgoing or "", device, direction=direction)
+    except ValueError as error:
+        raise ValueError(_with_option(str(error))) from None
     if as_json:
         print(json.dumps({"format": to, "device": device, **asdict(found)}, indent=2))
         return

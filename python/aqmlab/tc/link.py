@@ -93,9 +93,9 @@ class Link:
                 yield f"{self.path}.{key}: {_REASONS.get(key, _NO_COUNTERPART)}"
 
 
-def chosen(scenario: Scenario, name: str, direction: str = "forward") -> Link:
+def chosen(scenario: Scenario, name: str, direction: str = "forward", *, argument: str = "link") -> Link:
     """Returns a link of the scenario, or the reverse link of a link. Raises `ValueError` if no such link
-    exists or if the link has no queue."""
+    exists or if the link has no queue. `argument` is the name of the argument in error messages."""
     if scenario.level != "packet":
         raise ValueError(
             f"{scenario.name}: level: must be packet, because only this level has links (got "
@@ -107,11 +107,11 @@ def chosen(scenario: Scenario, name: str, direction: str = "forward") -> Link:
     wanted = f"{name}-back" if direction == "reverse" and not name.endswith("-back") else name
     with_queue = scenario.managed_links
     if name not in links:
-        raise ValueError(f"link: no link is named `{name}`: {hint(name, with_queue)}")
+        raise ValueError(f"{argument}: no link is named `{name}`: {hint(name, with_queue)}")
     if wanted not in links:
         raise ValueError(f"direction: the link `{name}` has no reverse link in the scenario; add its table")
     if wanted not in with_queue:
-        raise ValueError(f"link: {wanted} has no queue; available: {', '.join(with_queue)}")
+        raise ValueError(f"{argument}: {wanted} has no queue; available: {', '.join(with_queue)}")
     path, table = links[wanted]
     return Link(wanted, path, table)
 

@@ -30,6 +30,8 @@ _COMMON = (
 _UNKNOWN_RATE = "10Mbps"
 """Rate at which a queue is checked if the output contains no rate; aqmlab's default rate."""
 
+_NO_RATE = "the rate of the link is not in the output; add `rate` to the table"
+
 _DEPTH = 16
 """Largest number of disciplines inside each other. The kernel allows 8 levels of classes."""
 
@@ -67,6 +69,8 @@ def read(text: str, *, file: str = "tc", dev: str | None = None, handle: str | N
     reader = _Reader(document)
     link = reader.link(_root(document) if handle is None else _by_handle(document, handle), handle)
     _check(document, link, reader.at)
+    if "rate" not in link:
+        document.notes.append(_NO_RATE)
     reader.note_statistics()
     order = ("rate", "delay", "loss", "reordering", "queue")
     return Reading({key: link[key] for key in order if key in link}, tuple(dict.fromkeys(document.notes)))

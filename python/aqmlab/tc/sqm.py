@@ -35,7 +35,7 @@ def sqm(
     queue of a link."""
     checked_device("device", device)
     roles = [
-        (role, chosen(scenario, name, way))
+        (role, chosen(scenario, name, way, argument="link" if role == "upload" else role))
         for role, name, way in (("upload", link, direction), ("download", download, "forward"))
         if name is not None
     ]

@@ -81,7 +81,7 @@ def write(
     if link is not None:
         _egress(plan, chosen(scenario, link, direction), device, netem)
     if download is not None:
-        _ingress(plan, chosen(scenario, download), device, netem, netem_device)
+        _ingress(plan, chosen(scenario, download, argument="download"), device, netem, netem_device)
     elif netem_device is not None:
         raise ValueError("netem_device: applies only to the link of a download")
     if plan.redirects:

@@ -84,7 +84,7 @@ impl AccessPoint {
     fn fill_driver(&mut self, cx: &mut Context<'_>) {
         let Some((_, limit)) = self.shared else { return };
         while self.in_driver < limit {
-            let Some(packet) = self.from_shared(cx) else { return };
+            let Some(packet) = self.take_shared(cx) else { return };
             self.in_driver += 1;
             let station = self.station_of(&packet);
             self.stations[station].ready.push_back(packet);
@@ -92,7 +92,8 @@ impl AccessPoint {
         }
     }
 
-    fn from_shared(&mut self, cx: &mut Context<'_>) -> Option<Packet> {
+    /// Removes the next packet of the shared queue.
+    fn take_shared(&mut self, cx: &mut Context<'_>) -> Option<Packet> {
         let (queue, _) = self.shared.as_mut()?;
         let mut observer = ByStation {
             ledgers: Ledgers::All(&mut self.stations),

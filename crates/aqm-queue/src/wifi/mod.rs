@@ -245,7 +245,7 @@ impl Build for Config {
             is_common_wrong |= own.as_ref().is_some_and(Option::is_none) && !has_own;
             let path = if self.stations.is_empty() { "queue".to_owned() } else { queue_path(name) };
             let (filters, quantum) = (filters.clone(), self.quantum);
-            stations.push(StationState::new(name, path, rate, filters, own.flatten(), quantum));
+            stations.push(StationState::new([name, &path], rate, filters, own.flatten(), quantum));
         }
         errors.finish(())?;
         let default = self.default.as_ref().and_then(|name| self.stations.keys().position(|one| one == name));

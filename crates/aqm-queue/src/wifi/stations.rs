@@ -63,9 +63,9 @@ impl Ledger {
 }
 
 impl Station {
+    /// Returns an idle station. `queue_path` is the path to the parameters of its queue.
     pub fn new(
-        name: &str,
-        queue_path: String,
+        [name, queue_path]: [&str; 2],
         rate: Rate,
         filters: Filters,
         queue: Option<Box<dyn QueueDiscipline>>,
@@ -73,7 +73,7 @@ impl Station {
     ) -> Self {
         Self {
             name: name.to_owned(),
-            queue_path,
+            queue_path: queue_path.to_owned(),
             pace: rate.pace(),
             filters,
             queue,

@@ -7,8 +7,11 @@ use serde_json::{Value, json};
 use crate::error::to_python;
 use crate::parse;
 
+/// The major number of the root's handle.
+const HANDLE: u32 = 1;
+
 /// Returns the result of [`tc_qdisc`].
-fn described(queue: &str, rate: &str, device: &str, shape: bool, handle: u32) -> Result<Value, ConfigErrors> {
+fn described(queue: &str, rate: &str, device: &str, shape: bool) -> Result<Value, ConfigErrors> {
     let rate = Rate::read(Value::String(rate.to_owned()))?;
     let config = aqm_queue::Config::read(parse(queue)?)?;
     let (root, own_rate) = if shape {
@@ -17,7 +20,7 @@ fn described(queue: &str, rate: &str, device: &str, shape: bool, handle: u32) ->
     } else {
         (aqm_queue::tc::qdisc(&config, rate)?, None)
     };
-    let lines = root.commands(device, "root", handle);
+    let lines = root.commands(device, "root", HANDLE);
     let own_rate = own_rate.map(Rate::bps);
     Ok(json!({"root": root, "lines": lines, "own_rate": own_rate, "options": config.tc_options(rate)}))
 }
@@ -26,15 +29,8 @@ fn described(queue: &str, rate: &str, device: &str, shape: bool, handle: u32) ->
 /// commands that create the discipline, the `own_rate` of the queue if the queue is a shaper, in bit/s, and the
 /// `options` that `tc` shows. If `shape` is true, an `htb` limits the rate, unless the queue is a shaper itself.
 #[pyfunction]
-fn tc_qdisc(
-    py: Python<'_>,
-    queue: &str,
-    rate: &str,
-    device: &str,
-    shape: bool,
-    handle: u32,
-) -> PyResult<String> {
-    let found = described(queue, rate, device, shape, handle);
+fn tc_qdisc(py: Python<'_>, queue: &str, rate: &str, device: &str, shape: bool) -> PyResult<String> {
+    let found = described(queue, rate, device, shape);
     found.map(|found| found.to_string()).map_err(|errors| to_python(py, errors))
 }
 

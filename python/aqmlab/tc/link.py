@@ -73,7 +73,7 @@ class Link:
         """Returns the queue as `tc` creates it at the root of a device (see `_core.tc_qdisc`). Raises
         `ValueError` if Linux does not have the queue."""
         try:
-            text = _core.tc_qdisc(json.dumps(self.queue), self.rate, device, shape, 1)
+            text = _core.tc_qdisc(json.dumps(self.queue), self.rate, device, shape)
         except _core.ScenarioError as error:
             lines = [f"{self.path}.queue.{path}: {problem}" for path, problem in error.problems]
             raise ValueError("\n".join(lines)) from None

@@ -285,7 +285,7 @@ def _bytes_per_second(link: Mapping[str, Any]) -> int:
 def _check(document: Document, link: Mapping[str, Any], at: str) -> None:
     """Raises `TcError` if aqmlab rejects the queue."""
     try:
-        _core.tc_qdisc(json.dumps(link["queue"]), link.get("rate", _UNKNOWN_RATE), "eth0", False, 1)
+        _core.tc_qdisc(json.dumps(link["queue"]), link.get("rate", _UNKNOWN_RATE), "eth0", False)
     except _core.ScenarioError as error:
         path, problem = error.problems[0]
         raise document.error(f"{at}.options", f"cannot be a queue of aqmlab: {path}: {problem}") from None

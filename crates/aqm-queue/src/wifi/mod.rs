@@ -44,7 +44,7 @@ parameters! {
     /// Wi-Fi: an access point sends aggregates of packets to stations with different rates.
     ///
     /// The discipline determines how long each transmission takes, so the rate of the link has no effect on
-    /// transmissions. Set the rate of the link to the highest rate of a station, because the utilization and the load
+    /// transmissions. Set the rate of the link to the highest rate of a station, because the utilisation and the load
     /// of the link refer to its rate.
     ///
     /// Limits of the model:
@@ -296,7 +296,7 @@ impl Describe for Config {
         for (name, rate, ..) in self.stations_or_single(link) {
             if rate > link {
                 let problem = format!(
-                    "exceeds the rate of the link, {link}, to which utilization and load refer: set the rate of the \
+                    "exceeds the rate of the link, {link}, to which utilisation and load refer: set the rate of the \
                      link to the highest rate of a station"
                 );
                 warnings.push(ConfigError::at(format!("stations.{name}.rate"), problem));

@@ -16,6 +16,7 @@ DOCTOOLS := $(VENV)/.doctools
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name '*.toml') Cargo.toml Cargo.lock rust-toolchain.toml
 OUT ?= out/shred-quick
 FUZZ_CASES ?= 100000
+READER_CASES ?= 1000000
 REPLICATIONS ?= 8
 
 # A virtual environment of somebody else's must not be mistaken for ours.
@@ -82,17 +83,24 @@ check-faults: $(CORE) $(CHECKERS)  ## Seed faults in a copy of the project, and 
 	$(PYTHON) tests/seeded_faults.py
 
 .PHONY: fuzz
-fuzz:  ## Drive 100,000 random connections, queues, lines and packets from outside (FUZZ_CASES=N for another number).
+fuzz: $(CORE) $(CHECKERS)  ## Drive 100,000 random connections, queues, lines and packets, and read a million mangled files (FUZZ_CASES, READER_CASES).
 	AQM_FUZZ_CASES=$(FUZZ_CASES) cargo test --locked --release -p aqm-queue --test all random_steps
 	AQM_FUZZ_CASES=$(FUZZ_CASES) cargo test --locked --release -p aqm-tcp --test all invariants
 	AQM_FUZZ_CASES=$(FUZZ_CASES) cargo test --locked --release -p aqm-live --lib fuzz
 	AQM_FUZZ_CASES=$(FUZZ_CASES) cargo test --locked --release -p aqm-pcap --lib fuzz
 	AQM_FUZZ_CASES=$(FUZZ_CASES) cargo test --locked --release -p aqm-sim --lib both_engines_agree_on_lines
+	AQM_FUZZ_CASES=$(READER_CASES) $(PYTHON) -m pytest -n auto tests/test_link_files.py tests/test_tc_fuzz.py tests/test_pages_har.py -k mangled
+	AQM_FUZZ_CASES=$(FUZZ_CASES) cargo test --locked --release -p aqm-traffic --lib mangled_files
 
 .PHONY: reference
 reference: $(CORE)  ## Compare with recorded ns-2, ns-3, Linux and str0m runs and with theory, in one table.
 	$(PYTHON) reference/agreement.py
 	cd reference && ../$(PYTHON) -m http_pages.compare
+	cd reference && ../$(PYTHON) -m wifi_airtime.compare
+
+.PHONY: tc-kernel
+tc-kernel: $(CORE)  ## Run the commands of `aqmlab tc write` in a real kernel (User-Mode Linux), and read them back.
+	$(PYTHON) reference/tc_kernel.py
 
 .PHONY: gcc-original
 gcc-original:  ## Run str0m's Google Congestion Control through RFC 8867 in virtual time, and write its record.

@@ -11,8 +11,11 @@ import pytest
 from conftest import Cli
 
 import aqmlab as al
-from aqmlab.traces import link_import
-from aqmlab.traces.link_import import Columns, Direction, RateKind, Recording, RecordingError
+from aqmlab.links import formats
+from aqmlab.links.content import LinkFileError
+from aqmlab.links.format import Columns, Options
+from aqmlab.links.measured import Direction, RateKind
+from aqmlab.links.rate_steps import Recording, steps
 
 LOAD_HEADER = (
     "LOAD_HEADER; LOG_DATETIME; LOG_TIMESTAMP; PROC_TIME_US; DL_ACHIEVED_RATE_KBPS; UL_ACHIEVED_RATE_KBPS; "
@@ -52,25 +55,38 @@ def written(folder: Path, *lines: str, name: str = "recorded.log") -> Path:
     return path
 
 
+def recording(
+    path: Path,
+    direction: Direction = Direction.DOWNLOAD,
+    rate: RateKind = RateKind.SHAPER,
+    columns: Columns | None = None,
+) -> Recording:
+    """The rates over time that a file contains of one direction."""
+    found = formats.read(path, Options(direction=direction, rate=rate, columns=columns or Columns()))
+    way = found.way(direction).recording
+    assert way is not None
+    return way
+
+
 def pairs(recording: Recording) -> list[tuple[float, float]]:
     return [(round(at, 6), bps) for at, bps in zip(recording.times_s, recording.bps, strict=True)]
 
 
 def test_a_log_of_cake_autorate_has_both_ways_and_two_kinds_of_rates(tmp_path: Path) -> None:
     path = written(tmp_path, *LOG)
-    down = link_import.read(path)
+    down = recording(path)
     assert pairs(down) == [(0, 20e6), (0.2, 20e6), (0.4, 24e6), (0.6, 8e6), (0.8, 8e6)]
     assert down.duration_s == pytest.approx(1.0)
     assert down.source == "cake-autorate log, LOAD records, download, configured shaper rate"
-    up = link_import.read(path, direction=Direction.UPLOAD, kind=RateKind.ACHIEVED)
+    up = recording(path, Direction.UPLOAD, RateKind.ACHIEVED)
     assert [bps for _, bps in pairs(up)] == [90e3, 1.9e6, 1.95e6, 200e3, 200e3]
-    steps = link_import.steps(down)
-    assert list(zip(steps.times_s, steps.bps, strict=True)) == [
+    found = steps(down)
+    assert list(zip(found.times_s, found.bps, strict=True)) == [
         (0, 20_000_000),
         (0.4, 24_000_000),
         (0.6, 8_000_000),
     ]
-    assert steps.mean_bps == pytest.approx(0.4 * 20e6 + 0.2 * 24e6 + 0.4 * 8e6)
+    assert found.mean_bps == pytest.approx(0.4 * 20e6 + 0.2 * 24e6 + 0.4 * 8e6)
 
 
 def test_records_of_other_kinds_are_read_where_there_is_no_load(tmp_path: Path) -> None:
@@ -79,7 +95,7 @@ def test_records_of_other_kinds_are_read_where_there_is_no_load(tmp_path: Path) 
 
     # A shell writes the decimal point of its locale.
     path = written(tmp_path, SUMMARY_HEADER, summary("1700000000,5", 7000), summary("1700000002,0", 9000))
-    found = link_import.read(path)
+    found = recording(path)
     assert pairs(found) == [(0, 7e6), (1.5, 9e6)]
     assert "SUMMARY" in found.source
 
@@ -87,13 +103,13 @@ def test_records_of_other_kinds_are_read_where_there_is_no_load(tmp_path: Path) 
 def test_a_packed_log_and_one_that_is_cut_off_are_read(tmp_path: Path) -> None:
     path = tmp_path / "log.gz"
     path.write_bytes(gzip.compress("\n".join([*LOG, "LOAD; 2023-11-14-22:"]).encode()))
-    found = link_import.read(path)
+    found = recording(path)
     assert len(found.bps) == 5
     assert list(found.notes) == ["line 10, the last line, is truncated and therefore ignored"]
 
 
 def test_times_without_records_are_told(tmp_path: Path) -> None:
-    found = link_import.read(written(tmp_path, *LOG, load(60.8, 100, 5000)))
+    found = recording(written(tmp_path, *LOG, load(60.8, 100, 5000)))
     assert list(found.notes) == ["no record for 60 s after 0.8 s: the previous rate is kept"]
 
 
@@ -125,7 +141,7 @@ def test_times_without_records_are_told(tmp_path: Path) -> None:
     ],
 )
 def test_a_csv_file_is_read_with_its_units(lines: list[str], columns: Columns, tmp_path: Path) -> None:
-    assert pairs(link_import.read(written(tmp_path, *lines), columns=columns)) == [
+    assert pairs(recording(written(tmp_path, *lines), columns=columns)) == [
         (0, 8e6),
         (0.5, 2.5e6),
         (1, 0),
@@ -135,7 +151,6 @@ def test_a_csv_file_is_read_with_its_units(lines: list[str], columns: Columns, t
 REFUSED = {
     "empty": ([], {}, "is empty"),
     "one moment": (["0,8Mbps"], {}, "must contain records with at least two different times"),
-    "a trace of Mahimahi": (["1", "1", "7"], {}, "[bottleneck.opportunities]"),
     "rates without a unit": (["0,8", "1,9"], {}, "line 1: the rate `8` has no unit"),
     "rates that are times": (["0,8ms", "1,9ms"], {}, "line 1: must be a rate, such as `10Mbps` (got `8ms`)"),
     "an unknown unit": (["0,8Mb", "1,9Mb"], {}, "line 1: must be a rate, such as `10Mbps` (got `8Mb`)"),
@@ -191,8 +206,8 @@ REFUSED = {
 def test_a_bad_recording_is_refused_with_its_line(case: str, tmp_path: Path) -> None:
     lines, columns, told = REFUSED[case]
     path = written(tmp_path, *lines)
-    with pytest.raises(RecordingError) as caught:
-        link_import.read(path, columns=Columns(**columns))
+    with pytest.raises(LinkFileError) as caught:
+        recording(path, columns=Columns(**columns))
     said = str(caught.value)
     assert said.startswith(f"{path}: ")
     assert told in said
@@ -206,23 +221,23 @@ def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
     ]:
         path = tmp_path / name
         path.write_bytes(data)
-        with pytest.raises(RecordingError, match=told):
-            link_import.read(path)
-    with pytest.raises(RecordingError, match=r"missing\.csv: cannot be read: No such file"):
-        link_import.read(tmp_path / "missing.csv")
+        with pytest.raises(LinkFileError, match=told):
+            recording(path)
+    with pytest.raises(LinkFileError, match=r"missing\.csv: cannot be read: No such file"):
+        recording(tmp_path / "missing.csv")
 
 
 RAMP = Recording(source="a ramp", times_s=[0.0, 1.0, 2.0, 3.0], bps=[1e6, 2e6, 3e6, 3e6])
 
 
 def test_a_part_and_means_are_taken() -> None:
-    part = link_import.steps(RAMP, start_s=0.5, until_s=2.25)
+    part = steps(RAMP, start_s=0.5, until_s=2.25)
     assert (part.times_s, part.bps, part.duration_s) == (
         [0, 0.5, 1.5],
         [1_000_000, 2_000_000, 3_000_000],
         1.75,
     )
-    means = link_import.steps(RAMP, every_s=1.5)
+    means = steps(RAMP, every_s=1.5)
     assert (means.times_s, means.bps) == ([0, 1.5, 3], [1_333_333, 2_666_667, 3_000_000])
     assert means.duration_s == 4.0
     for bad, told in [
@@ -231,14 +246,14 @@ def test_a_part_and_means_are_taken() -> None:
         ({"every_s": 0.0}, "--every: must be greater than 0s"),
     ]:
         with pytest.raises(ValueError, match=told):
-            link_import.steps(RAMP, **bad)
+            steps(RAMP, **bad)
 
 
 def test_what_no_line_can_send_at_is_nothing() -> None:
     slow = Recording(source="slow", times_s=[0.0, 1.0, 2.0], bps=[3.0, 1e6, 15.4])
-    assert link_import.steps(slow).bps == [0, 1_000_000, 0]
-    with pytest.raises(RecordingError, match="so the link would never send"):
-        link_import.steps(slow, until_s=0.9)
+    assert steps(slow).bps == [0, 1_000_000, 0]
+    with pytest.raises(LinkFileError, match="so the link would never send"):
+        steps(slow, until_s=0.9)
 
 
 def test_the_command_writes_a_line_that_runs(cli: Cli, tmp_path: Path) -> None:

@@ -25,6 +25,8 @@ __all__ = [
     "quantity",
     "run_in_user_namespace",
     "run_live",
+    "tc_kinds",
+    "tc_qdisc",
     "transport",
     "write_pcap",
 ]
@@ -119,6 +121,8 @@ def describe_workload(table: str) -> str: ...
 def drop_curve(
     queue: str, averages: list[float], relative_window: float, service_class: int = 0
 ) -> list[float | None]: ...
+def tc_qdisc(queue: str, rate: str, device: str, shape: bool, handle: int) -> str: ...
+def tc_kinds() -> list[str]: ...
 def write_pcap(output: Output, path: Path) -> int: ...
 
 class LiveError(RuntimeError):

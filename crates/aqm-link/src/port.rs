@@ -10,7 +10,9 @@
 //! before the packet arrives at the far end.
 
 use aqm_net::{Instant, Pace, Packet, Rate, Rng, Span};
-use aqm_queue::{Acknowledgement, Context, Counters, Evidence, Label, Observer, QueueDiscipline, Reason};
+use aqm_queue::{
+    Acknowledgement, Context, Counters, Evidence, Label, Observer, QueueDiscipline, Reason, Transmission,
+};
 
 use crate::transmitter::{Transmitter, Varying, Waiting};
 
@@ -83,6 +85,9 @@ impl Port {
         ties: Ties,
     ) -> Self {
         let (pace, varying) = match transmitter {
+            Transmitter::Constant(_) if discipline.transmission().is_some() => {
+                (Rate::LEAST.pace(), Some(Box::new(Varying::timed_by_queue())))
+            }
             Transmitter::Constant(pace) => (pace, None),
             Transmitter::Varying(varying) => (Rate::LEAST.pace(), Some(varying)),
         };
@@ -234,17 +239,34 @@ impl Port {
             };
             self.held = false;
             self.last_start = start;
-            self.free_at = match &mut self.varying {
-                Some(varying) if !STEADY => varying.transmit(start, u64::from(packet.bytes)),
-                _ => start.plus(self.pace.time_for(u64::from(packet.bytes))),
+            let end = if STEADY || self.is_steady() {
+                self.free_at = start.plus(self.pace.time_for(u64::from(packet.bytes)));
+                self.free_at
+            } else {
+                self.transmit(start, &packet)
             };
             let Ledger { counters, left_less_joined } = &mut self.ledger;
             *left_less_joined = left_less_joined.wrapping_add(start.nanos().into());
             counters.departures += 1;
             counters.departed_bytes += u64::from(packet.bytes);
-            return Some(Departure { packet, start, end: self.free_at });
+            return Some(Departure { packet, start, end });
         }
         None
+    }
+
+    /// Sends a packet whose transmission begins at `start` with a transmitter whose rate is not constant. Returns the
+    /// end of the packet's transmission.
+    #[inline(never)]
+    fn transmit(&mut self, start: Instant, packet: &Packet) -> Instant {
+        let Some(varying) = &mut self.varying else { unreachable!("the rate is not constant") };
+        let end;
+        [end, self.free_at] = match self.discipline.transmission() {
+            Some(Transmission { sent, busy, continues }) => {
+                [start + sent, if continues { start } else { start + busy }]
+            }
+            None => varying.transmit(start, u64::from(packet.bytes)),
+        };
+        end
     }
 
     /// Handles a transmitter that is free at `now` while the discipline sends nothing, because no packet is queued or
@@ -295,9 +317,10 @@ impl Port {
     }
 
     /// Returns the rate at `now` of a transmitter with a varying rate, or `None` if the transmitter sends at delivery
-    /// opportunities instead of at a rate.
+    /// opportunities, or if the queue determines how long transmissions take.
     pub fn rate_at(&self, now: Instant) -> Option<Rate> {
-        self.varying.as_ref()?.rate_at(now)
+        let varying = self.varying.as_ref().filter(|_| self.discipline.transmission().is_none());
+        varying?.rate_at(now)
     }
 
     /// Returns the number of packets that have arrived.

@@ -8,6 +8,7 @@ mod live;
 mod pcap;
 mod plan;
 mod table;
+mod tc;
 
 use aqm_net::level::Level;
 use aqm_net::{ConfigError, ConfigErrors};
@@ -88,6 +89,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(describe_workload, module)?)?;
     module.add_function(wrap_pyfunction!(drop_curve, module)?)?;
     pcap::add_to(module)?;
+    tc::add_to(module)?;
     #[cfg(target_os = "linux")]
     live::add_to(module)?;
     Ok(())

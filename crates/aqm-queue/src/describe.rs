@@ -4,6 +4,7 @@
 use aqm_net::{ConfigError, ConfigErrors, Length, Rate};
 use serde_json::Value;
 
+use crate::tc::{self, Qdisc};
 use crate::{Config, QueueDiscipline};
 
 /// The parameters of a queue discipline, from which the discipline is built.
@@ -81,6 +82,16 @@ pub trait Describe {
     /// discipline.
     fn tc_options(&self, _rate: Rate) -> Option<Value> {
         None
+    }
+
+    /// Returns the discipline as the command `tc` creates it on a link with this rate. The parameters must have been
+    /// checked.
+    ///
+    /// # Errors
+    /// Returns an error if the kernel does not have this discipline, or if `tc` cannot express a parameter without
+    /// which the command would create another discipline.
+    fn tc(&self, _rate: Rate) -> Result<Qdisc, ConfigErrors> {
+        Err(tc::absent())
     }
 
     /// Returns warnings about values that are allowed but are probably mistakes on a link with this rate. Each warning

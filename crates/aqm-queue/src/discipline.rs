@@ -1,6 +1,6 @@
 //! The interface of a queue discipline, and the context that every call receives.
 
-use aqm_net::{Backlog, Instant, Packet, Rng};
+use aqm_net::{Backlog, Instant, Packet, Rng, Span};
 use dyn_clone::DynClone;
 use serde_json::Value;
 
@@ -38,6 +38,13 @@ pub trait QueueDiscipline: Report + DynClone + Send + Sync {
         None
     }
 
+    /// Returns the transmission of the packet that [`dequeue`](Self::dequeue) returned last, if the discipline
+    /// determines how long transmissions take. By default, the rate of the link determines the time, and the result is
+    /// always `None`. Otherwise, the result is never `None`, even before the first packet.
+    fn transmission(&self) -> Option<Transmission> {
+        None
+    }
+
     /// Starts a run. The code that runs a clone calls this method once, before the first packet. If the parameter
     /// `start` is `settled`, timers have already been running for a long time when the run begins, so the phases of the
     /// timers are drawn from `chance`, a random stream with no other use. If this method is not called, timers start
@@ -47,6 +54,18 @@ pub trait QueueDiscipline: Report + DynClone + Send + Sync {
     /// Passes to the discipline the header fields that all packets with the label `number` have. This method is called
     /// before the first packet with this label arrives.
     fn on_label(&mut self, _number: u16, _label: &Label) {}
+}
+
+/// A transmission whose duration is determined by the discipline instead of the link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Transmission {
+    /// Time from the start of the transmission until the last bit of the packet has been sent.
+    pub sent: Span,
+    /// Time from the start of the transmission until the next transmission may begin.
+    pub busy: Span,
+    /// Whether the next packet is part of the same transmission. If so, `dequeue` must be called again at the same
+    /// instant.
+    pub continues: bool,
 }
 
 /// The state that a discipline reports during a run. A discipline overrides only the methods for which it has something

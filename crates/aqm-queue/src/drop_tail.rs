@@ -7,6 +7,7 @@ use aqm_net::{Backlog, ConfigError, ConfigErrors, Length, Packet, Rate, paramete
 use serde_json::{Value, json};
 
 use crate::fifo::Admission;
+use crate::tc::Qdisc;
 use crate::{Build, Context, Describe, Fifo, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
@@ -30,6 +31,13 @@ impl Describe for Config {
     fn tc_options(&self, _rate: Rate) -> Option<Value> {
         let kind = if self.limit.in_bytes() { "bfifo" } else { "pfifo" };
         Some(json!({"kind": kind, "limit": self.limit.count()}))
+    }
+
+    fn tc(&self, _rate: Rate) -> Result<Qdisc, ConfigErrors> {
+        let kind = if self.limit.in_bytes() { "bfifo" } else { "pfifo" };
+        let until_beyond = self.admits == Admission::UntilBeyond;
+        let limited = Qdisc::new(kind).count("limit", self.limit.count());
+        limited.limit_if(until_beyond, "admits", || "the kernel admits only what fits".to_owned()).finish()
     }
 }
 

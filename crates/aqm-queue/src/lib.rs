@@ -23,6 +23,7 @@ mod hash_index;
 mod htb;
 mod instruments;
 mod interval;
+mod label_filter;
 mod packet_label;
 mod pi;
 mod pie;
@@ -31,15 +32,17 @@ mod reason;
 mod red;
 mod registry;
 mod start;
+pub mod tc;
 #[cfg(test)]
 mod template;
 pub mod testing;
+mod wifi;
 pub mod wrappers;
 
 pub use acknowledgement::Acknowledgement;
 pub use counters::Counters;
 pub use describe::{Build, Derived, Describe, Inner, TestCases};
-pub use discipline::{ClassCounters, Context, Observer, QueueDiscipline, Report};
+pub use discipline::{ClassCounters, Context, Observer, QueueDiscipline, Report, Transmission};
 pub use evidence::Evidence;
 pub use fifo::Fifo;
 pub use gauge::Gauge;

@@ -54,6 +54,7 @@ registry! {
         "sfq" => sfq,
         "fq" => fq,
         "htb" => htb,
+        "wifi" => wifi,
         "ack-filter" => ack_filter,
         "ce-threshold" => ce_threshold,
         "policer" => policer,

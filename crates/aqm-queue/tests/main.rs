@@ -30,4 +30,5 @@ mod rio;
 mod sfq;
 mod start;
 mod vectors;
+mod wifi;
 mod wrappers;

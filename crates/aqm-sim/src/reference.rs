@@ -235,5 +235,6 @@ impl Network for ReferenceNetwork {
     }
 }
 
+mod aggregate;
 mod managed;
 mod tests;

@@ -33,11 +33,13 @@ pub(crate) struct SenderCounts {
     pub mark_reductions: u32,
 }
 
-/// Reason why a sender gave up.
+/// Reason why an endpoint gave up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureReason {
     /// No SYN was acknowledged (`max_syn_retries`).
     NoAnswer,
     /// Repeated retransmissions of the same data were not acknowledged (`max_retries`).
     NoProgress,
+    /// The application aborted the connection.
+    Aborted,
 }

@@ -479,6 +479,7 @@ fn check_end(pair: &mut Pair, watches: &[Watch; 2]) -> bool {
         let limit = match end.gave_up() {
             Some(FailureReason::NoAnswer) => config.connection.max_syn_retries,
             Some(FailureReason::NoProgress) => config.connection.max_retries,
+            Some(FailureReason::Aborted) => panic!("no application aborts a connection here"),
             None => Some(0),
         };
         let tried = limit.is_some_and(|limit| end.gave_up().is_none() || counts.timeouts > limit);

@@ -12,6 +12,8 @@ pub struct Description {
     pub sends_datagrams: bool,
     /// Whether the workload's transfers are parts of pages.
     pub fetches_pages: bool,
+    /// Whether the workload records the loads of its pages and the times of their objects.
+    pub records_pages: bool,
     /// Whether the objects of a page share connections.
     pub shares_connections: bool,
     /// Whether the workload's transfers never end.
@@ -42,6 +44,32 @@ pub enum Application {
     },
     /// Video. Each flow belongs to one viewer, and each transfer is a segment.
     Video(Playback),
+    /// An application whose datagrams are useless after a deadline, for example a game.
+    Deadline {
+        /// Longest useful one-way delay, in seconds.
+        deadline_s: f64,
+    },
+    /// A test of responsiveness, whose probes are in the table `probes`.
+    Responsiveness(LineTest),
+}
+
+/// Parameters of a test of responsiveness.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LineTest {
+    /// Phases with load, in order: `download`, `upload`.
+    pub directions: Vec<&'static str>,
+    /// Whether the test measures the idle line.
+    pub has_idle: bool,
+    /// Whether the test sends echoes.
+    pub has_echoes: bool,
+    /// Whether connections use TLS.
+    pub tls: bool,
+    /// Number of seconds at the end of a phase whose probes count.
+    pub window_s: f64,
+    /// Number of intervals in these seconds.
+    pub intervals: u32,
+    /// Share of the samples that the trimmed means keep.
+    pub trim: f64,
 }
 
 /// Playback parameters of a video. Times are in seconds.
@@ -67,6 +95,7 @@ impl Config {
         Description {
             sends_datagrams: self.sends_datagrams(),
             fetches_pages: self.fetches_pages(),
+            records_pages: self.records_pages(),
             shares_connections: self.shares_connections(),
             is_endless: self.is_endless(),
             connection_rate: self.connection_rate(),
@@ -94,11 +123,24 @@ mod tests {
     #[test]
     fn each_kind_has_its_properties() {
         assert_eq!(kinds(|one| one.sends_datagrams), ["udp", "streaming", "call", "video-call"]);
-        assert_eq!(kinds(|one| one.fetches_pages), ["web", "sessions", "probes"]);
-        assert_eq!(kinds(|one| one.shares_connections), <[&str; 0]>::default());
+        assert_eq!(kinds(|one| one.fetches_pages), ["web", "sessions", "probes", "recorded-page"]);
+        assert_eq!(kinds(|one| one.records_pages), ["recorded-page"]);
+        assert_eq!(kinds(|one| one.shares_connections), ["recorded-page"]);
         assert_eq!(kinds(|one| one.is_endless), ["ftp"]);
         assert_eq!(kinds(|one| one.connection_rate.is_some()), ["packmime"]);
-        assert_eq!(kinds(|one| one.application.is_some()), ["video", "call", "video-call"]);
+        assert_eq!(kinds(|one| one.application.is_some()), ["video", "call", "video-call", "responsiveness"]);
+    }
+
+    #[test]
+    fn the_measures_of_datagrams_and_tests_need_their_parameters() {
+        let game = describe(json!({"kind": "udp", "rate": "64kbps", "deadline": "50ms"}));
+        assert_eq!(game["deadline"], json!({"deadline_s": 0.05}));
+        let test = describe(json!({"kind": "responsiveness", "directions": "upload", "idle_probes": 0}));
+        let expected = json!({
+            "directions": ["upload"], "has_idle": false, "has_echoes": true, "tls": true,
+            "window_s": 20.0, "intervals": 4, "trim": 0.95,
+        });
+        assert_eq!(test["responsiveness"], expected);
     }
 
     #[test]

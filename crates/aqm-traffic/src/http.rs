@@ -19,6 +19,9 @@ const BROWSER_CONNECTIONS: u32 = 6;
 const CLIENT_HELLO: u64 = 517;
 const SERVER_FLIGHT: u64 = 3000;
 
+/// Urgency of a response whose request does not specify an urgency (RFC 9218, section 4.1).
+pub(crate) const DEFAULT_URGENCY: u8 = 3;
+
 choices! {
     /// Version of HTTP.
     pub enum Version {

@@ -10,7 +10,9 @@ pub mod distributions;
 mod even_gaps;
 mod fetching;
 pub mod http;
+pub mod page_record;
 mod parameters;
+pub mod probe_record;
 pub mod rate_control;
 pub mod recording;
 #[cfg(test)]
@@ -23,7 +25,9 @@ use dyn_clone::DynClone;
 
 use crate::call_record::CallRecord;
 use crate::description::Application;
-use crate::http::{Priority, TransportNeed};
+use crate::http::{DEFAULT_URGENCY, Priority, TransportNeed};
+use crate::page_record::PageRecord;
+use crate::probe_record::ProbeRecord;
 use crate::workloads::*;
 
 registry! {
@@ -40,7 +44,9 @@ registry! {
         "video" => video,
         "call" => call,
         "video-call" => video_call,
+        "responsiveness" => responsiveness,
         "program" => program,
+        "recorded-page" => recorded_page,
     }
 }
 
@@ -76,6 +82,11 @@ pub trait Build {
         false
     }
 
+    /// Returns whether the workload records the loads of its pages and the times of their objects.
+    fn records_pages(&self) -> bool {
+        false
+    }
+
     /// Returns whether the objects of a page share connections.
     fn shares_connections(&self) -> bool {
         false
@@ -98,7 +109,7 @@ pub trait Build {
         None
     }
 
-    /// Returns the audio or video that the workload carries; `None` if the workload carries neither.
+    /// Returns the application whose quality can be computed; `None` if the workload is not such an application.
     fn application(&self) -> Option<Application> {
         None
     }
@@ -175,6 +186,16 @@ pub trait Workload: DynClone + Send + Sync {
     /// Handles a complete response in a numbered conversation. `on_done` is not called for these responses.
     fn on_response(&mut self, _number: u32, _cx: &mut dyn TrafficContext) {}
 
+    /// Handles the first byte of a response in a numbered conversation with streams. `exchange` is the position of the
+    /// exchange in the conversation, counted from zero in the order of the requests.
+    fn on_first_byte(&mut self, _number: u32, _exchange: u32, _cx: &mut dyn TrafficContext) {}
+
+    /// Handles a complete response in a numbered conversation with streams. `exchange` is the position of the exchange
+    /// in the conversation, counted from zero in the order of the requests.
+    fn on_stream_response(&mut self, number: u32, _exchange: u32, cx: &mut dyn TrafficContext) {
+        self.on_response(number, cx);
+    }
+
     /// Handles the failure of a numbered conversation whose connection TCP has given up on.
     fn on_connection_failed(&mut self, _number: u32, _cx: &mut dyn TrafficContext) {}
 
@@ -189,6 +210,16 @@ pub trait Workload: DynClone + Send + Sync {
     /// Returns the records of calls; empty if the workload does not record calls.
     fn call_records(&self) -> Vec<&CallRecord> {
         Vec::new()
+    }
+
+    /// Returns the record of a test of responsiveness; `None` if the workload is not such a test.
+    fn probe_record(&self) -> Option<&ProbeRecord> {
+        None
+    }
+
+    /// Returns the record of pages; `None` if the workload does not record pages.
+    fn page_record(&self) -> Option<&PageRecord> {
+        None
     }
 }
 
@@ -216,6 +247,14 @@ pub trait TrafficContext {
     /// exchange.
     fn finish(&mut self, number: u32);
 
+    /// Ends the conversation with this number at once. Both ends of the connection stop sending, and neither the
+    /// exchanges in progress nor the connection are reported to the workload any more.
+    fn reset(&mut self, number: u32);
+
+    /// Returns the state of the connection of the conversation with this number; `None` if there is no such
+    /// conversation. A conversation that the workload opens during the same call does not have a connection yet.
+    fn connection(&self, number: u32) -> Option<ConnectionState>;
+
     /// Sends a datagram, whose length on the wire is `bytes` bytes, over the workload's flow number `flow`; numbers
     /// start at zero.
     fn datagram(&mut self, flow: u32, bytes: u16, ecn: Ecn);
@@ -224,6 +263,21 @@ pub trait TrafficContext {
     /// number `flow`; numbers start at zero. A forward flow and a backward flow with the same number connect the same
     /// hosts.
     fn datagram_back(&mut self, flow: u32, bytes: u16, ecn: Ecn);
+}
+
+/// The state of a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ConnectionState {
+    /// Time at which the connection was established at the client; `None` before this time.
+    pub established: Option<Instant>,
+    /// Number of bytes that the client has received in order.
+    pub received: u64,
+    /// Number of bytes that the server has received in order.
+    pub received_by_server: u64,
+    /// Smoothed round-trip time of the server's TCP; `None` before the first sample.
+    pub server_rtt: Option<Span>,
+    /// Smoothed round-trip time of the client's TCP; `None` before the first sample.
+    pub client_rtt: Option<Span>,
 }
 
 /// A datagram that has arrived at its receiver.
@@ -276,7 +330,8 @@ pub struct Conversation {
     /// Further exchanges. The pause of each exchange begins when the client has received the previous response.
     pub rest: Vec<Exchange>,
     /// Order in which the server sends the responses if all exchanges take place at the same time, each in a stream of
-    /// its own; `None` if the exchanges take place one after the other. With streams, pauses have no effect.
+    /// its own; `None` if the exchanges take place one after the other. With streams, pauses and `client_delay` have no
+    /// effect.
     pub streams: Option<Priority>,
     /// Exchange that precedes the first request and is not a transfer: the TLS handshake. Transports whose own handshake
     /// includes TLS omit this exchange.
@@ -319,11 +374,14 @@ pub struct Exchange {
     pub think: Span,
     /// Size of the response, in bytes.
     pub response: u64,
+    /// Urgency of the response, from 0 (most urgent) to 7 (RFC 9218, section 4.1). In a conversation with streams, the
+    /// server sends more urgent responses first.
+    pub urgency: u8,
 }
 
 impl Exchange {
-    /// Returns an exchange without delays at the client and the server. The sizes are in bytes.
+    /// Returns an exchange of the default urgency, without delays at the client and the server. The sizes are in bytes.
     pub fn immediate(request: u64, response: u64) -> Self {
-        Self { pause: Span::ZERO, request, think: Span::ZERO, response }
+        Self { pause: Span::ZERO, request, think: Span::ZERO, response, urgency: DEFAULT_URGENCY }
     }
 }

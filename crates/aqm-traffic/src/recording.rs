@@ -1,11 +1,11 @@
 //! A [`TrafficContext`] that records the actions of a workload without a network.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 
 use aqm_net::{Ecn, Instant};
 
-use crate::{Conversation, Exchange, TrafficContext, Transfer, Workload};
+use crate::{ConnectionState, Conversation, Exchange, TrafficContext, Transfer, Workload};
 
 /// The recorded actions of a workload, with the time of each action.
 #[derive(Default)]
@@ -20,6 +20,10 @@ pub struct RecordingContext {
     pub requests: Vec<(Instant, u32, Exchange)>,
     /// Numbers of the conversations that the workload finished.
     pub finished: Vec<(Instant, u32)>,
+    /// Numbers of the conversations that the workload reset.
+    pub resets: Vec<(Instant, u32)>,
+    /// States of the connections, by number of the conversation.
+    pub(crate) connections: BTreeMap<u32, ConnectionState>,
     /// Datagrams that the workload sent in the forward direction: time, flow, bytes on the wire, and ECN field.
     pub sent: Vec<(Instant, u32, u16, Ecn)>,
     /// Datagrams that the workload sent in the backward direction.
@@ -47,6 +51,12 @@ impl TrafficContext for RecordingContext {
     }
     fn finish(&mut self, number: u32) {
         self.finished.push((self.now, number));
+    }
+    fn reset(&mut self, number: u32) {
+        self.resets.push((self.now, number));
+    }
+    fn connection(&self, number: u32) -> Option<ConnectionState> {
+        self.connections.get(&number).copied()
     }
     fn datagram(&mut self, flow: u32, bytes: u16, ecn: Ecn) {
         self.sent.push((self.now, flow, bytes, ecn));

@@ -40,9 +40,10 @@ class Mark:
     """The style of one group of marks in a chart of marks."""
 
     colour: str
-    shape: Literal["bar", "dot", "cross", "steps"]
+    shape: Literal["bar", "dot", "cross", "steps", "span"]
     """A bar extends from `y` to the value in the column `end`. A dot or a cross is drawn halfway between the
-    two values. Steps connect the values of `y`."""
+    two values. Steps connect the values of `y`. A span is a horizontal bar that extends from `x` to the value
+    in the column `end`."""
     width: float = 1.6
     layer: int = 3
     """Drawing layer. Marks in higher layers cover marks in lower layers."""
@@ -461,6 +462,8 @@ def _marks(axis: Axes, chart: Chart, table: pl.DataFrame) -> None:
         x, low, high = (rows[name].to_numpy() for name in (chart.x, chart.y, "end"))
         if mark.shape == "steps":
             axis.step(x, low, where="post", linewidth=mark.width, **look)
+        elif mark.shape == "span":
+            axis.hlines(low, x, high, linewidth=mark.width, capstyle="butt", **look)
         elif mark.shape == "bar":
             axis.vlines(x, low, high, linewidth=mark.width, capstyle="butt", **look)
         if mark.shape in ("bar", "dot"):

@@ -20,11 +20,13 @@ from aqmlab.cli import explore as explore_cli
 from aqmlab.cli import link as link_cli
 from aqmlab.cli import live as live_cli
 from aqmlab.cli import new as new_cli
+from aqmlab.cli import page as page_cli
 from aqmlab.cli import plot as plot_cli
 from aqmlab.cli import report_card as report_card_cli
 from aqmlab.cli import store as store_cli
 from aqmlab.cli import study as study_cli
 from aqmlab.cli import sweep as sweep_cli
+from aqmlab.cli import tc as tc_cli
 from aqmlab.cli import trace as trace_cli
 from aqmlab.cli import tuning as tuning_cli
 from aqmlab.cli.command_help import Commands, OrderedCommands, add_examples
@@ -53,12 +55,14 @@ app = typer.Typer(
 app.add_typer(study_cli.app, name="study", cls=Commands)
 app.add_typer(trace_cli.app, name="trace", cls=Commands)
 app.add_typer(link_cli.app, name="link", cls=Commands)
+app.add_typer(tc_cli.app, name="tc", cls=Commands)
 app.add_typer(plot_cli.app, name="plot", cls=Commands)
 app.add_typer(live_cli.app, name="live", cls=Commands)
 app.add_typer(sweep_cli.app, name="sweep", cls=Commands)
 app.add_typer(store_cli.app, name="store", cls=Commands)
 app.add_typer(new_cli.app, name="new", cls=Commands)
 app.command("compare")(compare_cli.compare)
+app.command("page")(page_cli.page)
 app.command("advise")(advise_cli.advise)
 app.command("coexist")(coexist_cli.coexist)
 app.command("explain")(explain_cli.explain)
@@ -159,6 +163,16 @@ def run(
             "the current drafts. Default: 0.3.",
         ),
     ] = None,
+    flent_target: Annotated[
+        Path | None,
+        typer.Option(
+            "--flent",
+            metavar="FILE",
+            help="Flent data file to write (NAME.flent.gz), or folder in which to write the file. The "
+            "streams of the "
+            "file are the flows of the endless TCP workloads.",
+        ),
+    ] = None,
     tc_stats: Annotated[
         bool,
         typer.Option(
@@ -177,6 +191,7 @@ def run(
         "--watch": watch,
         "--pcap": pcap,
         "--qlog": qlog_folder,
+        "--flent": flent_target,
         "--tc-stats": tc_stats,
     }
     for option in (option for option, given in packet_options.items() if given):
@@ -190,6 +205,14 @@ def run(
         if qlog_folder.exists() and not qlog_folder.is_dir():
             raise ValueError(f"--qlog: must be a folder (got {qlog_folder}, which is a file)")
         chosen = qlog.recorded(chosen)
+    if flent_target is not None:
+        from aqmlab.links.writers import flent
+
+        if flent_target.is_dir() and flent_target.name.endswith(flent.SUFFIX):
+            raise ValueError(
+                f"--flent: must be a file or another folder (got {flent_target}, which is a folder)"
+            )
+        chosen = flent.recorded(chosen)
     if tc_stats:
         chosen = chosen.with_({"record.tc_statistics": True})
     if pcap and not chosen.effective["record"]["packets"]:
@@ -199,6 +222,7 @@ def run(
         run_text.write(result, out)
     if pcap is not None:
         result.tables.write_pcap(pcap)
+    flent_file = None if flent_target is None else flent.write(result, flent_target, chosen.name)
     qlogs = [] if qlog_folder is None else qlog.write(result, qlog_folder, qlog_version or qlog.Version.QVIS)
     if tc_stats:
         print(json.dumps(result.manifest["qdiscs"], indent=2))
@@ -216,6 +240,8 @@ def run(
             print(f"aqmlab: {message}", file=sys.stderr)
     if out is not None:
         print(f"\nTables and manifest: {out}")
+    if flent_file is not None:
+        print(f"\nFlent: {flent_file}")
     if qlogs:
         print(f"\nqlog: {len(qlogs)} files in {qlog_folder}")
 

@@ -22,9 +22,16 @@ EXAMPLES: Mapping[str, str] = {
     "plot queue-delay": "aqmlab plot queue-delay rate-steps --queues codel,pie --out delay.svg",
     "trace active-flows": "aqmlab trace active-flows capture.pcap --rate 100Mbps",
     "trace generate": "aqmlab trace generate --duration 10s --out packets.pcap.gz",
+    "link new": "aqmlab link new my-line.toml --access cable --down 100Mbps --up 10Mbps --rtt 20ms",
+    "link formats": "aqmlab link formats",
+    "link kinds": "aqmlab link kinds",
+    "link export": "aqmlab link export rate-steps --mahimahi down.trace",
     "link import": "aqmlab link import cake-autorate.log.gz --direction upload --out uplink.rates.csv",
     "link generate": "aqmlab link generate --rate 12Mbps --out phone.trace",
+    "tc write": "aqmlab tc write dsl-uplink --device eth1 --set bottleneck.queue=codel",
+    "tc read": "aqmlab tc read qdiscs.json --dev eth0",
     "compare": "aqmlab compare hello --queues drop-tail,codel,fq-codel --replications 5",
+    "page": "aqmlab page scenarios/pages/article.har --queues drop-tail,fq-codel --runs 20",
     "coexist": "aqmlab coexist reno cubic bbr --queues drop-tail,fq-codel --buffers 0.5bdp,2bdp --quick",
     "advise": "aqmlab advise bufferbloat --for web --queues codel,fq-codel,cake",
     "explain": "aqmlab explain hello --traffic web --slowest --out flow",
@@ -57,9 +64,9 @@ EXAMPLES: Mapping[str, str] = {
 """An example of each command. The key is the command without `aqmlab`."""
 
 ORDER = (
-    *("run", "live", "check", "plot", "trace", "link"),
+    *("run", "live", "check", "plot", "trace", "link", "tc"),
     *("explain", "advise"),
-    *("compare", "coexist", "report-card", "flow-level", "calibrate", "study"),
+    *("compare", "page", "coexist", "report-card", "flow-level", "calibrate", "study"),
     *("sweep", "explore", "sensitivity", "tune", "store"),
     *("list", "show", "new"),
 )

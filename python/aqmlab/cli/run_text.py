@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from aqmlab._support.files import write_parquet, write_text
+from aqmlab.cli import line_test_text
 from aqmlab.scenario.run import Run
 
 
@@ -88,13 +89,18 @@ def found_lines(result: Run) -> Iterator[str]:
         if row["retransmitted"] is not None:
             counts = (f"{row[name]} {words}" for name, words in _REPAIRS if row[name] is not None)
             yield f"    loss recovery: {', '.join(counts)}"
+    tests = result.summary.get("responsiveness", {})
     for traffic, row in result.summary["transfers"].items():
+        if traffic in tests:
+            continue
         yield (
             f"  transfers {traffic}: {row['count']} ({row['unfinished']} unfinished, "
             f"{_number(row['mean_active'])} active on average), time mean {_number(row['mean_s'])} s, "
             f"median {_number(row['p50_s'])} s, 90 % {_number(row['p90_s'])} s, "
             f"99 % {_number(row['p99_s'])} s"
         )
+    for traffic, row in tests.items():
+        yield from line_test_text.lines(traffic, row)
 
 
 _WAYS = {"bottleneck": " (to the client)", "bottleneck-back": " (from the client)"}

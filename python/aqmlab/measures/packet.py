@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from aqmlab._support.run import Run
+from aqmlab.measures import datagrams, line_tests
 from aqmlab.measures.measure import Measure, View, scaled
 
 if TYPE_CHECKING:
@@ -152,52 +153,39 @@ def _of_pages(traffic: str) -> list[Measure]:
     return _of_times(traffic, "page", "page time", lambda view: view.pages(traffic), quantiles, columns)
 
 
-def _of_histories(traffic: str, call: Mapping[str, Any] | None) -> list[Measure]:
-    """Returns measures that are computed from individual datagrams, for a workload in `record.histories`. For
-    a `call`, voice quality is included."""
-    from aqmlab.metrics import calls
+def _of_recorded_pages(traffic: str) -> list[Measure]:
+    """Returns measures of the loads of a recorded page that begin after the warm-up."""
+    import polars as pl
 
-    def delays(view: View) -> Any:
-        def of(run: Run) -> Any:
-            return calls.delays_of(run.tables["packets"], run.tables["flows"], traffic, view.window[0])
+    def loads(view: View) -> pl.DataFrame:
+        rows = view.run.tables["page_loads"].filter(pl.col("traffic") == traffic)
+        return rows.filter(pl.col("start_s") >= view.window[0])
 
-        return view.once(of, ("delays", traffic))
+    def mean(column: str) -> Callable[[View], float | None]:
+        def of(view: View) -> float | None:
+            times = loads(view)[column].drop_nulls()
+            return float(times.to_numpy().mean()) if times.len() else None
 
-    rows: list[tuple[str, str, str, Callable[[View], float | None]]] = [
-        (
-            "p99-delay",
-            "delay, 99th percentile",
-            "ms",
-            lambda view: calls.delay_quantile_s(delays(view), 0.99) * 1e3,
-        ),
-        (
-            "p99-variation",
-            "delay variation, 99th percentile",
-            "ms",
-            lambda view: calls.delay_variation_s(delays(view), 0.99) * 1e3,
-        ),
-    ]
-    if call is not None:
-        codec, frame_s = calls.CODECS[call["codec"]], call["frame_s"]
+        return of
 
-        def mos(view: View) -> list[float]:
-            return [one.mos for one in calls.voices(delays(view), codec, frame_s)]
-
-        def mean(view: View) -> float | None:
-            found = mos(view)
-            return sum(found) / len(found) if found else None
-
-        rows = [
-            ("mos", "mean opinion score, mean", "", mean),
-            ("least-mos", "mean opinion score, least", "", lambda view: min(mos(view), default=None)),
-            *rows,
-        ]
-    columns = {"flows": frozenset({"flow", "traffic"})}
     return [
         Measure(
-            name=f"{traffic}.{name}", title=f"{traffic} {title}", unit=unit, compute=compute, columns=columns
-        )
-        for name, title, unit, compute in rows
+            name=f"{traffic}.load-time",
+            title=f"{traffic} load time, mean",
+            unit="s",
+            compute=mean("load_s"),
+        ),
+        Measure(
+            name=f"{traffic}.render-time",
+            title=f"{traffic} time of the last render-blocking object, mean",
+            unit="s",
+            compute=mean("render_s"),
+        ),
+        Measure(
+            name=f"{traffic}.unfinished-loads",
+            title=f"{traffic} loads unfinished",
+            compute=lambda view: loads(view)["load_s"].null_count(),
+        ),
     ]
 
 
@@ -206,11 +194,13 @@ def unrecorded(scenario: Scenario, name: str) -> str | None:
     returns `None`."""
     traffic, _, what = name.rpartition(".")
     workload = scenario.workloads.get(traffic)
+    if workload is not None and workload.responsiveness is not None:
+        return line_tests.unrecorded(traffic, what, workload.responsiveness)
     if workload is None or not workload.sends_datagrams:
         return None
     if traffic in scenario.effective["record"]["histories"]:
         return None
-    if what not in {one.name.rpartition(".")[2] for one in _of_histories(traffic, workload.call)}:
+    if what not in {one.name.rpartition(".")[2] for one in datagrams.of_histories(traffic, workload)}:
         return None
     return f"{name} needs the history of each datagram: add {traffic} to record.histories of the scenario"
 
@@ -352,15 +342,21 @@ def packet_level(scenario: Scenario) -> list[Measure]:
     for name, workload in workloads.items():
         found += _of_flows(name, datagrams=workload.sends_datagrams, is_link=name in links)
     for name, workload in workloads.items():
-        if not workload.sends_datagrams and not workload.is_endless:
+        if workload.responsiveness is not None:
+            found += line_tests.of_test(name, workload.responsiveness)
+        elif not workload.sends_datagrams and not workload.is_endless:
             found += _of_transfers(name)
     for name, workload in workloads.items():
         if workload.fetches_pages:
             found += _of_pages(name)
+        if workload.records_pages:
+            found += _of_recorded_pages(name)
         if workload.video is not None:
             found += _of_video(name, workload.video)
         if workload.video_call is not None:
             found += _of_video_call(name, workload.video_call)
         if workload.sends_datagrams and name in scenario.effective["record"]["histories"]:
-            found += _of_histories(name, workload.call)
+            found += datagrams.of_histories(name, workload)
+            if links and set(links) <= set(scenario.effective["record"]["packets"]):
+                found += datagrams.of_parts(name)
     return found

@@ -219,6 +219,13 @@ def delay_variation_s(delays: dict[int, Floats], q: float) -> float:
     return float(np.quantile(arrived, q)) if arrived.size else math.nan
 
 
+def late_share(delays: dict[int, Floats], deadline_s: float) -> float | None:
+    """Returns the share of datagrams that did not arrive within `deadline_s` seconds. Lost datagrams are
+    included. Returns `None` if no datagram was sent."""
+    every = np.concatenate(list(delays.values())) if delays else np.zeros(0)
+    return float(1 - (every <= deadline_s).mean()) if every.size else None
+
+
 def _arrived(parts: list[Any]) -> Floats:
     every = np.concatenate(parts) if parts else np.zeros(0)
     return np.asarray(every[~np.isnan(every)], dtype=np.float64)

@@ -92,16 +92,32 @@ class Run:
     @cached_property
     def summary(self) -> dict[str, Any]:
         """A summary of the run after the warm-up. At packet level, the summary describes links, traffic
-        classes, flows and transfers (`aqmlab.metrics.summary`). At flow level, the summary describes the link
-        and the traffic classes. For a trace, the summary is a single row."""
+        classes, flows and transfers (`aqmlab.metrics.summary`), and the results of tests of responsiveness.
+        At flow level, the summary describes the link and the traffic classes. For a trace, the summary is a
+        single row."""
         if self.level == "packet":
             from aqmlab.metrics import summary
 
-            return summary.of_tables(self.tables, self.manifest)
+            return summary.of_tables(self.tables, self.manifest) | self._line_tests()
         if self.level == "flow":
             classes = self.tables["classes"].to_dicts()
             return {"link": self.tables["links"].row(0, named=True), "classes": classes}
         return self.tables["summary"].row(0, named=True)
+
+    def _line_tests(self) -> dict[str, Any]:
+        """Returns the results of the tests of responsiveness; empty if the run has no tests."""
+        from aqmlab.metrics import line_tests
+        from aqmlab.scenario.workloads import workloads
+
+        if not set(self.tables) >= line_tests.TABLES:
+            return {}
+        settings = {name: one.responsiveness for name, one in workloads(self.manifest["scenario"]).items()}
+        found = {
+            name: line_tests.summary(line_tests.LineTest.of(self.tables, name, one))
+            for name, one in settings.items()
+            if one is not None
+        }
+        return {"responsiveness": found}
 
     @property
     def flows(self) -> pl.DataFrame:

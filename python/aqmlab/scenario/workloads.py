@@ -18,6 +18,8 @@ class Workload:
     """Whether the workload sends datagrams instead of using TCP."""
     fetches_pages: bool
     """Whether the workload's transfers belong to pages."""
+    records_pages: bool
+    """Whether the workload records the loads of its pages and the times of their objects."""
     shares_connections: bool
     """Whether the objects of a page share connections."""
     is_endless: bool
@@ -30,6 +32,10 @@ class Workload:
     """For adaptive video: the fields of a `metrics.video.Player`."""
     video_call: Mapping[str, Any] | None = None
     """For video calls: the `frame_rate`, in frames per second."""
+    deadline: Mapping[str, Any] | None = None
+    """For datagrams with a deadline: `deadline_s`, the longest useful one-way delay in seconds."""
+    responsiveness: Mapping[str, Any] | None = None
+    """For tests of responsiveness: the fields of a `metrics.line_tests.Settings`."""
 
     @classmethod
     def of(cls, table: Mapping[str, Any]) -> Workload:

@@ -280,7 +280,7 @@ class Sweep:
                 raise ValueError(f"{field_}: {label} has no value {value!r}: {near}")
 
     def _known_tables(self) -> Sequence[str]:
-        from aqmlab.metrics import video_calls
+        from aqmlab.metrics import line_tests, video_calls
         from aqmlab.scenario.catalog import members
 
         prefix = "" if self.scenario.level == "packet" else f"{self.scenario.level}."
@@ -291,6 +291,8 @@ class Sweep:
         ]
         if not level and all(one.video_call is None for one in self.scenario.workloads.values()):
             known = [one for one in known if one not in video_calls.TABLES]
+        if not level and all(one.responsiveness is None for one in self.scenario.workloads.values()):
+            known = [one for one in known if one not in line_tests.TABLES]
         for name in self.tables:
             if name not in (*known, ALL_TABLES):
                 raise ValueError(

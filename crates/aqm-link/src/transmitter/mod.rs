@@ -7,20 +7,24 @@
 //! queue, and a packet in transmission is interrupted and continues afterwards.
 //!
 //! Separate modules implement changing rates ([`rates`]), Mahimahi's delivery opportunities ([`opportunities`]),
-//! [`outages`], and transmission in bursts ([`aggregation`]). Outages can be combined with changing rates and with
-//! delivery opportunities.
+//! [`outages`], transmission in bursts ([`aggregation`]), CellReplay's [`packet_trains`], and the [`framing`] of link
+//! layers. Outages can be combined with changing rates and with delivery opportunities.
 
 pub mod aggregation;
+pub mod framing;
 pub mod opportunities;
 pub mod outages;
+pub mod packet_trains;
 pub mod rates;
 
 use aqm_net::{ConfigError, ConfigErrors, ErrorCollector, Instant, Pace, Rate, Rng, Span, parameters};
 
 use crate::Ties;
 use aggregation::{Aggregation, Bursts};
-use opportunities::{Opportunities, Trace};
+use framing::Framing;
+use opportunities::{Opportunities, Reading, Trace};
 use outages::{Outage, Outages, RandomOutages};
+use packet_trains::Cellular;
 use rates::{RateStep, Rates};
 
 parameters! {
@@ -47,6 +51,8 @@ parameters! {
         pub random_outages: Option<RandomOutages> = None, "aqmlab's choice";
         /// Transmission in bursts: the link waits until enough packets are queued for a burst.
         pub aggregation: Option<Aggregation> = None, "aqmlab's choice; similar to the A-MPDU of IEEE 802.11n";
+        /// Framing of the link layer, such as the cells of ATM.
+        pub framing: Option<Framing> = None, "tc-stab, tc-cake";
     }
 }
 
@@ -58,8 +64,8 @@ impl Config {
 
     /// Returns the names of the files to read.
     pub fn files(&self) -> impl Iterator<Item = &str> {
-        let trace = self.opportunities.as_ref().and_then(|opportunities| opportunities.file.as_deref());
-        self.rate_file.as_deref().into_iter().chain(trace)
+        let traces = self.opportunities.iter().flat_map(|traces| [&traces.file, &traces.light]);
+        self.rate_file.as_deref().into_iter().chain(traces.filter_map(|file| file.as_deref()))
     }
 
     /// Reads the rates or opportunities. The function `contents` returns the contents of the file with a given name.
@@ -81,11 +87,19 @@ impl Config {
         errors.check(self.opportunities.is_none() || !has_rates, "opportunities", problem);
         let problem = "cannot be combined with `opportunities`: remove one of the two";
         errors.check(self.opportunities.is_none() || self.aggregation.is_none(), "aggregation", problem);
+        let problem = "cannot be combined with `opportunities`, whose bytes are those of the link: remove one of the \
+                       two";
+        errors.check(self.opportunities.is_none() || self.framing.is_none(), "framing", problem);
         if let Some(opportunities) = &self.opportunities {
-            let read =
-                opportunities.read(|name| file("file", name)).map_err(|wrong| wrong.within("opportunities"));
+            let has_outages = !self.outages.is_empty() || self.random_outages.is_some();
+            let problem = "cannot be combined with outages: remove `light`, or the outages";
+            errors.check(opportunities.light.is_none() || !has_outages, "opportunities.light", problem);
+            let read = opportunities.read(file).map_err(|wrong| wrong.within("opportunities"));
             let trace = errors.take(read);
-            return errors.finish_some(trace.map(Schedule::Opportunities));
+            return errors.finish_some(trace.map(|reading| match reading {
+                Reading::Opportunities(trace) => Schedule::Opportunities(trace),
+                Reading::Cellular(cellular) => Schedule::Cellular(cellular),
+            }));
         }
         let steps = match &self.rate_file {
             Some(name) => {
@@ -119,9 +133,12 @@ impl Config {
         errors.take(random.map_err(|wrong| wrong.within("random_outages")));
         let bursts = self.aggregation.as_ref().map(Aggregation::bursts).transpose();
         let bursts = errors.take(bursts.map_err(|wrong| wrong.within("aggregation")));
+        let framing = self.framing.as_ref().map(Framing::check).transpose();
+        errors.take(framing.map_err(|wrong| wrong.within("framing")));
         let sending = match schedule {
             Schedule::Rates { steps, repeat } => Sending::Rates(Rates::new(rate, steps, repeat)),
             Schedule::Opportunities(trace) => Sending::Opportunities(trace),
+            Schedule::Cellular(cellular) => Sending::Cellular(cellular),
         };
         if let Sending::Rates(rates) = &sending {
             let problem = "never allows the link to send: at least one rate must be greater than `0bps`";
@@ -133,6 +150,7 @@ impl Config {
             outages: Outages::new(outages),
             random: self.random_outages.clone(),
             bursts,
+            framing: self.framing.clone(),
         });
         errors.finish_some(service)
     }
@@ -150,6 +168,8 @@ pub enum Schedule {
     },
     /// Delivery opportunities.
     Opportunities(Trace),
+    /// Delivery opportunities of an idle link and of a busy link.
+    Cellular(Box<Cellular>),
 }
 
 impl Schedule {
@@ -164,6 +184,7 @@ impl Schedule {
                 rates.bits(&mut Outages::default(), [Instant::START, until]) / until.seconds()
             }
             Self::Opportunities(trace) => trace.mean_bps(),
+            Self::Cellular(cellular) => cellular.mean_bps(),
         };
         let rate = Rate::from_bps((bps + 0.5) as u64);
         Some(if rate < Rate::LEAST { Rate::default() } else { rate })
@@ -177,12 +198,14 @@ pub struct Service {
     outages: Outages,
     random: Option<RandomOutages>,
     bursts: Option<Bursts>,
+    framing: Option<Framing>,
 }
 
 #[derive(Clone, Debug)]
 enum Sending {
     Rates(Rates),
     Opportunities(Trace),
+    Cellular(Box<Cellular>),
 }
 
 impl Service {
@@ -192,13 +215,14 @@ impl Service {
     }
 
     /// Returns the number of bits that the transmitter can send between two times if packets are always queued. The
-    /// waiting times before bursts are ignored. `rng` must be the random stream that was passed to
+    /// waiting times before bursts and the framing are ignored. `rng` must be the random stream that was passed to
     /// [`transmitter`](Self::transmitter).
     pub fn bits(&self, rng: Rng, between: [Instant; 2]) -> f64 {
         let Varying { sending, mut outages, .. } = self.running(rng);
         match sending {
             Sending::Rates(mut rates) => rates.bits(&mut outages, between),
             Sending::Opportunities(trace) => trace.bits(&mut outages, between),
+            Sending::Cellular(cellular) => cellular.bits(&mut outages, between),
         }
     }
 
@@ -207,6 +231,7 @@ impl Service {
         match &self.sending {
             Sending::Rates(rates) => rates.peak(),
             Sending::Opportunities(trace) => Rate::from_bps(trace.mean_bps() as u64).max(Rate::LEAST),
+            Sending::Cellular(cellular) => Rate::from_bps(cellular.mean_bps() as u64).max(Rate::LEAST),
         }
     }
 
@@ -214,14 +239,14 @@ impl Service {
     pub fn rate_steps(&self) -> impl Iterator<Item = (Instant, Rate)> {
         let rates = match &self.sending {
             Sending::Rates(rates) => Some(rates),
-            Sending::Opportunities(_) => None,
+            Sending::Opportunities(_) | Sending::Cellular(_) => None,
         };
         rates.into_iter().flat_map(Rates::steps)
     }
 
     /// Returns whether a transmission may begin and end at the same instant.
     pub fn takes_no_time(&self) -> bool {
-        matches!(self.sending, Sending::Opportunities(_))
+        matches!(self.sending, Sending::Opportunities(_) | Sending::Cellular(_))
     }
 
     fn running(&self, rng: Rng) -> Varying {
@@ -229,7 +254,8 @@ impl Service {
             Some(random) => self.outages.clone().with_random(random, rng),
             None => self.outages.clone(),
         };
-        Varying { sending: self.sending.clone(), outages, bursts: self.bursts.clone() }
+        let (bursts, framing) = (self.bursts.clone(), self.framing.clone());
+        Varying { sending: self.sending.clone(), outages, bursts, framing }
     }
 }
 
@@ -238,7 +264,7 @@ impl Service {
 pub enum Transmitter {
     /// A transmitter with a constant rate.
     Constant(Pace),
-    /// A transmitter with a varying rate, delivery opportunities, outages or bursts.
+    /// A transmitter with a varying rate, delivery opportunities, outages, bursts or framing.
     Varying(Box<Varying>),
 }
 
@@ -256,6 +282,7 @@ pub struct Varying {
     outages: Outages,
     /// The bursts, if the transmitter sends in bursts.
     bursts: Option<Bursts>,
+    framing: Option<Framing>,
 }
 
 /// The number of queued packets and their total size.
@@ -266,6 +293,13 @@ pub(crate) struct Waiting {
 }
 
 impl Varying {
+    /// Returns a transmitter that sends whenever the queue has packets. The queue determines how long each
+    /// transmission takes.
+    pub(crate) fn timed_by_queue() -> Self {
+        let rates = Rates::new(Rate::LEAST, Vec::new(), None);
+        Self { sending: Sending::Rates(rates), outages: Outages::default(), bursts: None, framing: None }
+    }
+
     /// Returns the earliest time, at or after `now`, at which the transmitter may take a packet if no more packets
     /// arrive. The function may be called only if no transmission is in progress and packets are queued. `now` must not
     /// be earlier than the previous result, unless the transmitter [waits for more packets](Self::waits_for_more).
@@ -280,20 +314,24 @@ impl Varying {
         match &mut self.sending {
             Sending::Rates(rates) => rates.ready(now, &mut self.outages),
             Sending::Opportunities(trace) => trace.ready(now, &mut self.outages),
+            Sending::Cellular(cellular) => cellular.ready(now, &mut self.outages),
         }
     }
 
     /// Returns the time at which a transmission that begins at `start` ends, or `NEVER` if the remaining rates are too
-    /// low to complete the transmission.
+    /// low to complete the transmission, and the time at which the next transmission may begin.
     #[inline(never)]
-    pub(crate) fn transmit(&mut self, start: Instant, bytes: u64) -> Instant {
+    pub(crate) fn transmit(&mut self, start: Instant, bytes: u64) -> [Instant; 2] {
         if let Some(bursts) = &mut self.bursts {
             bursts.sent(bytes);
         }
-        match &mut self.sending {
+        let bytes = self.framing.as_ref().map_or(bytes, |framing| framing.on_line(bytes));
+        let end = match &mut self.sending {
             Sending::Rates(rates) => rates.transmit(start, bytes, &mut self.outages),
             Sending::Opportunities(trace) => trace.transmit(start, bytes, &mut self.outages),
-        }
+            Sending::Cellular(cellular) => return cellular.transmit(start, bytes, &mut self.outages),
+        };
+        [end; 2]
     }
 
     /// Returns the rate at `now`, or `None` if the transmitter sends at delivery opportunities instead of at a rate.
@@ -301,7 +339,7 @@ impl Varying {
         match &self.sending {
             Sending::Rates(_) if self.outages.is_down_at(now) => Some(Rate::default()),
             Sending::Rates(rates) => Some(rates.rate_at(now)),
-            Sending::Opportunities(_) => None,
+            Sending::Opportunities(_) | Sending::Cellular(_) => None,
         }
     }
 
@@ -319,8 +357,10 @@ impl Varying {
     /// Handles the arrival of a packet at `now` while the transmitter is idle. Opportunities that precede the arrival
     /// according to the tie rule are lost.
     pub(crate) fn begin(&mut self, now: Instant, ties: Ties) {
-        if let (Sending::Opportunities(trace), Ties::DepartureFirst) = (&mut self.sending, ties) {
-            trace.pass(now);
+        match &mut self.sending {
+            Sending::Opportunities(trace) if ties == Ties::DepartureFirst => trace.pass(now),
+            Sending::Cellular(cellular) => cellular.begin(now, ties),
+            Sending::Rates(_) | Sending::Opportunities(_) => {}
         }
     }
 

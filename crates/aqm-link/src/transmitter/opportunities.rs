@@ -21,6 +21,7 @@ use std::sync::Arc;
 use aqm_net::{ConfigError, ConfigErrors, ErrorCollector, Instant, Size, Span, parameters};
 
 use super::outages::Outages;
+use super::packet_trains::{self, Cellular};
 
 parameters! {
     /// Delivery opportunities, read from a trace in Mahimahi's format.
@@ -31,6 +32,11 @@ parameters! {
         pub bytes: Size = Size::from_bytes(1504), "Mahimahi, link_queue.hh, PACKET_SIZE";
         /// Number of bytes by which each packet is longer on this link than in the queue.
         pub overhead: Size = Size::from_bytes(4), "Mahimahi: length of the TUN device's header";
+        /// Light trace of CellReplay, which describes packet trains on an idle link; `file` is the heavy trace. Each
+        /// line contains a time, a base delay and the opportunities of a train, in whole milliseconds.
+        pub light: Option<String> = None, "CellReplay, cellular_queue.cc";
+        /// With `light`: time without queued packets after which a packet starts a new train.
+        pub idle: Span = Span::ZERO, "CellReplay, cellularshell.cc: long-to-short-timer";
     }
 }
 
@@ -38,8 +44,8 @@ impl Opportunities {
     /// Reads the trace.
     pub(super) fn read<'a>(
         &self,
-        content: impl FnOnce(&str) -> Result<&'a str, ConfigError>,
-    ) -> Result<Trace, ConfigErrors> {
+        content: impl Fn(&str, &str) -> Result<&'a str, ConfigError>,
+    ) -> Result<Reading, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         errors.check(
             self.file.is_some(),
@@ -51,12 +57,32 @@ impl Opportunities {
             format_args!("must be less than `bytes`, which is {} (got {})", self.bytes, self.overhead);
         errors.check(self.overhead < self.bytes, "overhead", problem);
         let parsed = self.file.as_deref().map(|name| {
-            content(name).and_then(|text| parse(text).map_err(|problem| ConfigError::at("file", problem)))
+            content("file", name)
+                .and_then(|text| parse(text).map_err(|problem| ConfigError::at("file", problem)))
         });
         let times = parsed.and_then(|parsed| errors.take(parsed));
+        let trains = self.light.as_deref().map(|name| {
+            content("light", name).and_then(|text| {
+                packet_trains::parse(text).map_err(|problem| ConfigError::at("light", problem))
+            })
+        });
+        let trains = trains.and_then(|trains| errors.take(trains));
+        errors.check_effect(self.light.is_some(), self, &["idle"], "without light");
         let (bytes, overhead) = (self.bytes.bytes(), self.overhead.bytes());
-        errors.finish_some(times.map(|times| Trace::new(times, bytes, overhead)))
+        let trace = times.map(|times| Trace::new(times, bytes, overhead));
+        errors.finish_some(trace.map(|trace| match trains {
+            None => Reading::Opportunities(trace),
+            Some(trains) => {
+                Reading::Cellular(Box::new(Cellular::new(trains, trace, [bytes, overhead], self.idle)))
+            }
+        }))
     }
+}
+
+/// The traces of a link with delivery opportunities.
+pub(super) enum Reading {
+    Opportunities(Trace),
+    Cellular(Box<Cellular>),
 }
 
 /// Parses a trace, which contains a time in milliseconds on each line.

@@ -407,3 +407,144 @@ fn invalid_transmitters_are_refused() {
         assert!(found.starts_with(expected), "{config}: {found}");
     }
 }
+
+/// A light trace: trains with a base delay that rises from 10 ms to 20 ms within a second.
+const LIGHT: &str = "0 10 0 2 5\n1000 20 0 1\n2000 20 0\n";
+
+/// Sends packets over a link with an opportunity of 1000 bytes every 10 ms on a busy link, and trains on an idle link.
+/// Returns the arrival times in milliseconds, without the propagation delay of the link.
+fn over_cellular(arrivals: &[(u64, u16)], idle: &str) -> Vec<f64> {
+    let config = json!({"opportunities": {
+        "file": "heavy", "light": "light", "bytes": "1000B", "overhead": "0B", "idle": idle,
+    }});
+    let config = <Config as aqm_net::Parameter>::read(config).unwrap();
+    let schedule = config.schedule(|name| Some(if name == "light" { LIGHT } else { "10\n" })).unwrap();
+    let service = config.service(Rate::from_bps(8_000_000), schedule).unwrap();
+    sent(&service, arrivals).into_iter().map(|(_, end)| end as f64 / MILLI as f64).collect()
+}
+
+#[test]
+fn short_bursts_use_the_trains_of_the_light_trace() {
+    // The first packet has only the base delay, and the following packets use the opportunities after 2 and 5 ms.
+    let burst = [(0, 1000), (0, 1000), (0, 400), (0, 600)];
+    assert_eq!(over_cellular(&burst, "0s"), [10.0, 12.0, 15.0, 15.0]);
+    // Half a second later, the base delay is 15 ms; after a second, the second line applies.
+    assert_eq!(over_cellular(&[(500 * MILLI, 1000), (1200 * MILLI, 900)], "0s"), [515.0, 1220.0]);
+    // The light trace repeats after two seconds.
+    assert_eq!(over_cellular(&[(2500 * MILLI, 1000)], "0s"), [2515.0]);
+}
+
+#[test]
+fn long_transfers_use_the_opportunities_of_the_heavy_trace() {
+    // The train delivers three packets. The base delay remains 10 ms, so later packets leave at multiples of 10 ms.
+    let long: Vec<(u64, u16)> = (0..6).map(|_| (0, 1000)).collect();
+    assert_eq!(over_cellular(&long, "0s"), [10.0, 12.0, 15.0, 20.0, 30.0, 40.0]);
+    // A packet that needs more bytes than the train has left uses those of the heavy trace.
+    assert_eq!(over_cellular(&[(0, 1000), (0, 1000), (0, 1500)], "0s"), [10.0, 12.0, 20.0]);
+}
+
+#[test]
+fn a_new_train_starts_only_after_the_link_has_been_idle_long_enough() {
+    let spaced = [(0, 1000), (MILLI, 1000), (6 * MILLI, 1000), (8 * MILLI, 1000)];
+    // A packet that arrives on an idle link starts a train.
+    assert_eq!(over_cellular(&spaced, "0s")[..2], [10.0, 11.01]);
+    // Otherwise, the packets use the opportunities that remain, and then those of the heavy trace.
+    assert_eq!(over_cellular(&spaced, "50ms"), [10.0, 12.0, 20.0, 30.0]);
+    // No packet overtakes an earlier packet, even if the base delay decreases.
+    let overlapping = over_cellular(&[(1999 * MILLI, 1000), (2001 * MILLI, 1000)], "0s");
+    assert_eq!(overlapping[0], 2019.0);
+    assert!(overlapping[1] >= overlapping[0]);
+}
+
+#[test]
+fn a_light_trace_without_long_transfers_equals_mahimahi_with_a_base_delay() {
+    // If each train consists of its first packet, a saturated link behaves like the heavy trace alone.
+    let traces = |light: Option<&str>| {
+        let mut table = json!({"file": "heavy", "bytes": "1000B", "overhead": "0B"});
+        if light.is_some() {
+            table["light"] = json!("light");
+        }
+        let config = <Config as aqm_net::Parameter>::read(json!({"opportunities": table})).unwrap();
+        let heavy = "3\n4\n4\n9\n15\n";
+        let schedule =
+            config.schedule(|name| Some(if name == "light" { light.unwrap() } else { heavy })).unwrap();
+        config.service(Rate::from_bps(8_000_000), schedule).unwrap()
+    };
+    let arrivals: Vec<(u64, u16)> = (0..200).map(|number| (100_001, 300 + number % 7 * 100)).collect();
+    let [alone, both] =
+        [traces(None), traces(Some("0 0 0\n1000 0 0\n"))].map(|service| sent(&service, &arrivals));
+    // The first opportunity belongs to the train; afterwards, the opportunities are the same.
+    let first = |sent: &[(u64, u64)]| sent.iter().map(|&(_, end)| end).collect::<Vec<_>>();
+    let (alone, both) = (first(&alone), first(&both));
+    assert!(both.iter().zip(&alone).all(|(both, alone)| both <= alone));
+    assert!(both.windows(2).all(|pair| pair[0] <= pair[1]));
+    assert_eq!(
+        both.last().map(|end| end % (15 * MILLI)).map(|end| [3, 4, 9, 0].contains(&(end / MILLI))),
+        Some(true)
+    );
+}
+
+#[test]
+fn invalid_traces_of_packet_trains_are_rejected_with_their_line() {
+    let light = |content: &str| {
+        let config = json!({"opportunities": {"file": "heavy", "light": "light"}});
+        let config = <Config as aqm_net::Parameter>::read(config).unwrap();
+        let schedule = config.schedule(|name| Some(if name == "light" { content } else { "10\n" }));
+        schedule.err().map(|errors| errors.to_string()).unwrap_or_default()
+    };
+    assert_eq!(light(LIGHT), "");
+    for (content, part) in [
+        ("", "must have at least two lines"),
+        ("0 10 0\n", "must have at least two lines"),
+        ("0 10 0\nx 10\n", "line 2: must contain whole numbers of milliseconds (got `x`)"),
+        ("0 10 0\n5\n", "line 2: has no base delay"),
+        ("0 10 0\n\n", "line 2: has no time"),
+        ("0 10 0\n0 10 0\n", "line 2: must be later than the time on the previous line, 0ms"),
+        ("5 10 0\n9 10 0\n", "line 1: must have the time 0 (got 5)"),
+        ("0 10 0 4 3\n9 10\n", "ascending order (got 3 after 4)"),
+        ("0 10 3\n9 10\n", "must be 0 (got 3)"),
+        ("0 99999999999999\n9 10\n", "whole numbers of milliseconds"),
+    ] {
+        let problem = light(content);
+        assert!(problem.contains("opportunities.light") && problem.contains(part), "{content:?}: {problem}");
+    }
+    let outage = json!({
+        "opportunities": {"file": "a", "light": "b"}, "outages": [{"from": "1s", "until": "2s"}],
+    });
+    assert!(problems(outage, "0 0\n1 0\n").contains("opportunities.light: cannot be combined with outages"));
+    let idle = json!({"opportunities": {"file": "a", "idle": "1s"}});
+    assert!(problems(idle, "5\n").contains("without light"));
+}
+
+#[test]
+fn framing_lengthens_packets_on_the_line() {
+    // At 8 Mb/s, a byte takes a microsecond.
+    let time = |framing: Value, bytes: u16| {
+        let found = sent(&service(json!({"framing": framing})), &[(0, bytes)]);
+        (found[0].1 - found[0].0) / 1000
+    };
+    assert_eq!(time(json!({}), 1500), 1500);
+    assert_eq!(time(json!({"overhead": 22}), 1500), 1522);
+    assert_eq!(time(json!({"overhead": -30, "mpu": "64B"}), 40), 64);
+    // A packet of 40 bytes with 10 bytes of headers needs two cells, and a packet of 1500 + 40 bytes needs 33 cells.
+    assert_eq!(time(json!({"linklayer": "atm", "overhead": 10}), 38), 53);
+    assert_eq!(time(json!({"linklayer": "atm", "overhead": 10}), 40), 106);
+    assert_eq!(time(json!({"linklayer": "atm", "overhead": 40}), 1500), 33 * 53);
+    // 1500 + 30 bytes are 23 full blocks of 64 bytes and a part of a block.
+    assert_eq!(time(json!({"linklayer": "ptm", "overhead": 30}), 1500), 1530 + 24);
+    assert_eq!(time(json!({"linklayer": "ptm"}), 64), 65);
+    let wrong = json!({"framing": {"overhead": 3000}});
+    assert!(problems(wrong, "").contains("framing.overhead: must be from -2047 to 2047 (got 3000)"));
+    assert!(problems(json!({"framing": {"mpu": "3kB"}}), "").contains("framing.mpu"));
+    let both = json!({"framing": {}, "opportunities": {"file": "a"}});
+    assert!(problems(both, "5\n").contains("framing: cannot be combined with `opportunities`"));
+}
+
+#[test]
+fn framing_and_changing_rates_are_combined() {
+    let config = json!({
+        "framing": {"linklayer": "atm"}, "rate_steps": [{"at": "1ms", "rate": "0bps"}, {"at": "5ms", "rate": "8Mbps"}],
+    });
+    // 44 cells of 53 bytes: 1000 bytes before the rate is zero, and the rest afterwards.
+    assert_eq!(sent(&service(config), &[(0, 2112)]), [(0, 5_000_000 + (44 * 53 - 1000) * 1000)]);
+}

@@ -1,7 +1,7 @@
 //! The actions that a workload requests during one call.
 
 use aqm_net::{Ecn, Instant};
-use aqm_traffic::{Conversation, Exchange, TrafficContext, Transfer};
+use aqm_traffic::{ConnectionState, Conversation, Exchange, TrafficContext, Transfer};
 
 /// An action that a workload requests.
 pub(super) enum Action {
@@ -34,6 +34,10 @@ impl TrafficContext for Actions {
     // starts.
     fn request(&mut self, _: u32, _: Exchange) {}
     fn finish(&mut self, _: u32) {}
+    fn reset(&mut self, _: u32) {}
+    fn connection(&self, _: u32) -> Option<ConnectionState> {
+        None
+    }
     fn datagram_back(&mut self, _: u32, _: u16, _: Ecn) {}
     fn datagram(&mut self, stream: u32, bytes: u16, ecn: Ecn) {
         self.all.push(Action::Datagram { stream, bytes, ecn });

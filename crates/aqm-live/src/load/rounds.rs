@@ -34,7 +34,7 @@ impl Rounds {
 
     /// Returns the requests and responses of a conversation.
     pub(super) fn of(conversation: &Conversation) -> Self {
-        let round = |&Exchange { pause, request, think, response }: &Exchange| Round {
+        let round = |&Exchange { pause, request, think, response, .. }: &Exchange| Round {
             pause,
             request,
             think,

@@ -41,6 +41,7 @@ use serde_json::{Value, json};
 
 use crate::fair::classifier::mix;
 use crate::start::Start;
+use crate::tc::{self, Class, Qdisc};
 use crate::wrappers::wrapper::{self, Inside, Wrapped, Wrapper};
 use crate::{
     Build, Context, Derived, Describe, Evidence, Fifo, Gauge, Inner, QueueDiscipline, Reason, Report,
@@ -219,6 +220,25 @@ impl Describe for Config {
             "target": target, "increment": as_share(increment), "decrement": as_share(decrement),
             "penalty_rate": self.penalty_rate, "penalty_burst": self.penalty_burst,
         }))
+    }
+
+    fn tc(&self, rate: Rate) -> Result<Qdisc, ConfigErrors> {
+        let TcParams { limit, max, target, .. } = self.params()?;
+        let millis = |span: Span| span.nanos() / 1_000_000;
+        let sfb = Qdisc::new("sfb")
+            .count("rehash", millis(self.rehash))
+            .count("db", millis(self.db))
+            .count("limit", limit)
+            .with("max", max)
+            .with("target", target)
+            .with("increment", self.increment)
+            .with("decrement", self.decrement)
+            .with("penalty_rate", self.penalty_rate)
+            .with("penalty_burst", self.penalty_burst)
+            .limit_if(!self.ecn, "ecn", || "the kernel always marks ECN-capable packets".into());
+        let Some(queue) = self.queue.as_deref() else { return sfb.finish() };
+        let queue = tc::inner(queue, rate, "queue")?;
+        sfb.class(Class { number: 1, queue: Some(queue), ..Class::default() }, "queue").finish()
     }
 }
 

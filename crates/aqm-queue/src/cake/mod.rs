@@ -47,6 +47,7 @@ mod longest;
 mod round_trip;
 mod shaper;
 mod statistics;
+mod tc;
 mod tin;
 
 use aqm_net::{
@@ -59,6 +60,7 @@ use crate::codel::cobalt_core::PacketState;
 use crate::fair::flows::Flows;
 use crate::qdisc::truesize::truesize;
 use crate::start::Start;
+use crate::tc::Qdisc;
 use crate::wrappers::ack_filter_rules::redundant;
 use crate::{Build, Context, Derived, Describe, Gauge, Label, QueueDiscipline, Reason, Report, TestCases};
 use capacity::Capacity;
@@ -260,6 +262,10 @@ impl Describe for Config {
 
     fn tc_options(&self, _rate: Rate) -> Option<Value> {
         Some(statistics::options(self))
+    }
+
+    fn tc(&self, _rate: Rate) -> Result<Qdisc, ConfigErrors> {
+        tc::qdisc(self).finish()
     }
 }
 

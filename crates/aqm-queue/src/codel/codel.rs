@@ -10,6 +10,7 @@ use aqm_net::{Backlog, ConfigErrors, ErrorCollector, Instant, Length, Packet, Ra
 use serde_json::{Value, json};
 
 use crate::codel::core::{Codel, Control, Nanos, Profile, Settings, Ticks, Time};
+use crate::tc::Qdisc;
 use crate::{Build, Context, Describe, Fifo, Gauge, Label, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
@@ -65,6 +66,14 @@ impl Describe for Config {
         let mut options = self.codel.tc_options("codel");
         options["limit"] = json!(self.limit.count());
         Some(options)
+    }
+
+    fn tc(&self, _rate: Rate) -> Result<Qdisc, ConfigErrors> {
+        let problem = "cannot be expressed by tc: must be in packets, for example 1000p";
+        let Settings { ce_threshold_selector: selector, ce_threshold_mask: mask, .. } = self.codel;
+        let limited = Qdisc::new("codel").count("limit", self.limit.count());
+        let codel = self.codel.add_tc(limited).rejected_unless(!self.limit.in_bytes(), "limit", problem);
+        codel.fixed("ce_threshold_selector", selector, 0).fixed("ce_threshold_mask", mask, 0).finish()
     }
 }
 

@@ -31,6 +31,7 @@ use std::fmt::Debug;
 use aqm_net::{ConfigError, ErrorCollector, Instant, Packet, Size, Span, choices, parameters};
 use serde_json::{Value, json};
 
+use crate::tc::Qdisc;
 use crate::{Context, Evidence, Fifo, Label, Reason};
 
 /// A point in time or a time span in the unit of a CoDel implementation.
@@ -247,6 +248,22 @@ impl Settings {
             format_args!("matches no packet: some of its bits are not in ce_threshold_mask ({mask})");
         let can_match = selector & !mask == 0 || self.ce_threshold.is_none();
         errors.check(can_match, "ce_threshold_selector", problem);
+    }
+
+    /// Adds the arguments of `tc` that `codel` and `fq_codel` have in common.
+    pub fn add_tc(&self, qdisc: Qdisc) -> Qdisc {
+        let qdisc = qdisc.time("target", self.target).time("interval", self.interval);
+        let qdisc = match self.ce_threshold {
+            Some(threshold) => qdisc.time("ce_threshold", threshold),
+            None => qdisc,
+        };
+        let is_rfc = self.profile == Profile::Rfc;
+        qdisc
+            .either(self.ecn, "ecn", "noecn")
+            .limit_if(is_rfc, "profile", || {
+                "the kernel always uses its own variant of CoDel, not the RFC's".into()
+            })
+            .fixed("mtu", self.mtu, Size::from_bytes(1514))
     }
 
     /// Returns the options of `tc` that all CoDel queues have. As in the kernel, times are rounded to ticks before they

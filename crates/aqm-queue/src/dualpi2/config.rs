@@ -204,12 +204,12 @@ impl Config {
         self.tupdate.unwrap_or_else(by_rtt)
     }
 
-    fn alpha(&self) -> f64 {
+    pub(super) fn alpha(&self) -> f64 {
         let by_rtt = |rtt: f64| self.gain_by_rtt(0.1, self.tupdate().seconds() / (rtt * rtt));
         self.alpha.unwrap_or_else(|| self.rtt_max.map(Span::seconds).map_or(0.16, by_rtt))
     }
 
-    fn beta(&self) -> f64 {
+    pub(super) fn beta(&self) -> f64 {
         let by_rtt = |rtt: f64| self.gain_by_rtt(0.3, 1.0 / rtt);
         self.beta.unwrap_or_else(|| self.rtt_max.map(Span::seconds).map_or(3.2, by_rtt))
     }
@@ -232,12 +232,12 @@ impl Config {
         }
     }
 
-    fn marking(&self) -> Marking {
+    pub(super) fn marking(&self) -> Marking {
         let by_profile = if self.is_linux() { Marking::Random } else { Marking::Recur };
         self.marking.unwrap_or(by_profile)
     }
 
-    fn native(&self) -> Native {
+    pub(super) fn native(&self) -> Native {
         let (min_th, range) = (self.min_th.unwrap_or(MIN_TH), self.range.unwrap_or(RANGE));
         let ramp = Native::Ramp { min_th, max_th: min_th + range };
         match (self.step_thresh, self.step_thresh_packets) {
@@ -253,7 +253,7 @@ impl Config {
         self.min_backlog.map_or(by_profile, Size::bytes)
     }
 
-    fn th_len(&self) -> Option<u64> {
+    pub(super) fn th_len(&self) -> Option<u64> {
         self.th_len.or((!self.is_linux()).then_some(1))
     }
 
@@ -326,7 +326,7 @@ impl Config {
 }
 
 /// Converts a gain from Hz to multiples of 1/256 Hz, the kernel's unit.
-fn in_256ths(gain: f64) -> f64 {
+pub(super) fn in_256ths(gain: f64) -> f64 {
     libm::round(gain * 256.0)
 }
 

@@ -39,6 +39,7 @@ mod config;
 mod controller;
 mod scheduler;
 mod signal;
+mod tc;
 
 use std::ops::ControlFlow;
 
@@ -47,6 +48,7 @@ use serde_json::{Value, json};
 
 use crate::qdisc::truesize::truesize;
 use crate::start::Start;
+use crate::tc::Qdisc;
 use crate::{
     Build, Context, Derived, Describe, Evidence, Fifo, Gauge, QueueDiscipline, Reason, Report, TestCases,
 };
@@ -220,6 +222,10 @@ impl Describe for Config {
 
     fn tc_options(&self, rate: Rate) -> Option<Value> {
         self.is_kernels().then(|| self.kernel_options(rate))
+    }
+
+    fn tc(&self, rate: Rate) -> Result<Qdisc, ConfigErrors> {
+        self.as_tc(rate)
     }
 }
 

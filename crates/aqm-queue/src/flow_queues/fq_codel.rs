@@ -39,6 +39,7 @@ use serde_json::{Value, json};
 use crate::codel::core::{Codel, Control, Nanos, Profile, Settings, Source, Ticks, Time};
 use crate::flow_queues::lists::{FlowQueues, Scheduler};
 use crate::start::Start;
+use crate::tc::Qdisc;
 use crate::{Build, Context, Describe, Gauge, Label, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
@@ -125,6 +126,21 @@ impl Describe for Config {
             options["ce_threshold_mask"] = json!(self.codel.ce_threshold_mask);
         }
         Some(options)
+    }
+
+    fn tc(&self, _rate: Rate) -> Result<Qdisc, ConfigErrors> {
+        let Settings { ce_threshold, ce_threshold_selector: selector, ce_threshold_mask: mask, .. } =
+            self.codel;
+        let limited = Qdisc::new("fq_codel").count("limit", self.limit.count());
+        let scheduled = self.scheduler.add_tc(limited).count("memory_limit", self.memory_limit.bytes());
+        let fq_codel = self.codel.add_tc(scheduled.count("drop_batch", self.drop_batch.into()));
+        let selects = ce_threshold.is_some() && (selector, mask) != (0, 0);
+        let fq_codel = if selects {
+            fq_codel.with("ce_threshold_selector", format_args!("{selector:#x}/{mask:#x}"))
+        } else {
+            fq_codel
+        };
+        fq_codel.finish()
     }
 
     fn warnings(&self, rate: Rate) -> Vec<ConfigError> {

@@ -27,6 +27,7 @@ use crate::pie::pie::{self, Departure, Settings};
 use crate::pie::timer::Timer;
 use crate::qdisc::truesize::truesize;
 use crate::start::{Start, first_instant};
+use crate::tc::Qdisc;
 use crate::{Build, Context, Derived, Describe, Evidence, Gauge, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
@@ -127,6 +128,17 @@ impl Describe for Config {
         options["memory_limit"] = json!(self.memory_limit.bytes());
         options["ecn_prob"] = json!(self.ecn_prob);
         Some(options)
+    }
+
+    fn tc(&self, _rate: Rate) -> Result<Qdisc, ConfigErrors> {
+        let problem = "cannot be expressed by tc: must be in packets, for example 10240p";
+        let limited = Qdisc::new("fq_pie").count("limit", self.limit.count());
+        let fq_pie = self.pie.add_tc(self.scheduler.add_tc(limited));
+        fq_pie
+            .count("memory_limit", self.memory_limit.bytes())
+            .count("ecn_prob", self.ecn_prob.into())
+            .rejected_unless(!self.limit.in_bytes(), "limit", problem)
+            .finish()
     }
 }
 

@@ -30,6 +30,7 @@ use crate::fair::flows::Flows;
 use crate::fair::longest::{First, Longest};
 use crate::fair::ring::Ring;
 use crate::qdisc::truesize::truesize;
+use crate::tc::Qdisc;
 
 /// Maximum number of queues in the kernel.
 const MAX_FLOWS: u32 = 65_536;
@@ -60,6 +61,11 @@ impl Scheduler {
     pub(super) fn add_tc_options(&self, options: &mut Value) {
         options["flows"] = json!(self.flows);
         options["quantum"] = json!(self.quantum.bytes());
+    }
+
+    /// Adds the arguments of `tc`.
+    pub(super) fn add_tc(&self, qdisc: Qdisc) -> Qdisc {
+        qdisc.count("flows", self.flows.into()).count("quantum", self.quantum.bytes())
     }
 }
 

@@ -41,6 +41,7 @@ use crate::fair::ring::Ring;
 use crate::red::linux_core::{Parms, TcRed, Vars, thresholds};
 use crate::red::tc;
 use crate::start::Start;
+use crate::tc::Qdisc;
 use crate::{Build, Context, Derived, Describe, Evidence, Gauge, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
@@ -220,6 +221,37 @@ impl Describe for Config {
             options["nodrop"] = json!(false);
         }
         Some(options)
+    }
+
+    fn tc(&self, rate: Rate) -> Result<Qdisc, ConfigErrors> {
+        let (limit, flows) = self.effective();
+        let sfq =
+            Qdisc::new("sfq").with("flows", flows).with("divisor", self.divisor).with("depth", self.depth);
+        // Without `limit`, the kernel does not reduce the number of queues to the limit.
+        let sfq = if self.limit.is_some() { sfq.with("limit", limit) } else { sfq };
+        let period = self.perturb.map_or(0, |every| every.nanos().div_ceil(1_000_000_000));
+        let sfq = sfq
+            .count("quantum", self.quantum.bytes())
+            .count("perturb", period)
+            .flag(self.headdrop, "headdrop")
+            .limit_if(
+                self.perturb.is_some_and(|every| every.nanos() % 1_000_000_000 != 0),
+                "perturb",
+                || {
+                    format!(
+                        "tc counts whole seconds, so {}ns becomes {period}s",
+                        self.perturb.unwrap_or_default().nanos()
+                    )
+                },
+            );
+        let (Some(size), Some(parms)) = (self.redflowlimit, self.red_parms()?) else { return sfq.finish() };
+        let options = self.red.options((parms.min, parms.max), 'B');
+        // `tc` has no argument for the rate at which the average decays, so this argument is removed.
+        let mut red = options.add_tc(sfq.count("redflowlimit", size.bytes()), rate);
+        red.arguments.retain(|argument| argument[0] != "bandwidth");
+        red.limits.retain(|(path, _)| path != "bandwidth");
+        let red = red.flag(self.red.ecn, "ecn").flag(self.harddrop, "harddrop");
+        red.computes("ewma", parms.weight_log.into()).finish()
     }
 }
 

@@ -25,21 +25,20 @@
 mod bucket;
 mod feed;
 mod plan;
+mod tc;
 mod tree;
 
 use std::collections::BTreeMap;
 
-use aqm_net::{
-    Backlog, ConfigError, ConfigErrors, Instant, Packet, Parameter, Rate, Rng, Schema, Several, Size,
-    parameters,
-};
-use serde::Serialize;
+use aqm_net::{Backlog, ConfigError, ConfigErrors, Instant, Packet, Rate, Rng, Size, parameters};
 use serde_json::{Value, json};
 
 use crate::describe::{derived_inside, warnings_inside};
-use crate::packet_label::{Label, Protocol};
+use crate::label_filter::Filters;
+use crate::packet_label::Label;
 use crate::qdisc::InnerQdisc;
 use crate::red::red;
+use crate::tc::Qdisc;
 use crate::{Build, ClassCounters, Context, Derived, Describe, Inner, QueueDiscipline, Report, TestCases};
 use plan::Plan;
 use tree::{LEVELS, Tree};
@@ -102,49 +101,6 @@ parameters! {
     }
 }
 
-parameters! {
-    /// The conditions that a packet must satisfy. Conditions that are omitted are not checked.
-    pub struct Filter {
-        /// Names of workloads. The packet must belong to one of these workloads, in either direction.
-        pub traffic: Vec<String> = Vec::new(), "aqmlab's choice";
-        /// Protocol of the packet.
-        pub protocol: Option<Protocol> = None, "aqmlab's choice";
-        /// Port numbers. The destination port of the data must be one of these ports. For an acknowledgement, the
-        /// destination port of the acknowledged data is used.
-        pub port: Vec<u64> = Vec::new(), "aqmlab's choice";
-        /// Code points (RFC 2474). The packet's code point must be one of these code points.
-        pub dscp: Vec<u64> = Vec::new(), "aqmlab's choice";
-    }
-}
-
-impl Filter {
-    fn matches(&self, label: &Label) -> bool {
-        let among = |list: &[u64], value: u64| list.is_empty() || list.contains(&value);
-        (self.traffic.is_empty() || self.traffic.contains(&label.traffic))
-            && self.protocol.is_none_or(|protocol| protocol == label.protocol)
-            && among(&self.port, label.port.into())
-            && among(&self.dscp, label.dscp.into())
-    }
-}
-
-/// A list of filters. At least one of these filters must match.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[serde(transparent)]
-pub struct Filters(Vec<Filter>);
-
-impl Parameter for Filters {
-    fn schema() -> Schema {
-        Schema { several: Some(Several::OneOrList), ..Filter::schema() }
-    }
-    fn read(value: Value) -> Result<Self, ConfigErrors> {
-        if value.is_array() {
-            Vec::read(value).map(Self)
-        } else {
-            Filter::read(value).map(|filter| Self(vec![filter]))
-        }
-    }
-}
-
 impl Build for Config {
     fn build(&self, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
         let Plan { nodes, leaf_of_node, leaves, filters, default } = Plan::new(self, rate)?;
@@ -182,9 +138,8 @@ impl Describe for Config {
     fn traffic_names(&self) -> Vec<(String, &str)> {
         let mut workloads = Vec::new();
         for (name, class) in &self.classes {
-            let traffic = class.r#match.0.iter().flat_map(|filter| &filter.traffic);
-            workloads
-                .extend(traffic.map(|traffic| (format!("classes.{name}.match.traffic"), traffic.as_str())));
+            let path = format!("classes.{name}.match.traffic");
+            workloads.extend(class.r#match.traffic().map(|traffic| (path.clone(), traffic)));
         }
         workloads
     }
@@ -203,6 +158,10 @@ impl Describe for Config {
             "kind": "htb", "r2q": self.r2q, "default": format!("{default:#x}"), "direct_packets_stat": 0,
             "direct_qlen": 1000,
         }))
+    }
+
+    fn tc(&self, rate: Rate) -> Result<Qdisc, ConfigErrors> {
+        tc::qdisc(self, rate)
     }
 
     fn warnings(&self, rate: Rate) -> Vec<ConfigError> {
@@ -354,8 +313,11 @@ impl QueueDiscipline for Htb {
         if self.leaf_of_label.len() <= index {
             self.leaf_of_label.resize(index + 1, self.default);
         }
-        let matches = |filters: &Filters| filters.0.iter().any(|filter| filter.matches(label));
-        let leaf = self.filters.iter().position(matches).map_or(self.default, |leaf| leaf as u32);
+        let leaf = self
+            .filters
+            .iter()
+            .position(|filters| filters.match_label(label))
+            .map_or(self.default, |leaf| leaf as u32);
         self.leaf_of_label[index] = leaf;
         self.leaves[leaf as usize].queue.on_label(number, label);
     }

@@ -159,7 +159,7 @@ fn check_hierarchy(all: &[ClassNode<'_>], errors: &mut ErrorCollector) {
     for node in all.iter().filter(|node| node.is_inner) {
         let useless = [
             ("queue", node.class.queue.is_some()),
-            ("match", !node.class.r#match.0.is_empty()),
+            ("match", !node.class.r#match.is_empty()),
             ("quantum", node.class.quantum.is_some()),
             ("priority", node.class.priority != 0),
         ];

@@ -59,6 +59,11 @@ pub(crate) const HZ: u32 = 1000;
 /// Maximum timer frequency.
 pub(crate) const MAX_HZ: u32 = 10_000;
 
+/// Returns the `target` that `tc` shows. The kernel converts whole microseconds to ticks of 64 ns, and back.
+pub(crate) fn tc_target(target: Span) -> Span {
+    Span::from_nanos((target.nanos() / 1000 * 1000) >> 6 << 6)
+}
+
 /// Returns the `tupdate` that `tc` shows. The kernel rounds `tupdate` up to a whole number of ticks, and `hz` is the
 /// number of ticks per second. If `hz` is 0, the function returns the exact `tupdate`.
 pub(crate) fn tc_tupdate(tupdate: Span, hz: u32) -> Span {

@@ -43,6 +43,7 @@ use super::rfc::{self, Rfc, Variant};
 use super::timer::Timer;
 use crate::interval::MIN_INTERVAL;
 use crate::start::{Start, first_instant};
+use crate::tc::Qdisc;
 use crate::{
     Build, Context, Derived, Describe, Evidence, Fifo, Gauge, QueueDiscipline, Reason, Report, TestCases,
 };
@@ -194,6 +195,24 @@ pub(super) struct State {
     pub(super) delay: f64,
     /// Burst allowance in seconds.
     pub(super) burst: f64,
+}
+
+impl Settings {
+    /// Adds the arguments of `tc`.
+    pub(crate) fn add_tc(&self, qdisc: Qdisc) -> Qdisc {
+        let gain = |gain: f64| linux_gain(gain).unwrap_or_default();
+        qdisc
+            .time("target", self.target)
+            .time("tupdate", self.tupdate)
+            .with("alpha", gain(self.alpha))
+            .with("beta", gain(self.beta))
+            .either(self.ecn, "ecn", "noecn")
+            .either(self.bytemode, "bytemode", "nobytemode")
+            .either(self.dq_rate_estimator, "dq_rate_estimator", "no_dq_rate_estimator")
+            .fixed("max_burst", self.max_burst, Span::from_millis(150))
+            .fixed("mtu", self.mtu, Size::from_bytes(1514))
+            .fixed("dq_threshold", self.dq_threshold, Size::from_bytes(16_384))
+    }
 }
 
 impl Config {
@@ -405,11 +424,10 @@ impl Describe for Config {
         if !self.is_linux() || self.limit.in_bytes() {
             return None;
         }
-        let micros = |span: Span| span.nanos() / 1000;
         let mut options = json!({
             "kind": "pie",
             "limit": self.limit.count(),
-            "target": micros(self.pie.target),
+            "target": linux::tc_target(self.pie.target).nanos() / 1000,
             "tupdate": linux::tc_tupdate(self.pie.tupdate, self.hz.unwrap_or(linux::HZ)).nanos() / 1000,
             "alpha": linux_gain(self.pie.alpha),
             "beta": linux_gain(self.pie.beta),
@@ -423,6 +441,23 @@ impl Describe for Config {
             options[name] = json!(true);
         }
         Some(options)
+    }
+
+    fn tc(&self, _rate: Rate) -> Result<Qdisc, ConfigErrors> {
+        let in_packets = !self.limit.in_bytes();
+        let of_kernel = "cannot be expressed by tc: the kernel has its own variant of PIE, so set \"linux\"";
+        let limited = Qdisc::new("pie").count("limit", self.limit.count());
+        let pie = self.pie.add_tc(limited).fixed("mark_ecnth", self.mark_ecnth, 0.1);
+        pie.rejected_unless(
+            in_packets,
+            "limit",
+            "cannot be expressed by tc: must be in packets, for example 1000p",
+        )
+        .rejected_unless(self.is_linux(), "profile", of_kernel)
+        .limit_if(self.active_threshold.is_some(), "active_threshold", || {
+            "PIE is always active in the kernel".into()
+        })
+        .finish()
     }
 }
 

@@ -30,6 +30,7 @@ use serde_json::{Value, json};
 
 use crate::red::linux_core::{Parms, TcRed, Vars, thresholds};
 use crate::red::tc::{self, Clock, IdleTable};
+use crate::tc::Qdisc;
 use crate::{Build, Context, Derived, Describe, Gauge, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
@@ -147,6 +148,19 @@ impl Describe for Config {
             "kind": "choke", "limit": self.limit.count(), "min": min, "max": max,
             "ecn": self.red.ecn, "harddrop": false, "adaptive": false, "nodrop": false,
         }))
+    }
+
+    fn tc(&self, rate: Rate) -> Result<Qdisc, ConfigErrors> {
+        let (parms, bandwidth) = (self.parms()?, self.bandwidth.unwrap_or(rate));
+        let options = self.red.options((parms.min, parms.max), 'p');
+        let is_uniform = self.draw == Draw::Uniform;
+        options
+            .add_tc(Qdisc::new("choke").count("limit", self.limit.count()), bandwidth)
+            .flag(self.red.ecn, "ecn")
+            .computes("ewma", parms.weight_log.into())
+            .computes("Scell_log", self.idle_table(&parms, rate)?.cell_log.into())
+            .limit_if(is_uniform, "draw", || "the kernel always draws up to three slots (three-tries)".into())
+            .finish()
     }
 }
 

@@ -26,6 +26,7 @@ use serde_json::{Value, json};
 
 use crate::red::linux_core::{Parms, TcRed, Vars};
 use crate::red::tc::{self, Clock, IdleTable};
+use crate::tc::Qdisc;
 use crate::{Build, Context, Derived, Describe, Fifo, Gauge, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
@@ -154,6 +155,16 @@ impl Config {
         errors.finish(queues)
     }
 
+    /// Returns the arguments of the command that configures a virtual queue.
+    fn virtual_queue_tc(&self, number: usize, rate: Rate) -> Qdisc {
+        let vq = &self.vqs[number];
+        let numbered = Qdisc::new("gred").with("vq", number).count("limit", vq.limit.bytes());
+        let options = vq.red.options((vq.min.bytes(), vq.max.bytes()), 'B');
+        let red = options.add_tc(numbered, vq.bandwidth.unwrap_or(rate));
+        let red = red.flag(vq.red.ecn, "ecn").flag(vq.harddrop, "harddrop");
+        if self.grio { red.with("prio", vq.prio.unwrap_or(self.default_prio())) } else { red }
+    }
+
     fn default_prio(&self) -> u32 {
         self.vqs.get(self.default as usize).and_then(|vq| vq.prio).unwrap_or(DEFAULT_PRIO)
     }
@@ -255,6 +266,22 @@ impl Describe for Config {
             "limit": self.limit.bytes(), "vqs": vqs.collect::<Vec<_>>(),
         });
         Some(flags(setup, false, false))
+    }
+
+    fn tc(&self, rate: Rate) -> Result<Qdisc, ConfigErrors> {
+        let setup = Qdisc::new("gred").with("setup vqs", MAX_QUEUES).with("default", self.default);
+        let mut gred = setup.flag(self.grio, "grio").count("limit", self.limit.bytes());
+        // The priority of the default queue is the default of the other priorities.
+        let first = self.default as usize;
+        let others = (0..self.vqs.len()).filter(|number| *number != first);
+        for number in self.vqs.get(first).map(|_| first).into_iter().chain(others) {
+            gred = gred.change(self.virtual_queue_tc(number, rate).finish()?);
+        }
+        let by_class = self.vqs.len() > 1;
+        gred.limit_if(by_class, "vqs", || {
+            "a filter must write the number of each packet's virtual queue to tc_index (tc-tcindex)".into()
+        })
+        .finish()
     }
 }
 

@@ -5,10 +5,11 @@
 //! separately, because SFQ has one set of parameters and many states, and GRED also uses the averages of other queues.
 //! Lengths are in bytes, except in CHOKe, where lengths are in packets.
 
-use aqm_net::{ConfigError, ConfigErrors, ErrorCollector, Instant, Rng, Size, parameters};
+use aqm_net::{ConfigError, ConfigErrors, ErrorCollector, Instant, Rate, Rng, Size, parameters};
 
 use crate::red::curve::Curve;
 use crate::red::tc::{self, IdleTable};
+use crate::tc::Qdisc;
 use crate::{Evidence, Reason};
 
 /// Number of usable bits of an average. The kernel stores the average times `2^Wlog` in a signed 32-bit integer.
@@ -64,6 +65,17 @@ impl TcOptions {
     /// Returns the number of bytes that one unit of the thresholds represents.
     fn unit_bytes(&self) -> u64 {
         if self.unit == 'p' { self.avpkt } else { 1 }
+    }
+
+    /// Adds the arguments of `tc`. `bandwidth` is the rate at which the average decays while the link is idle.
+    pub fn add_tc(&self, qdisc: Qdisc, bandwidth: Rate) -> Qdisc {
+        let Self { min, max, avpkt, probability, .. } = *self;
+        // `tc` computes the same burst if the argument is missing.
+        let automatic =
+            (2 * u128::from(min) + u128::from(max)) * u128::from(self.unit_bytes()) / (3 * u128::from(avpkt));
+        let burst = self.burst.map_or(automatic.try_into().unwrap_or(u64::MAX), u64::from);
+        let thresholds = qdisc.count("min", min).count("max", max).count("avpkt", avpkt);
+        thresholds.count("burst", burst).short_rate("bandwidth", bandwidth).with("probability", probability)
     }
 
     /// Returns the parameters as the kernel stores them.

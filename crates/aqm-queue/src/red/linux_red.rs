@@ -35,6 +35,7 @@ use crate::fifo::Admission;
 use crate::red::linux_core::{MaxP, Parms, TcOptions, TcRed, Vars};
 use crate::red::tc::{self, Clock, IdleTable};
 use crate::start::{Start, first_instant};
+use crate::tc::Qdisc;
 use crate::{Build, Context, Derived, Describe, Fifo, Gauge, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
@@ -228,6 +229,23 @@ impl Describe for Config {
             "kind": "red", "limit": limit.bytes(), "min": min, "max": max, "ecn": ecn, "harddrop": harddrop,
             "adaptive": adaptive, "nodrop": nodrop,
         }))
+    }
+
+    fn tc(&self, rate: Rate) -> Result<Qdisc, ConfigErrors> {
+        let (parms, bandwidth) = (self.parms()?, self.bandwidth.unwrap_or(rate));
+        let options = self.red.options((parms.min, parms.max), 'B');
+        let idle = IdleTable::new(parms.weight_log, self.red.avpkt, bandwidth, Clock::Ticks)?;
+        let of_today = "cannot be expressed by tc: Linux 2.4 had another RED, so set \"6.1\"";
+        options
+            .add_tc(Qdisc::new("red").count("limit", self.limit.bytes()), bandwidth)
+            .flag(self.red.ecn, "ecn")
+            .flag(self.harddrop, "harddrop")
+            .flag(self.nodrop, "nodrop")
+            .flag(self.adaptive, "adaptive")
+            .computes("ewma", parms.weight_log.into())
+            .computes("Scell_log", idle.cell_log.into())
+            .rejected_unless(self.kernel == Kernel::Linux61, "kernel", of_today)
+            .finish()
     }
 }
 

@@ -30,7 +30,7 @@ use serde_json::Value;
 use crate::qdisc::InnerQdisc;
 use crate::{
     Acknowledgement, ClassCounters, Config, Context, Evidence, Gauge, Inner, Label, Observer,
-    QueueDiscipline, Reason, Report, drop_tail,
+    QueueDiscipline, Reason, Report, Transmission, drop_tail,
 };
 
 /// Builds the discipline that `config` describes, and adds the invariant checks. The ids of all queued packets must be
@@ -238,6 +238,10 @@ impl QueueDiscipline for Watched {
 
     fn next_ready(&self) -> Option<Instant> {
         self.inner.next_ready()
+    }
+
+    fn transmission(&self) -> Option<Transmission> {
+        self.inner.transmission()
     }
 
     fn on_start(&mut self, chance: &mut Rng) {

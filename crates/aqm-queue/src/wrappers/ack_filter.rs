@@ -16,10 +16,11 @@
 //! The documentation of [`Config`], which is part of the reference, lists the differences from the sources and the
 //! choices that aqmlab makes where the sources are silent.
 
-use aqm_net::{ConfigError, Packet, Rate, choices};
+use aqm_net::{ConfigError, ConfigErrors, Packet, Rate, choices};
 use serde_json::{Value, json};
 
 use crate::hash_index::HashIndex;
+use crate::tc::{self, Qdisc};
 use crate::wrappers::ack_filter_rules::redundant;
 use crate::wrappers::wrapper::{Inside, Wrapper, wrapper};
 use crate::{Acknowledgement, Context, Observer, Reason};
@@ -60,6 +61,10 @@ impl Config {
             index: HashIndex::new(),
             ack_drops: 0,
         })
+    }
+
+    fn as_tc(&self, _rate: Rate) -> Result<Qdisc, ConfigErrors> {
+        Err(tc::rejected("kind", "Linux has an ACK filter only in cake, so use `cake` with ack_filter"))
     }
 
     fn own_corners() -> Vec<Value> {

@@ -12,9 +12,10 @@
 //! The documentation of [`Config`], which is part of the reference, lists the differences from the sources and the
 //! choices that aqmlab makes where the sources are silent.
 
-use aqm_net::{ConfigError, Ecn, Instant, Packet, Rate, Span, Threshold, choices};
+use aqm_net::{ConfigError, ConfigErrors, Ecn, Instant, Packet, Rate, Span, Threshold, choices};
 use serde_json::{Value, json};
 
+use crate::tc::{self, Qdisc};
 use crate::wrappers::wrapper::{Inside, Wrapper, wrapper};
 use crate::{Context, Reason};
 
@@ -65,6 +66,13 @@ impl Selector {
 impl Config {
     fn wrapper(&self, _rate: Rate) -> Result<CeThreshold, ConfigError> {
         Ok(CeThreshold { threshold: self.threshold, selector: self.ecn, ce_mark: 0 })
+    }
+
+    fn as_tc(&self, _rate: Rate) -> Result<Qdisc, ConfigErrors> {
+        Err(tc::rejected(
+            "kind",
+            "in Linux, ce_threshold is a parameter of other queues, so use `codel`, `fq-codel` or `fq`",
+        ))
     }
 
     fn own_corners() -> Vec<Value> {

@@ -12,6 +12,7 @@
 use aqm_net::{ConfigErrors, ErrorCollector, Instant, Packet, Rate, Size};
 use serde_json::{Value, json};
 
+use crate::tc::{self, Qdisc};
 use crate::wrappers::wrapper::{Inside, Wrapper, wrapper};
 use crate::{Context, Gauge, Reason};
 
@@ -54,6 +55,10 @@ impl Config {
         errors.finish(())?;
         let peak = self.peak.map(|peak| Bucket::new(peak, self.peak_burst));
         Ok(Policer { bucket: Bucket::new(rate, self.burst), peak, filled_at: Instant::START, dropped: 0 })
+    }
+
+    fn as_tc(&self, _rate: Rate) -> Result<Qdisc, ConfigErrors> {
+        Err(tc::rejected("kind", "in Linux, a policer is an action of a filter (tc-police) and not a queue"))
     }
 
     fn own_corners() -> Vec<Value> {

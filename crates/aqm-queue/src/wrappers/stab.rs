@@ -12,6 +12,7 @@ use aqm_net::{Backlog, ConfigErrors, ErrorCollector, Packet, Rate, Size, choices
 use serde_json::{Value, json};
 
 use crate::Context;
+use crate::tc::{self, Qdisc};
 use crate::wrappers::wrapper::{Inside, Wrapper, wrapper};
 
 wrapper! {
@@ -73,6 +74,21 @@ impl Config {
             is_atm: self.linklayer == LinkLayer::Atm,
         };
         errors.finish(Stab { table, bytes: 0 })
+    }
+
+    fn as_tc(&self, rate: Rate) -> Result<Qdisc, ConfigErrors> {
+        let default = crate::Config::drop_tail(<_>::default());
+        let mut qdisc = tc::inner(self.queue.as_deref().unwrap_or(&default), rate, "queue")?;
+        let argument = |name: &str, value: String| vec![name.to_owned(), value];
+        qdisc.limits.iter_mut().for_each(|(path, _)| *path = format!("queue.{path}"));
+        qdisc.size_table = vec![
+            argument("overhead", self.overhead.to_string()),
+            argument("mpu", self.mpu.bytes().to_string()),
+            argument("linklayer", json!(self.linklayer).as_str().unwrap_or_default().to_owned()),
+            argument("mtu", MAX_LENGTH.to_string()),
+            argument("tsize", SLOTS.to_string()),
+        ];
+        Ok(qdisc)
     }
 
     fn own_corners() -> Vec<Value> {

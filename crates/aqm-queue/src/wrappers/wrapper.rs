@@ -16,12 +16,12 @@ use crate::qdisc::InnerQdisc;
 use crate::red::red;
 use crate::{
     Acknowledgement, Build as _, ClassCounters, Config, Context, Evidence, Gauge, Label, Observer,
-    QueueDiscipline, Reason, Report, drop_tail, htb,
+    QueueDiscipline, Reason, Report, Transmission, drop_tail, htb,
 };
 
 /// Declares the `Config` of a wrapper, and implements `Build`. In `Config`, the wrapper's own parameters precede
 /// `queue`. `Config::wrapper` must check the wrapper's own parameters and return the [`Wrapper`]. `Config::own_corners`
-/// must return test cases for the wrapper's own parameters.
+/// must return test cases for the wrapper's own parameters, and `Config::as_tc` implements [`crate::Describe::tc`].
 macro_rules! wrapper {
     ( $(#[doc = $about:literal])+ pub struct Config { $($own:tt)* } ) => {
         ::aqm_net::parameters! {
@@ -58,6 +58,10 @@ macro_rules! wrapper {
 
             fn outlet(&self, link: ::aqm_net::Rate) -> ::aqm_net::Rate {
                 self.queue.as_ref().map_or(link, |queue| queue.outlet(link))
+            }
+
+            fn tc(&self, rate: ::aqm_net::Rate) -> Result<$crate::tc::Qdisc, ::aqm_net::ConfigErrors> {
+                self.as_tc(rate)
             }
         }
 
@@ -340,6 +344,10 @@ impl<S: Wrapper> QueueDiscipline for Wrapped<S> {
 
     fn next_ready(&self) -> Option<Instant> {
         self.inside.queue.next_ready()
+    }
+
+    fn transmission(&self) -> Option<Transmission> {
+        self.inside.queue.transmission()
     }
 
     fn on_start(&mut self, chance: &mut Rng) {

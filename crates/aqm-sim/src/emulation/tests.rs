@@ -4,7 +4,7 @@ use aqm_net::Span;
 use aqm_net::level::{Files, Run};
 use aqm_net::table::{Column, Table};
 use aqm_net::watch::Watch;
-use aqm_traffic::{Conversation, Exchange, TrafficContext, Workload};
+use aqm_traffic::{ConnectionState, Conversation, Exchange, TrafficContext, Workload};
 use serde_json::Value;
 
 use super::*;
@@ -39,6 +39,12 @@ impl TrafficContext for Schedule {
     }
     fn finish(&mut self, _: u32) {
         panic!("the workload only sends datagrams")
+    }
+    fn reset(&mut self, _: u32) {
+        panic!("the workload only sends datagrams")
+    }
+    fn connection(&self, _: u32) -> Option<ConnectionState> {
+        None
     }
     fn datagram_back(&mut self, _: u32, _: u16, _: Ecn) {
         panic!("the workload sends no datagrams back")

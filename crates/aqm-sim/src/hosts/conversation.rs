@@ -184,7 +184,8 @@ mod tests {
     use super::*;
 
     fn exchange(request: u64, response: u64) -> Exchange {
-        Exchange { pause: Span::from_millis(3), request, think: Span::from_millis(5), response }
+        let (pause, think) = (Span::from_millis(3), Span::from_millis(5));
+        Exchange { pause, think, ..Exchange::immediate(request, response) }
     }
 
     fn conversation() -> ConversationState {

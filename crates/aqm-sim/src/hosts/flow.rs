@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use aqm_net::{Instant, Packet, Span};
 use aqm_tcp::{Endpoint, Flags, Segment};
-use aqm_traffic::Transfer;
+use aqm_traffic::{ConnectionState, Transfer};
 
 use crate::engine::event::Timer;
 use crate::hosts::compact_transfer::CompactTransfer;
@@ -250,6 +250,18 @@ impl Flow {
     /// Returns the conversation, or `None` if the flow is not a conversation.
     pub(crate) fn conversation(&self) -> Option<&ConversationState> {
         self.cold.as_ref()?.conversation.as_deref()
+    }
+
+    /// Returns the state of the connection; `None` for datagrams.
+    pub(crate) fn connection_state(&self) -> Option<ConnectionState> {
+        let Ends::Tcp([server, client]) = &self.ends else { return None };
+        Some(ConnectionState {
+            established: client.counts().handshake_done,
+            received: client.received(),
+            received_by_server: server.received(),
+            server_rtt: server.srtt(),
+            client_rtt: client.srtt(),
+        })
     }
 
     /// Returns the number that identifies the conversation to the workload, if any.

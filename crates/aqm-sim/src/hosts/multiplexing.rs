@@ -55,6 +55,8 @@ pub(crate) struct Multiplexing {
     schedules: [StreamSchedule; 2],
     /// Number of bytes that each side has received in order, by side.
     received: [u64; 2],
+    /// Number of the stream of the first transfer: 1 if the first stream is the handshake.
+    first_transfer: StreamNumber,
     /// Responses that the server sends after its think time.
     due: BinaryHeap<Reverse<(Instant, StreamNumber)>>,
 }
@@ -62,10 +64,12 @@ pub(crate) struct Multiplexing {
 /// The effects of an arrival at one side.
 #[derive(Default)]
 pub(crate) struct Arrivals {
+    /// Transfers whose first byte has arrived.
+    pub(crate) begun: Vec<StreamNumber>,
     /// Streams whose responses are complete.
     pub(crate) complete: Vec<StreamNumber>,
-    /// Time at which the server sends the next response after a think time.
-    pub(crate) wake: Option<Instant>,
+    /// Times at which the server sends responses after think times.
+    pub(crate) wakes: Vec<Instant>,
 }
 
 impl Multiplexing {
@@ -93,12 +97,14 @@ impl Multiplexing {
             is_open: number.is_some(),
             schedules: [schedule(), schedule()],
             received: [0; 2],
+            first_transfer: 0,
             due: BinaryHeap::new(),
         };
         match handshake.filter(|_| !has_handshake) {
             Some(handshake) => {
                 let stream = StreamExchange { is_transfer: false, ..StreamExchange::new(handshake, now) };
                 state.request(stream, ends, now);
+                state.first_transfer = 1;
             }
             None => state.begin(ends, now, now),
         }
@@ -114,8 +120,8 @@ impl Multiplexing {
 
     /// Sends the request of an exchange.
     fn request(&mut self, stream: StreamExchange, ends: &mut [Endpoint; 2], now: Instant) {
-        let bytes = stream.exchange.request;
-        self.schedules[Side::Receiver as usize].write(self.streams.len() as StreamNumber, bytes);
+        let Exchange { request: bytes, urgency, .. } = stream.exchange;
+        self.schedules[Side::Receiver as usize].write(self.streams.len() as StreamNumber, bytes, urgency);
         self.streams.push(stream);
         ends[Side::Receiver as usize].write(Some(bytes), now);
     }
@@ -175,6 +181,11 @@ impl Multiplexing {
         begun.chain(waiting).collect()
     }
 
+    /// Returns the position of a transfer's exchange in the conversation.
+    pub(crate) fn position(&self, stream: StreamNumber) -> u32 {
+        stream - self.first_transfer
+    }
+
     /// Returns the exchange of a stream.
     pub(crate) fn stream(&self, stream: StreamNumber) -> &StreamExchange {
         &self.streams[stream as usize]
@@ -221,6 +232,7 @@ impl Multiplexing {
             let stream = &mut streams[number as usize];
             if side == Side::Receiver && stream.first_byte == Instant::NEVER {
                 stream.first_byte = now;
+                arrivals.begun.extend(stream.is_transfer.then_some(number));
             }
             match side {
                 _ if missing > 0 => {}
@@ -237,7 +249,7 @@ impl Multiplexing {
                 self.respond(number, ends, now);
             } else {
                 self.due.push(Reverse((now + think, number)));
-                arrivals.wake = Some(now + think);
+                arrivals.wakes.push(now + think);
             }
         }
         let is_handshake = |number: &StreamNumber| !self.streams[*number as usize].is_transfer;
@@ -258,8 +270,8 @@ impl Multiplexing {
     }
 
     fn respond(&mut self, number: StreamNumber, ends: &mut [Endpoint; 2], now: Instant) {
-        let bytes = self.streams[number as usize].exchange.response;
-        self.schedules[Side::Sender as usize].write(number, bytes);
+        let Exchange { response: bytes, urgency, .. } = self.streams[number as usize].exchange;
+        self.schedules[Side::Sender as usize].write(number, bytes, urgency);
         ends[Side::Sender as usize].write(Some(bytes), now);
     }
 }

@@ -3,6 +3,8 @@
 //!
 //! M. Thomson, C. Benfield, RFC 9113 (HTTP/2), 2022, section 5; J. Iyengar, M. Thomson, RFC 9000 (QUIC), 2021, section 2.
 //!
+//! K. Oku, L. Pardue, RFC 9218 (Extensible Prioritization Scheme for HTTP), 2022, section 10: more urgent streams first.
+//!
 //! aqmlab's choice: a stream is assigned to each byte of a connection when the byte is first sent, as if the sender had
 //! no buffer between the streams and the connection. A retransmission carries the same bytes of the same streams.
 
@@ -22,12 +24,22 @@ struct Piece {
     has_arrived: bool,
 }
 
+/// A stream with bytes that have not been sent.
+#[derive(Clone, Copy, Debug)]
+struct Unsent {
+    stream: StreamNumber,
+    /// Number of bytes that have not been sent.
+    left: u64,
+    urgency: u8,
+}
+
 /// The streams of one direction.
 #[derive(Clone, Debug)]
 pub(crate) struct StreamSchedule {
     priority: Priority,
-    /// Streams with bytes that have not been sent, with the number of these bytes. The next stream is first.
-    unsent: VecDeque<(StreamNumber, u64)>,
+    /// Streams with bytes that have not been sent. The next stream is first. More urgent streams precede less urgent
+    /// streams.
+    unsent: VecDeque<Unsent>,
     /// Number of bytes that have not arrived, by stream.
     missing: Vec<u64>,
     /// Pieces from the first piece that has not arrived to the newest piece.
@@ -50,27 +62,37 @@ impl StreamSchedule {
         }
     }
 
-    /// Adds the stream with this number, which has `bytes` bytes.
-    pub(crate) fn write(&mut self, stream: StreamNumber, bytes: u64) {
-        self.unsent.push_back((stream, bytes));
+    /// Adds the stream with this number, which has `bytes` bytes. The stream is sent after the streams of the same
+    /// urgency, and before less urgent streams (higher numbers).
+    pub(crate) fn write(&mut self, stream: StreamNumber, bytes: u64, urgency: u8) {
+        let position = self.turn_after(urgency);
+        self.unsent.insert(position, Unsent { stream, left: bytes, urgency });
         if self.missing.len() <= stream as usize {
             self.missing.resize(stream as usize + 1, 0);
         }
         self.missing[stream as usize] = bytes;
     }
 
+    /// Returns the position after the streams of this urgency.
+    fn turn_after(&self, urgency: u8) -> usize {
+        self.unsent.partition_point(|one| one.urgency <= urgency)
+    }
+
     /// Assigns streams to the bytes below `end` that are sent for the first time, all in one packet.
     pub(crate) fn on_sent(&mut self, end: u64) {
         while self.sent < end {
-            let Some((stream, left)) = self.unsent.front_mut() else { return };
-            let bytes = (*left).min(end - self.sent);
-            *left -= bytes;
+            let Some(next) = self.unsent.front_mut() else { return };
+            let bytes = next.left.min(end - self.sent);
+            next.left -= bytes;
+            let next = *next;
             self.sent += bytes;
-            self.pieces.push_back(Piece { end: self.sent, stream: *stream, has_arrived: false });
-            if *left == 0 {
+            self.pieces.push_back(Piece { end: self.sent, stream: next.stream, has_arrived: false });
+            if next.left == 0 || self.priority == Priority::RoundRobin {
                 self.unsent.pop_front();
-            } else if self.priority == Priority::RoundRobin {
-                self.unsent.rotate_left(1);
+            }
+            if next.left > 0 && self.priority == Priority::RoundRobin {
+                let position = self.turn_after(next.urgency);
+                self.unsent.insert(position, next);
             }
         }
     }
@@ -106,7 +128,7 @@ mod tests {
     fn schedule(priority: Priority, sizes: &[u64]) -> StreamSchedule {
         let mut schedule = StreamSchedule::new(priority);
         for (stream, &bytes) in (0..).zip(sizes) {
-            schedule.write(stream, bytes);
+            schedule.write(stream, bytes, 3);
         }
         schedule
     }
@@ -151,8 +173,25 @@ mod tests {
     fn a_stream_may_be_written_while_others_are_sent() {
         let mut streams = schedule(Priority::InOrder, &[100]);
         send(&mut streams, 100);
-        streams.write(1, 30);
+        streams.write(1, 30, 3);
         streams.on_sent(130);
         assert_eq!(complete(&mut streams, 0, 130), [0, 1]);
+    }
+
+    #[test]
+    fn a_more_urgent_stream_precedes_the_streams_in_progress() {
+        for (priority, expected) in [
+            (Priority::InOrder, [(0, 100), (2, 100), (2, 100), (0, 100), (1, 100)]),
+            (Priority::RoundRobin, [(0, 100), (2, 100), (2, 100), (1, 100), (0, 100)]),
+        ] {
+            let mut streams = schedule(priority, &[200, 100]);
+            streams.on_sent(100);
+            streams.write(2, 200, 1);
+            (200..=500).step_by(100).for_each(|end| streams.on_sent(end));
+            let pieces: Vec<_> = streams.pieces.iter().map(|piece| (piece.stream, piece.end)).collect();
+            let ends = (1..).map(|number| number * 100);
+            let expected: Vec<_> = expected.iter().map(|piece| piece.0).zip(ends).collect();
+            assert_eq!(pieces, expected);
+        }
     }
 }

@@ -28,6 +28,10 @@ pub(super) enum TransmitterEvent {
     RandomOutage,
     /// A delivery opportunity. The first number is the index of the opportunity within the trace.
     Opportunity(usize, u64),
+    /// The end of the frame of an aggregate, at which its packets have been sent.
+    Sent,
+    /// The end of a transmission whose duration the queue determines.
+    Over,
     /// The transmitter becomes free.
     Free,
     /// The start of a burst, or the end of the time for which the transmitter waits for a burst.
@@ -42,7 +46,7 @@ impl TransmitterEvent {
     /// Returns the rank of the event among the events at the same instant.
     pub(super) fn order(self) -> u32 {
         match self {
-            Self::End { .. } => 0,
+            Self::End { .. } | Self::Sent | Self::Over => 0,
             Self::Step(_) | Self::Outage | Self::RandomOutage => 1,
             Self::Opportunity(..) => 2,
             Self::Free | Self::Burst | Self::Ready | Self::Arrival(_) => 3,
@@ -88,6 +92,9 @@ pub(super) struct Managed {
     trace: Vec<u64>,
     random_outages: Option<(RandomOutages, Rng, bool)>,
     transmission: Option<Transmission>,
+    /// The packets of the aggregate in transmission that have not been sent yet; `None` if no aggregate is in
+    /// transmission.
+    pub(super) aggregate: Option<Vec<(Packet, bool)>>,
     /// Number of times that the end of a transmission has been predicted so far.
     predictions: u64,
     /// Whether a transmission has ended since the last call to `dequeue`. After each transmission, the transmitter
@@ -152,6 +159,7 @@ impl Managed {
                 .map(|config| (config, stream("outages"), false)),
             transmitter,
             transmission: None,
+            aggregate: None,
             predictions: 0,
             has_ended: false,
             held_until: None,
@@ -205,6 +213,12 @@ impl Managed {
             TransmitterEvent::End { prediction } if prediction != self.predictions => {}
             TransmitterEvent::End { .. } => {
                 self.end_transmission(now, agenda);
+                agenda.push((now, TransmitterEvent::Free));
+            }
+            TransmitterEvent::Sent => self.deliver_aggregate(now, agenda),
+            TransmitterEvent::Over => {
+                self.aggregate = None;
+                self.has_ended = true;
                 agenda.push((now, TransmitterEvent::Free));
             }
             TransmitterEvent::Step(number) => {
@@ -288,7 +302,8 @@ impl Managed {
 
     /// Sends the next packet, if the transmitter is allowed to send.
     fn attempt(&mut self, now: Instant, transit: &mut InTransit, agenda: &mut Agenda) {
-        if self.transmission.is_some() || self.held_until.is_some() || !self.trace.is_empty() {
+        let is_busy = self.transmission.is_some() || self.aggregate.is_some();
+        if is_busy || self.held_until.is_some() || !self.trace.is_empty() {
             return;
         }
         if self.waiting == 0 {
@@ -323,6 +338,9 @@ impl Managed {
             return;
         }
         let Some((packet, lost)) = self.take(now, transit, agenda) else { return };
+        if self.discipline.transmission().is_some() {
+            return self.begin_aggregate((packet, lost), now, transit, agenda);
+        }
         if let Burst::Sending { from, packets, bytes } = self.burst {
             let (packets, bytes) = (packets - 1, bytes.saturating_sub(packet.bytes.into()));
             let over = packets == 0 || bytes == 0;
@@ -363,7 +381,12 @@ impl Managed {
     }
 
     /// Takes a packet from the queue, and also returns whether the channel will lose this packet.
-    fn take(&mut self, now: Instant, transit: &mut InTransit, agenda: &mut Agenda) -> Option<(Packet, bool)> {
+    pub(super) fn take(
+        &mut self,
+        now: Instant,
+        transit: &mut InTransit,
+        agenda: &mut Agenda,
+    ) -> Option<(Packet, bool)> {
         self.has_ended = false;
         let observer = transit.at_link(self.number, self.counters.arrivals, false);
         let Some(packet) = self.call(now, observer, |discipline, cx| discipline.dequeue(cx)) else {
@@ -404,9 +427,13 @@ impl Managed {
             panic!("no packet is in transmission")
         };
         self.has_ended = true;
-        if lost {
-            return;
+        if !lost {
+            self.propagate(packet, now, agenda);
         }
+    }
+
+    /// Sends a packet over the channel.
+    pub(super) fn propagate(&mut self, packet: Packet, now: Instant, agenda: &mut Agenda) {
         let steps = self.channel.delay_steps.iter();
         let steps: Vec<(u64, u64)> =
             steps.map(|step| (step.at.unwrap().nanos(), step.delay.unwrap().nanos())).collect();

@@ -89,6 +89,30 @@ fn both_engines_end_in_the_same_state() {
                 "udp": {"parent": "link", "rate": "50kbps", "match": {"protocol": "udp"}},
             },
         }),
+        json!({
+            "kind": "wifi", "scheduler": "fifo", "default": "far",
+            "stations": {
+                "near": {"rate": "1Mbps", "match": {"traffic": ["ftp", "udp"]}},
+                "far": {"rate": "600kbps"},
+            },
+            "txop": "40ms", "queue": {"kind": "drop-tail", "limit": "9p"},
+        }),
+        json!({
+            "kind": "wifi", "scheduler": "round-robin", "default": "far",
+            "stations": {
+                "near": {"rate": "1Mbps", "match": {"traffic": ["ftp", "udp"]}},
+                "far": {"rate": "600kbps"},
+            },
+            "txop": "40ms", "queue": {"kind": "drop-tail", "limit": "9p"},
+        }),
+        json!({
+            "kind": "wifi", "scheduler": "airtime", "default": "far",
+            "stations": {
+                "near": {"rate": "1Mbps", "match": {"traffic": ["ftp", "udp"]}},
+                "far": {"rate": "600kbps"},
+            },
+            "txop": "40ms", "queue": {"kind": "drop-tail", "limit": "9p"},
+        }),
     ];
     for queue in queues {
         let bottleneck = json!({"rate": "1Mbps", "delay": "20ms", "queue": queue});

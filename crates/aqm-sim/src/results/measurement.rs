@@ -10,8 +10,10 @@ use serde_json::Value;
 use crate::engine::event::Timer;
 use crate::network::{LinkSnapshot, Network};
 use crate::results::gauges::Gauges;
+use crate::results::probe_tables::{ProbeIntervalRow, ProbeRow};
 use crate::results::tables::{
-    CallRow, DropRow, FlowRow, FrameRow, PacketRow, PageRow, QueueRow, SenderRow, TransferRow,
+    CallRow, DropRow, FlowRow, FrameRow, PacketRow, PageLoadRow, PageObjectRow, PageRow, QueueRow, SenderRow,
+    TransferRow,
 };
 use crate::scenario::Scenario;
 use crate::scenario::links::{self, LinkSpec};
@@ -34,6 +36,10 @@ pub(crate) struct RunRecord {
     pub(crate) packets: Vec<PacketRow>,
     pub(crate) calls: Vec<CallRow>,
     pub(crate) frames: Vec<FrameRow>,
+    pub(crate) probes: Vec<ProbeRow>,
+    pub(crate) probe_intervals: Vec<ProbeIntervalRow>,
+    pub(crate) page_loads: Vec<PageLoadRow>,
+    pub(crate) page_objects: Vec<PageObjectRow>,
     /// State of the managed links at the beginning of the measurement interval.
     pub(crate) before: Measurement,
     /// State of the managed links at the end of the run.

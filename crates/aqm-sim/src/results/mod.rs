@@ -5,6 +5,7 @@
 
 pub(crate) mod gauges;
 pub(crate) mod measurement;
+pub(crate) mod probe_tables;
 pub(crate) mod recorder;
 pub(crate) mod rows;
 pub(crate) mod tables;

@@ -5,12 +5,16 @@ use std::collections::BTreeMap;
 use aqm_net::Instant;
 use aqm_net::table::{Row, Table};
 use aqm_tcp::congestion_control::SenderState;
+use aqm_traffic::description::Application;
+use aqm_traffic::probe_record::{Phase, ProbeKind};
 
 use crate::network::LinkSnapshot;
 use crate::results::measurement::RunRecord;
+use crate::results::probe_tables::{ProbeIntervalRow, ProbeRow};
 use crate::results::recorder::{ECN_NAMES, PacketEvent};
 use crate::results::tables::{
-    CallRow, ClassRow, DropRow, FrameRow, GaugeRow, LinkRow, PacketRow, QueueRow, SenderRow,
+    CallRow, ClassRow, DropRow, FrameRow, GaugeRow, LinkRow, PacketRow, PageLoadRow, PageObjectRow, QueueRow,
+    SenderRow,
 };
 use crate::scenario::Scenario;
 use crate::scenario::links::{LinkSpec, Queue, managed};
@@ -32,6 +36,8 @@ pub(crate) fn tables(scenario: &Scenario, record: RunRecord) -> Vec<Table> {
             "class" => classes.clone(),
             "name" => record.gauges.names.list(),
             "unit" => record.gauges.units.list(),
+            "phase" => owned(&Phase::NAMES),
+            "probe" => owned(&ProbeKind::NAMES),
             _ => unreachable!("no column of words has the name {column}"),
         }
     };
@@ -41,11 +47,19 @@ pub(crate) fn tables(scenario: &Scenario, record: RunRecord) -> Vec<Table> {
     // Links are served at different times, so drops with equal times must be sorted by link.
     drops.sort_by(|a, b| a.time_s.total_cmp(&b.time_s).then(a.link.cmp(&b.link)));
     // Most runs do not have these tables.
-    let has_calls = scenario.traffic.iter().any(|one| one.config.observes_datagrams());
-    let calls = has_calls
-        .then(|| [CallRow::table(record.calls, words), FrameRow::table(record.frames, words)])
-        .into_iter()
-        .flatten();
+    let is_test = |application| matches!(application, Some(Application::Responsiveness(_)));
+    let is_call = |application| matches!(application, Some(Application::VideoCall { .. }));
+    let has_calls = scenario.traffic.iter().any(|one| is_call(one.config.application()));
+    let calls =
+        has_calls.then(|| [CallRow::table(record.calls, words), FrameRow::table(record.frames, words)]);
+    let has_probes = scenario.traffic.iter().any(|one| is_test(one.config.application()));
+    let probes = has_probes.then(|| {
+        [ProbeRow::table(record.probes, words), ProbeIntervalRow::table(record.probe_intervals, words)]
+    });
+    let records_pages = scenario.traffic.iter().any(|one| one.config.records_pages());
+    let page_loads = records_pages.then(|| {
+        [PageLoadRow::table(record.page_loads, words), PageObjectRow::table(record.page_objects, words)]
+    });
     let always = vec![
         record.flows.table(words),
         record.transfers.table(words),
@@ -58,7 +72,8 @@ pub(crate) fn tables(scenario: &Scenario, record: RunRecord) -> Vec<Table> {
         LinkRow::table(links, words),
         ClassRow::table(class_rows, words),
     ];
-    always.into_iter().chain(calls).collect()
+    let of_workloads = [calls, probes, page_loads].into_iter().flatten().flatten();
+    always.into_iter().chain(of_workloads).collect()
 }
 
 /// Returns the rows of service classes, and the names of the classes.

@@ -163,9 +163,9 @@ impl fmt::Debug for Queue {
     }
 }
 
-/// The node of a dumbbell at which data enters the network.
+/// The node of a dumbbell at which data enters the network by default.
 pub(crate) const LEFT: &str = "left";
-/// The node of a dumbbell at which data leaves the network.
+/// The node of a dumbbell at which data leaves the network by default.
 pub(crate) const RIGHT: &str = "right";
 
 /// The links of a scenario, in the order in which the scenario lists them.
@@ -217,7 +217,7 @@ pub(crate) fn files_of(scenario: &Value) -> impl Iterator<Item = &str> {
         [scenario.get("bottleneck"), scenario.pointer("/bottleneck/reverse")].into_iter().flatten();
     let graph = scenario.get("links").and_then(Value::as_object);
     let tables = dumbbell.chain(graph.into_iter().flat_map(|links| links.values()));
-    let paths = ["/rate_file", "/opportunities/file"];
+    let paths = ["/rate_file", "/opportunities/file", "/opportunities/light"];
     tables.flat_map(move |table| paths.map(|path| table.pointer(path))).flatten().filter_map(Value::as_str)
 }
 
@@ -300,6 +300,10 @@ impl LinkTable {
         let queue = queue.zip(rate).and_then(|(queue, rate)| {
             table.note(Queue::new(queue, rate).map_err(|errors| errors.within("queue")))
         });
+        let is_timed = queue.as_ref().is_some_and(|queue| queue.prototype.transmission().is_some());
+        let problem = "determines how long transmissions take, and cannot be combined with a varying rate, \
+                       opportunities, outages, aggregation or framing of the link: remove these keys";
+        table.check(!is_timed || service.is_none(), "queue.kind", problem);
         let instant = service.as_ref().is_some_and(Service::takes_no_time);
         let least = impairments.as_ref().map(Impairments::least_delay);
         let problem = "must be greater than zero, because a packet may depart at the instant at which its \

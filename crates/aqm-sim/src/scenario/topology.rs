@@ -383,6 +383,33 @@ mod tests {
     }
 
     #[test]
+    fn a_workload_of_a_dumbbell_sends_in_either_direction() {
+        let plan = |nodes: serde_json::Value| {
+            let mut up = json!({"kind": "ftp"});
+            up.as_object_mut().unwrap().extend(nodes.as_object().unwrap().clone());
+            let link = json!({"queue": {"kind": "drop-tail"}});
+            Plan::of_value(
+                json!({"duration": "1s", "bottleneck": link, "traffic": {"up": up}}),
+                Files::default(),
+            )
+        };
+        let links = |nodes| {
+            let plan = plan(nodes).unwrap();
+            plan.topology.hops().map(|hop| hop.link).collect::<Vec<_>>()
+        };
+        // The link 0 leads from left to right and the link 1 leads back; the others are access links.
+        assert_eq!(links(json!({})), [2, 0, 3, 4, 1, 5]);
+        assert_eq!(links(json!({"from": "left", "to": "right"})), [2, 0, 3, 4, 1, 5]);
+        for nodes in [json!({"from": "right"}), json!({"to": "left"}), json!({"from": "right", "to": "left"})]
+        {
+            assert_eq!(links(nodes), [2, 1, 3, 4, 0, 5]);
+        }
+        let wrong = |nodes| plan(nodes).err().unwrap().to_string();
+        assert!(wrong(json!({"from": "home"})).contains("traffic.up.from: must be \"left\" or \"right\""));
+        assert!(wrong(json!({"from": "left", "to": "left"})).contains("traffic.up.to: must not be the node"));
+    }
+
+    #[test]
     fn a_missing_route_is_reported() {
         let links = [link("a", "b", 1)];
         assert!(route(&links, "b", "a").unwrap_err().contains("no route from `b` to `a`"));

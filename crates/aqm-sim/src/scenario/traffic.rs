@@ -46,8 +46,8 @@ pub(crate) struct Traffic {
 
 /// Parts of the scenario from which the defaults of all workloads are derived.
 pub(crate) struct Common<'a> {
-    /// Whether the network is a dumbbell, in which data is sent from left to right; `None` if the links could not be
-    /// parsed.
+    /// Whether the network is a dumbbell, in which data is sent from left to right by default; `None` if the links could
+    /// not be parsed.
     pub(crate) dumbbell: Option<bool>,
     pub(crate) access: &'a Access,
     /// The scenario's `tcp` table before it is checked.
@@ -79,8 +79,7 @@ impl Common<'_> {
 impl Traffic {
     pub(crate) fn read(name: &str, table: Value, common: &Common<'_>) -> Result<Self, ConfigErrors> {
         let mut table = TableReader::new(table)?;
-        let from = read_node(&mut table, "from", LEFT, common.dumbbell);
-        let to = read_node(&mut table, "to", RIGHT, common.dumbbell);
+        let [from, to] = read_nodes(&mut table, common.dumbbell);
         let access = |own: Value| {
             let mut full = json!(common.access);
             match (&mut full, own) {
@@ -133,7 +132,8 @@ impl Traffic {
 
     pub(crate) fn to_value(&self, dumbbell: bool) -> Value {
         let mut table = self.config.to_value();
-        if !dumbbell {
+        // The usual direction in a dumbbell is omitted, so that the digest of the scenario does not change.
+        if !dumbbell || self.from != LEFT {
             table["from"] = self.from.clone().into();
             table["to"] = self.to.clone().into();
         }
@@ -182,19 +182,29 @@ pub(crate) fn describe(table: Value) -> Result<Description, ConfigErrors> {
     Traffic::read("", table, &common).map(|traffic| traffic.config.describe())
 }
 
-/// Returns the node that the scenario sets with `key`. For a dumbbell, returns `fallback`, because a scenario does not
-/// set the nodes of a dumbbell.
-fn read_node(table: &mut TableReader, key: &'static str, fallback: &str, dumbbell: Option<bool>) -> String {
-    let problem = match (table.value(key), dumbbell) {
-        (None, Some(true) | None) => return fallback.to_owned(),
-        (Some(Value::String(node)), Some(false) | None) => return node,
-        (Some(_), Some(true)) => {
-            "can only be set together with `links`; in a dumbbell, data are sent from left to right"
-        }
-        (_, Some(false) | None) => "must be the name of the node to which the hosts are connected",
-    };
-    table.check(false, key, problem);
-    fallback.to_owned()
+/// Returns the nodes from which and to which a workload sends data. In a dumbbell, the default is from left to right,
+/// and one of the nodes determines the other node.
+fn read_nodes(table: &mut TableReader, dumbbell: Option<bool>) -> [String; 2] {
+    let opposite = |node: &str| if node == LEFT { RIGHT } else { LEFT }.to_owned();
+    let [from, to] = ["from", "to"].map(|key| {
+        let value = table.value(key);
+        let node = value.as_ref().and_then(Value::as_str);
+        let problem = match dumbbell {
+            Some(true) => "must be \"left\" or \"right\", which are the nodes of a dumbbell",
+            _ => "must be the name of the node to which the hosts are connected",
+        };
+        let is_known = node.is_some_and(|node| dumbbell != Some(true) || [LEFT, RIGHT].contains(&node));
+        table.check(is_known || (value.is_none() && dumbbell != Some(false)), key, problem);
+        node.filter(|_| is_known).map(str::to_owned)
+    });
+    let problem = "must not be the node that `from` names";
+    table.check(dumbbell != Some(true) || from.is_none() || from != to, "to", problem);
+    match (from, to) {
+        (None, None) => [LEFT.to_owned(), RIGHT.to_owned()],
+        (Some(from), None) => [from.clone(), opposite(&from)],
+        (None, Some(to)) => [opposite(&to), to],
+        (Some(from), Some(to)) => [from, to],
+    }
 }
 
 /// Parses a whole number from 0 to `most`. A null value is treated as a missing key.

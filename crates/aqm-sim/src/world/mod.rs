@@ -388,8 +388,12 @@ impl<'a, N: Network> World<'a, N> {
             }
         }
         let (calls, frames) = self.call_rows();
+        let (probes, probe_intervals) = self.probe_rows();
+        let (page_loads, page_objects) = self.page_rows();
         let mut record = self.record;
+        (record.page_loads, record.page_objects) = (page_loads, page_objects);
         (record.calls, record.frames) = (calls, frames);
+        (record.probes, record.probe_intervals) = (probes, probe_intervals);
         self.pages.incomplete().for_each(|row| record.write_page(row));
         record.drops = self.transit.recorder.drops;
         record.packets = self.transit.recorder.packets;

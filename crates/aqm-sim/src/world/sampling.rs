@@ -9,6 +9,7 @@ use crate::engine::event::Timer;
 use crate::hosts::flow::Ends;
 use crate::network::Network;
 use crate::results::measurement::{measure, sample, view};
+use crate::results::probe_tables::{ProbeIntervalRow, ProbeRow};
 use crate::results::tables::SenderRow;
 
 impl<N: Network> World<'_, N> {
@@ -54,5 +55,16 @@ impl<N: Network> World<'_, N> {
             min_rtt_s: report.min_rtt.map(Span::seconds),
             marked_share: report.marked_share,
         });
+    }
+
+    /// Returns the records of tests of responsiveness in the columns of the tables `probes` and `probe_intervals`.
+    pub(super) fn probe_rows(&self) -> (Vec<ProbeRow>, Vec<ProbeIntervalRow>) {
+        let (mut probes, mut intervals) = (Vec::new(), Vec::new());
+        for (traffic, state) in (0..).zip(&self.workloads) {
+            let Some(record) = state.workload.probe_record() else { continue };
+            probes.extend(record.probes.iter().map(|one| ProbeRow::new(traffic, one)));
+            intervals.extend(record.intervals.iter().map(|one| ProbeIntervalRow::new(traffic, one)));
+        }
+        (probes, intervals)
     }
 }

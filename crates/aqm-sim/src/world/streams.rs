@@ -1,7 +1,8 @@
 //! Conversations with streams: the opening of their connections, the arrival of requests and responses, and their rows.
 
-use aqm_net::Instant;
+use aqm_net::{Instant, Span};
 use aqm_tcp::Segment;
+use aqm_traffic::page_record::ObjectFetch;
 use aqm_traffic::{Conversation, Exchange, Transfer};
 
 use super::World;
@@ -9,12 +10,15 @@ use crate::hosts::flow::{Ends, Exchanging};
 use crate::hosts::multiplexing::{Arrivals, Multiplexing};
 use crate::hosts::side::Side;
 use crate::network::Network;
+use crate::results::tables::{PageLoadRow, PageObjectRow};
 
 impl<N: Network> World<'_, N> {
     /// Opens a connection for a conversation with streams.
     pub(super) fn converse_in_streams(&mut self, position: u32, conversation: Conversation, now: Instant) {
         let has_handshake = self.tcp[position as usize].has_streams();
         let number = conversation.number;
+        let extra = [conversation.server_delay.saturating_mul(2), Span::ZERO];
+        self.hosts_take_time |= extra[0] != Span::ZERO;
         let mut ends = self.ends(position);
         let state = Multiplexing::new(conversation, &mut ends, has_handshake, now);
         ends[Side::Sender as usize].listen(now);
@@ -25,6 +29,9 @@ impl<N: Network> World<'_, N> {
         }
         let transfer = Transfer { bytes: Some(state.total_bytes()), ..transfers[0] };
         let slot = self.add_flow(position, transfer, Ends::Tcp(ends), now);
+        if self.hosts_take_time {
+            self.delays.lengthen(slot, extra);
+        }
         let flow = &mut self.flows[slot as usize];
         flow.cold.get_or_insert_default().multiplexing = Some(Box::new(state));
         flow.exchanging = Exchanging::Streams;
@@ -79,8 +86,8 @@ impl<N: Network> World<'_, N> {
         let has_streams = self.tcp[flow.traffic as usize].has_streams();
         let packet = has_streams.then(|| (segment.seq, segment.seq + u64::from(segment.len)));
         let arrivals = flow.with_streams(|state, ends| state.on_arrived(side, packet, ends, (opened, now)));
-        let Some(Arrivals { complete, wake }) = arrivals else { return };
-        if let Some(at) = wake {
+        let Some(Arrivals { begun, complete, wakes }) = arrivals else { return };
+        for at in wakes {
             flow.set_conversation_timer(at, slot, &mut self.net);
         }
         flow.pump::<true>((side, slot), now, &mut self.net, &mut self.transit);
@@ -88,11 +95,24 @@ impl<N: Network> World<'_, N> {
         if side == Side::Sender && flow.sampled {
             self.sample_sender(slot, now);
         }
+        if !begun.is_empty() {
+            self.on_first_bytes(slot, traffic, &begun, now);
+        }
         if !complete.is_empty() {
             self.catch_up(now);
             self.on_complete_streams(slot, traffic, &complete, now);
         }
         self.retire_if_over(slot);
+    }
+
+    /// Reports the first bytes of responses to the workload.
+    fn on_first_bytes(&mut self, slot: u32, traffic: u32, begun: &[u32], now: Instant) {
+        let Some(number) = self.flows[slot as usize].workload_number() else { return };
+        for &stream in begun {
+            let Some(state) = self.flows[slot as usize].multiplexing() else { return };
+            let position = state.position(stream);
+            self.call_workload(traffic, now, |workload, cx| workload.on_first_byte(number, position, cx));
+        }
     }
 
     /// Writes the rows of complete responses, reports the responses to the workload, and closes the connection after the
@@ -105,15 +125,17 @@ impl<N: Network> World<'_, N> {
             if let Some(row) = flow.stream_row(stream, |bytes| tcp.segments(bytes)) {
                 self.record.write_transfer(row);
             }
-            let Some(transfer) = flow.multiplexing().and_then(|state| state.transfer(stream)) else {
-                continue;
-            };
+            let Some(state) = flow.multiplexing() else { return };
+            let Some(transfer) = state.transfer(stream) else { continue };
+            let position = state.position(stream);
             if let Some(row) = self.pages.complete(traffic, &transfer, now) {
                 self.record.write_page(row);
             }
             match number {
                 Some(number) => {
-                    self.call_workload(traffic, now, |workload, cx| workload.on_response(number, cx));
+                    self.call_workload(traffic, now, |workload, cx| {
+                        workload.on_stream_response(number, position, cx);
+                    });
                 }
                 None => self.call_workload(traffic, now, |workload, cx| workload.on_done(transfer, cx)),
             }
@@ -145,6 +167,21 @@ impl<N: Network> World<'_, N> {
             flow.pump_seldom((side, slot), now, &mut self.net, &mut self.transit);
         }
         self.retire_if_over(slot);
+    }
+
+    /// Returns the records of pages in the columns of the tables `page_loads` and `page_objects`.
+    pub(super) fn page_rows(&self) -> (Vec<PageLoadRow>, Vec<PageObjectRow>) {
+        let (mut loads, mut objects) = (Vec::new(), Vec::new());
+        for (traffic, state) in (0..).zip(&self.workloads) {
+            let Some(record) = state.workload.page_record() else { continue };
+            loads.extend(record.loads.iter().map(|load| PageLoadRow::new(traffic, load)));
+            let of_object = |object: &ObjectFetch| {
+                let load = record.loads.get(object.page as usize)?;
+                Some(PageObjectRow::new(traffic, load.start, object))
+            };
+            objects.extend(record.objects.iter().filter_map(of_object));
+        }
+        (loads, objects)
     }
 
     /// Writes the rows of the responses that are incomplete.

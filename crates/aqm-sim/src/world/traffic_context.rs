@@ -1,14 +1,16 @@
 //! The interface between workloads and a run. A workload uses the [`TrafficContext`] during a call to request actions,
 //! which are executed after the call.
 
+use std::collections::BTreeMap;
+
 use aqm_net::{Ecn, Instant, Span};
 use aqm_tcp::Endpoint;
-use aqm_traffic::{Conversation, Exchange, TrafficContext, Transfer, Workload};
+use aqm_traffic::{ConnectionState, Conversation, Exchange, TrafficContext, Transfer, Workload};
 
 use super::World;
 use crate::engine::event::Timer;
 use crate::hosts::conversation::ConversationState;
-use crate::hosts::flow::{Ends, Exchanging};
+use crate::hosts::flow::{Ends, Exchanging, Flow};
 use crate::hosts::side::Side;
 use crate::network::Network;
 
@@ -19,6 +21,7 @@ pub(super) enum Action {
     Converse(Conversation),
     Ask(u32, Exchange),
     Finish(u32),
+    Reset(u32),
     Datagram { from: Side, stream: u32, bytes: u16, ecn: Ecn },
 }
 
@@ -26,6 +29,9 @@ pub(super) enum Action {
 struct ActionQueue<'a> {
     now: Instant,
     actions: &'a mut Vec<Action>,
+    /// Slots of the workload's conversations, by number.
+    conversations: &'a BTreeMap<u32, u32>,
+    flows: &'a [Flow],
 }
 
 impl TrafficContext for ActionQueue<'_> {
@@ -47,6 +53,13 @@ impl TrafficContext for ActionQueue<'_> {
     fn finish(&mut self, number: u32) {
         self.actions.push(Action::Finish(number));
     }
+    fn reset(&mut self, number: u32) {
+        self.actions.push(Action::Reset(number));
+    }
+    fn connection(&self, number: u32) -> Option<ConnectionState> {
+        let slot = *self.conversations.get(&number)?;
+        self.flows.get(slot as usize).and_then(Flow::connection_state)
+    }
     fn datagram(&mut self, stream: u32, bytes: u16, ecn: Ecn) {
         self.actions.push(Action::Datagram { from: Side::Sender, stream, bytes, ecn });
     }
@@ -65,7 +78,9 @@ impl<N: Network> World<'_, N> {
     ) {
         let mut actions = std::mem::take(&mut self.actions);
         let state = &mut self.workloads[position as usize];
-        call(state.workload.as_mut(), &mut ActionQueue { now, actions: &mut actions });
+        let (conversations, flows) = (&state.conversations, &self.flows[..]);
+        let mut queue = ActionQueue { now, actions: &mut actions, conversations, flows };
+        call(state.workload.as_mut(), &mut queue);
         for action in actions.drain(..) {
             match action {
                 Action::Wake(at) => self.net.set_timer(at.max(now), 0, Timer::Workload(position)),
@@ -73,6 +88,7 @@ impl<N: Network> World<'_, N> {
                 Action::Converse(conversation) => self.converse(position, conversation, now),
                 Action::Ask(number, exchange) => self.ask(position, number, exchange, now),
                 Action::Finish(number) => self.finish_conversation(position, number, now),
+                Action::Reset(number) => self.reset_conversation(position, number, now),
                 Action::Datagram { from, stream, bytes, ecn } => {
                     self.send_datagram(position, (from, stream), (bytes, ecn), now);
                 }
@@ -156,6 +172,18 @@ impl<N: Network> World<'_, N> {
         if conversation.is_some_and(|conversation| conversation.finish()) {
             self.hang_up(slot, now);
         }
+    }
+
+    /// Ends a conversation at both ends at once.
+    fn reset_conversation(&mut self, position: u32, number: u32, now: Instant) {
+        let Some(slot) = self.workloads[position as usize].conversations.remove(&number) else { return };
+        self.catch_up(now);
+        let flow = &mut self.flows[slot as usize];
+        if let Ends::Tcp(ends) = &mut flow.ends {
+            ends.iter_mut().for_each(Endpoint::abort);
+        }
+        flow.pump_seldom((Side::Sender, slot), now, &mut self.net, &mut self.transit);
+        self.retire_if_over(slot);
     }
 
     /// Returns the two ends of a workload's next connection.

@@ -158,6 +158,12 @@ impl Endpoint {
         }
     }
 
+    /// Aborts the connection at this endpoint, which sends nothing any more.
+    pub fn abort(&mut self) {
+        self.phase = Phase::Failed(FailureReason::Aborted);
+        self.pending_control = PendingControl::Nothing;
+    }
+
     /// Processes a segment.
     #[inline]
     pub fn on_segment(&mut self, segment: &Segment, now: Instant) {

@@ -2,7 +2,7 @@
 
 use aqm_net::{ConfigError, Instant, Rate, parameters};
 
-use super::{Build, PacketReport, Probe, RateControl, SentPacket};
+use super::{Build, Media, PacketReport, Probe, RateControl, SentPacket};
 
 parameters! {
     /// A constant rate: the sender ignores all feedback.
@@ -16,10 +16,10 @@ parameters! {
 }
 
 impl Build for Config {
-    fn build(&self, most: Rate) -> Result<Box<dyn RateControl>, ConfigError> {
+    fn build(&self, media: Media) -> Result<Box<dyn RateControl>, ConfigError> {
         ConfigError::unless(self.rate.bps() > 0, "rate", "must be greater than zero")?;
         check_pacing_factor(self.pacing_factor)?;
-        let rate_bps = self.rate.bps().min(most.bps()) as f64;
+        let rate_bps = self.rate.bps().min(media.most.bps()) as f64;
         Ok(Box::new(Fixed { rate_bps, pacing_factor: self.pacing_factor }))
     }
 }
@@ -54,13 +54,18 @@ impl RateControl for Fixed {
 
 #[cfg(test)]
 mod tests {
+    use aqm_net::Ecn;
+
     use super::*;
+
+    fn media(bps: u64) -> Media {
+        Media { most: Rate::from_bps(bps), ecn: Ecn::NotEct }
+    }
 
     #[test]
     fn the_rate_ignores_losses_and_the_application_limits_the_rate() {
-        let most = Rate::from_bps(700_000);
-        let mut control = Config::default().build(most).unwrap();
-        let lost = PacketReport { number: 0, arrival: None, ecn: aqm_net::Ecn::NotEct };
+        let mut control = Config::default().build(media(700_000)).unwrap();
+        let lost = PacketReport { number: 0, arrival: None, ecn: Ecn::NotEct };
         control.on_feedback(&[lost; 100], Instant::START);
         assert_eq!((control.target_rate(), control.pacing_rate()), (700e3, 1750e3));
         assert_eq!(control.next_probe(), None);
@@ -68,7 +73,7 @@ mod tests {
 
     #[test]
     fn invalid_parameters_are_rejected() {
-        let path = |config: Config| config.build(Rate::from_bps(1000)).err().unwrap().path;
+        let path = |config: Config| config.build(media(1000)).err().unwrap().path;
         assert_eq!(path(Config { pacing_factor: 0.5, ..Config::default() }), "pacing_factor");
         assert_eq!(path(Config { rate: Rate::from_bps(0), ..Config::default() }), "rate");
     }

@@ -17,6 +17,7 @@ use std::collections::binary_heap::PeekMut;
 use aqm_net::{ConfigError, Ecn, Instant, Rate, Rng, Span, choices, parameters};
 
 use crate::datagram_ecn::DatagramEcn;
+use crate::description::Application;
 use crate::distributions::{self, Amount, Distribution as _, Sizes, Times, Uniform, constant};
 use crate::even_gaps::{EvenGaps, RoundingError};
 use crate::parameters::{
@@ -65,6 +66,11 @@ parameters! {
         /// ECN bits of the datagrams.
         #[serde(flatten)]
         pub ecn: DatagramEcn = DatagramEcn::default();
+        /// One-way delay after which a datagram is useless to the application, for measures; by default, the application
+        /// has no such limit. In mobile networks, the delay budget of real-time games is 50 ms (3GPP TS 23.501, table
+        /// 5.7.4-1, 5QI 3).
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub deadline: Option<Span> = None, "aqmlab's choice";
         /// Hosts of the flows.
         pub hosts: Hosts = Hosts::Own, "aqmlab's choice: as in the ns-2 runs";
     }
@@ -77,6 +83,8 @@ const MAX_BEYOND: f64 = 4.182e-5;
 impl Build for Config {
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Workload>, ConfigError> {
         check_flows(self.flows)?;
+        let has_time = self.deadline.is_none_or(|deadline| !deadline.is_zero());
+        ConfigError::unless(has_time, "deadline", "must be greater than zero")?;
         let sizes = self.sizes.sizes(None).map_err(|error| error.within("sizes"))?;
         let (most, greatest) = (MAX_BYTES as f64, sizes.maximum().max(MAX_BYTES) as f64);
         let beyond = sizes.survival_between(most, greatest) / sizes.mean();
@@ -115,6 +123,10 @@ impl Build for Config {
 
     fn sends_datagrams(&self) -> bool {
         true
+    }
+
+    fn application(&self) -> Option<Application> {
+        self.deadline.map(|deadline| Application::Deadline { deadline_s: deadline.seconds() })
     }
 
     fn own_hosts(&self) -> bool {

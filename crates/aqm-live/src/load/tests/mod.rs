@@ -274,9 +274,8 @@ fn a_refused_connection_is_reported_to_its_workload_with_the_reason() {
 fn the_exchanges_of_a_conversation_are_in_order_with_their_pauses() {
     let exchange = |pause, request, think, response| Exchange {
         pause: Span::from_millis(pause),
-        request,
         think: Span::from_millis(think),
-        response,
+        ..Exchange::immediate(request, response)
     };
     let rest = vec![exchange(30, 200, 0, 50_000), exchange(10, 20_000, 20, 100)];
     let first = exchange(500, 100, 15, 3000);

@@ -48,6 +48,7 @@ use aqm_net::{ConfigErrors, ErrorCollector, Length, Rate, Size, Span, choices, p
 use serde_json::{Value, json};
 
 use crate::fair::classifier::Classifier;
+use crate::tc::Qdisc;
 use crate::{Build, Describe, QueueDiscipline, TestCases};
 use bands::BANDS;
 use scheduler::{FAST_PATH, Fq, Pace};
@@ -226,6 +227,31 @@ impl Describe for Config {
             options["ce_threshold"] = json!(micros(threshold));
         }
         Some(options)
+    }
+
+    fn tc(&self, _rate: Rate) -> Result<Qdisc, ConfigErrors> {
+        let fq = Qdisc::new("fq")
+            .count("limit", self.limit.count())
+            .count("flow_limit", self.flow_limit.count())
+            .with("buckets", self.buckets())
+            .with("orphan_mask", self.orphan_mask)
+            .count("quantum", self.quantum.bytes())
+            .count("initial_quantum", self.initial_quantum.bytes())
+            .time("refill_delay", self.refill_delay)
+            .precise_time("timer_slack", self.timer_slack)
+            .short_rate("low_rate_threshold", self.low_rate_threshold)
+            .either(self.pacing, "pacing", "nopacing");
+        let fq = if let Some(rate) = self.maxrate { fq.short_rate("maxrate", rate) } else { fq };
+        let fq =
+            if let Some(threshold) = self.ce_threshold { fq.time("ce_threshold", threshold) } else { fq };
+        if self.kernel == Kernel::Linux61 {
+            return fq.finish();
+        }
+        let words = |name: &str, numbers: &[u32]| {
+            let name = name.split(' ').map(str::to_owned);
+            name.chain(numbers.iter().map(u32::to_string)).collect::<Vec<_>>()
+        };
+        fq.list(words("bands 3 priomap", &self.priomap)).list(words("weights", &self.weights)).finish()
     }
 }
 

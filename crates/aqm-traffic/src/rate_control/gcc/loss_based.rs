@@ -2,12 +2,15 @@
 //! the first version of its loss-based control). The rate grows by 8 % per second at a loss of at most 2 %, is held up
 //! to a loss of 10 %, and is multiplied by 1 - loss/2 above 10 %. The delay-based rate is its upper limit.
 //!
-//! libwebrtc enables a second version (`LossBasedBweV2`) by default, which distinguishes random losses from congestion.
-//! This file implements the published rule.
+//! libwebrtc enables a second version (`LossBasedBweV2`) by default, which distinguishes inherent losses from congestion
+//! (`loss_estimator.rs`). With the second version, the published rule applies only until the estimator has enough
+//! observations.
 
 use std::collections::VecDeque;
 
 use aqm_net::{Instant, Span};
+
+use super::loss_estimator::{LossEstimator, Outcome};
 
 /// Loss up to which the rate grows, and loss above which the rate falls (draft, section 6).
 const LOW_LOSS: f64 = 0.02;
@@ -55,10 +58,13 @@ pub(super) struct LossBased {
     decreased_at: Option<Instant>,
     /// Whether the rate has been decreased because of the current value of `loss`.
     has_decreased: bool,
+    /// The second version of the control; `None` if the published rule applies.
+    estimator: Option<LossEstimator>,
 }
 
 impl LossBased {
-    pub(super) fn new(start_bps: f64, bounds_bps: (f64, f64)) -> Self {
+    /// Creates a control. `estimates` selects the second version.
+    pub(super) fn new(start_bps: f64, bounds_bps: (f64, f64), estimates: bool) -> Self {
         Self {
             rate_bps: start_bps,
             bounds_bps,
@@ -75,6 +81,7 @@ impl LossBased {
             smallest: VecDeque::new(),
             decreased_at: None,
             has_decreased: false,
+            estimator: estimates.then(|| LossEstimator::new(bounds_bps)),
         }
     }
 
@@ -121,6 +128,14 @@ impl LossBased {
         self.update(now);
     }
 
+    /// Handles what feedback tells about each packet. `throughput_bps` is the acknowledged throughput without an
+    /// application-limited period.
+    pub(super) fn on_outcomes(&mut self, outcomes: &[Outcome], throughput_bps: Option<f64>, now: Instant) {
+        let Some(estimator) = &mut self.estimator else { return };
+        estimator.on_feedback(outcomes, self.delay_limit_bps.min(self.bounds_bps.1), throughput_bps);
+        self.update(now);
+    }
+
     /// Updates the rate.
     pub(super) fn update(&mut self, now: Instant) {
         if self.is_silent(now) {
@@ -139,6 +154,10 @@ impl LossBased {
             return;
         }
         self.note_smallest(now);
+        if let Some(rate_bps) = self.estimator.as_ref().and_then(LossEstimator::rate) {
+            self.set(rate_bps);
+            return;
+        }
         if self.loss_known_at.is_none_or(|at| now.since(at) >= LOSS_EXPIRES) {
             return;
         }
@@ -187,7 +206,7 @@ mod tests {
     /// Runs a control that starts at 1 Mb/s for some seconds with feedback about 10 packets every 100 ms, of which
     /// `lost` are lost.
     fn run(seconds: u32, lost: u32) -> LossBased {
-        let mut control = LossBased::new(1e6, (5e3, 30e6));
+        let mut control = LossBased::new(1e6, (5e3, 30e6), false);
         control.limit(30e6);
         control.set_rate(1e6);
         // The start phase is over.

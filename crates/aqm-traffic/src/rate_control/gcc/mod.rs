@@ -9,14 +9,15 @@
 //! The control runs at the sender and uses feedback about each packet. The target rate is the loss-based rate, whose
 //! upper limit is the delay-based rate. ECN marks have no effect.
 //!
-//! aqmlab's choices, where implementations differ: the loss-based rate follows the draft's rule (first version of
-//! libwebrtc's loss-based control), and there is no congestion window (libwebrtc: `CongestionWindowPushback`, an option).
+//! aqmlab's choices, where implementations differ: by default, the loss-based rate follows the draft's rule (first version
+//! of libwebrtc's loss-based control), and there is no congestion window (libwebrtc: `CongestionWindowPushback`, an option).
 
 mod application_limit;
 mod arrival_groups;
 mod delay_based;
 mod link_capacity;
 mod loss_based;
+mod loss_estimator;
 mod probing;
 #[cfg(test)]
 mod tests;
@@ -25,17 +26,28 @@ mod trendline;
 
 use std::collections::VecDeque;
 
-use aqm_net::{ConfigError, Instant, Rate, Span, parameters};
+use aqm_net::{ConfigError, Instant, Rate, Span, choices, parameters};
 
 use self::application_limit::ApplicationLimit;
 use self::arrival_groups::ArrivalGroups;
 use self::delay_based::DelayBased;
 use self::loss_based::LossBased;
+use self::loss_estimator::Outcome;
 use self::probing::{ProbeResults, Probing};
 use self::throughput::Throughput;
 use self::trendline::{Trendline, Usage};
 use super::fixed::check_pacing_factor;
-use super::{Build, PacketReport, Probe, RateControl, SentPacket};
+use super::{Build, Media, PacketReport, Probe, RateControl, SentPacket};
+
+choices! {
+    /// Rule of the loss-based rate.
+    pub enum LossRule {
+        /// The rate grows up to a loss of 2 %, and falls above 10 % (draft-ietf-rmcat-gcc-02, section 6).
+        Draft = "draft",
+        /// The rate is the most likely rate at which losses begin (libwebrtc: `LossBasedBweV2`).
+        Libwebrtc = "libwebrtc",
+    }
+}
 
 parameters! {
     /// Google Congestion Control (GCC), the rate control of WebRTC: a delay-based and a loss-based rate, and probing.
@@ -46,6 +58,8 @@ parameters! {
         pub min_rate: Rate = Rate::from_bps(5_000), "libwebrtc: `kCongestionControllerMinBitrate`";
         /// Ratio between the rate at which the packets of a frame are sent and the target rate.
         pub pacing_factor: f64 = 2.5, "libwebrtc: `kDefaultPaceMultiplier`";
+        /// Rule of the loss-based rate.
+        pub loss_rule: LossRule = LossRule::Draft, "draft-ietf-rmcat-gcc-02, section 6; libwebrtc's default is `libwebrtc`";
         /// Whether the control probes for a higher rate.
         pub probing: bool = true, "libwebrtc";
     }
@@ -63,7 +77,7 @@ const RTT_WINDOW: usize = 32;
 const MAX_REMEMBERED: usize = 1 << 14;
 
 impl Build for Config {
-    fn build(&self, most: Rate) -> Result<Box<dyn RateControl>, ConfigError> {
+    fn build(&self, media: Media) -> Result<Box<dyn RateControl>, ConfigError> {
         let (least, start) = (self.min_rate.bps() as f64, self.start_rate.bps() as f64);
         ConfigError::unless(least > 0.0 && least <= MAX_BPS, "min_rate", "must be between 1bps and 30Mbps")?;
         let problem = format_args!("must be between `min_rate`, which is {}, and 30Mbps", self.min_rate);
@@ -80,10 +94,10 @@ impl Build for Config {
             trendline: Trendline::default(),
             throughput: Throughput::default(),
             delay_based: DelayBased::new(start, bounds),
-            loss_based: LossBased::new(start, bounds),
+            loss_based: LossBased::new(start, bounds, self.loss_rule == LossRule::Libwebrtc),
             limit,
             limited_until: None,
-            probing: self.probing.then(|| Probing::new(start, most.bps() as f64)),
+            probing: self.probing.then(|| Probing::new(start, media.most.bps() as f64)),
             results: ProbeResults::default(),
             rtts: VecDeque::new(),
             heard_at: None,
@@ -130,14 +144,13 @@ impl RateControl for Gcc {
     }
 
     fn on_feedback(&mut self, reports: &[PacketReport], now: Instant) {
-        let (mut received, mut lost) = (Vec::new(), 0);
+        let (mut received, mut outcomes) = (Vec::new(), Vec::new());
         for report in reports {
-            match (self.forget(report.number), report.arrival) {
-                (Some(packet), Some(arrival)) => received.push((arrival, packet)),
-                (Some(_), None) => lost += 1,
-                (None, _) => {}
-            }
+            let Some(packet) = self.forget(report.number) else { continue };
+            outcomes.push(Outcome { packet, lost: report.arrival.is_none() });
+            received.extend(report.arrival.map(|arrival| (arrival, packet)));
         }
+        let lost = (outcomes.len() - received.len()) as u32;
         received.sort_by_key(|&(arrival, packet)| (arrival, packet.number));
         let rtt = received.iter().map(|(_, packet)| now.since(packet.at)).min();
         if let Some(most) = received.iter().map(|(_, packet)| now.since(packet.at)).max() {
@@ -147,6 +160,8 @@ impl RateControl for Gcc {
         let packets = received.len() as u32 + lost;
         if packets > 0 {
             self.loss_based.on_feedback(packets, lost, rtt, now);
+            let throughput = self.throughput.estimate().filter(|_| self.limit.since().is_none());
+            self.loss_based.on_outcomes(&outcomes, throughput, now);
         }
         self.propagate(now);
     }

@@ -21,10 +21,14 @@ struct Path {
 const DELAY: Span = Span::from_millis(50);
 const PACKET: u16 = 1200;
 
+fn media(bps: u64) -> Media {
+    Media { most: Rate::from_bps(bps), ecn: Ecn::NotEct }
+}
+
 impl Path {
     fn new(config: &Config) -> Self {
         Self {
-            control: config.build(Rate::from_bps(5_000_000)).unwrap(),
+            control: config.build(media(5_000_000)).unwrap(),
             now: Instant::START,
             number: 0,
             sent_until: Instant::START,
@@ -148,8 +152,22 @@ fn random_loss_of_five_per_cent_holds_the_rate_and_of_twenty_per_cent_lowers_the
 }
 
 #[test]
+fn the_rule_of_libwebrtc_takes_five_per_cent_of_loss_as_inherent_and_limits_the_rate_at_twenty_per_cent() {
+    let start_rate = Rate::from_bps(1_000_000);
+    let loss_rule = LossRule::Libwebrtc;
+    let mut path = Path::new(&Config { start_rate, loss_rule, probing: false, ..Config::default() });
+    path.run(5, 5e6, 20);
+    let before = path.control.target_rate();
+    path.run(10, 5e6, 20);
+    assert!(path.control.target_rate() > 1.5 * before, "{} and {before}", path.control.target_rate());
+    path.run(10, 5e6, 5);
+    // The limit is 75 kb/s / (0.2 - 0.05).
+    assert!(path.control.target_rate() < 600e3, "{}", path.control.target_rate());
+}
+
+#[test]
 fn invalid_parameters_are_rejected() {
-    let path = |config: Config| config.build(Rate::from_bps(1000)).err().unwrap().path;
+    let path = |config: Config| config.build(media(1000)).err().unwrap().path;
     assert_eq!(path(Config { min_rate: Rate::from_bps(0), ..Config::default() }), "min_rate");
     assert_eq!(path(Config { start_rate: Rate::from_bps(1000), ..Config::default() }), "start_rate");
     assert_eq!(path(Config { start_rate: Rate::from_bps(40_000_000), ..Config::default() }), "start_rate");

@@ -283,12 +283,8 @@ impl PackMime {
             Some(sizes) => sizes.sample(&mut self.response_rng) as f64,
             None => self.responses.sample(),
         };
-        let first = Exchange {
-            pause: Span::ZERO,
-            request: whole(request, self.maximum),
-            think: self.server_delay(),
-            response: whole(response, self.maximum),
-        };
+        let immediate = Exchange::immediate(whole(request, self.maximum), whole(response, self.maximum));
+        let first = Exchange { think: self.server_delay(), ..immediate };
         Conversation {
             rest: self.following(first),
             client_delay: one_way(client_time(self.client_times.exceeded())),

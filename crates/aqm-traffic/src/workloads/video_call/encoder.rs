@@ -37,6 +37,11 @@ impl Encoder {
         self.key_wanted |= self.last_key.is_none_or(|last| now.since(last) >= KEY_INTERVAL);
     }
 
+    /// Returns the interval of frames.
+    pub(super) fn interval(&self) -> Span {
+        Span::from_seconds(1.0 / self.frame_rate)
+    }
+
     /// Encodes the next frame at this video rate. Returns the frame's size in bytes, including headers, and whether the
     /// frame is a key frame.
     pub(super) fn encode(&mut self, rate_bps: f64, now: Instant) -> (f64, bool) {

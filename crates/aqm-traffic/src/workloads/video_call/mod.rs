@@ -41,7 +41,7 @@ use crate::datagram_ecn::DatagramEcn;
 use crate::description::Application;
 use crate::distributions::{Distribution as _, Uniform};
 use crate::parameters::{Period, check_datagrams, check_link_header, start_offset};
-use crate::rate_control;
+use crate::rate_control::{self, Media, Reporting};
 use crate::{ArrivedDatagram, Build, BuildContext, TrafficContext, Workload};
 
 choices! {
@@ -109,7 +109,7 @@ parameters! {
         pub rates: Vec<Rate> = Vec::new(), "aqmlab's choice";
         /// Ratio between the size of a key frame and the mean size of a frame.
         pub key_frame: f64 = 4.0, "aqmlab's choice; libwebrtc's `MaxIntraTarget` for VP8 is between 3 and 9";
-        /// Interval of feedback.
+        /// Interval of feedback. With the rate control `scream`, the receiver also sends feedback after each video frame.
         pub feedback_every: Span = Span::from_millis(50), "libwebrtc: `kMinInterval` of transport-wide feedback";
         /// Whether missing video packets are retransmitted on request (NACK, RTX). If false, the receiver requests a
         /// key frame after a loss.
@@ -125,8 +125,8 @@ parameters! {
         pub pause: Option<Span> = None, "RFC 8867, section 5.8";
         /// Time at which the endpoints resume sending audio and video.
         pub resume: Option<Span> = None, "RFC 8867, section 5.8";
-        /// ECN bits of the packets of audio and video. Rate controls receive the marks with the feedback; `gcc` and
-        /// `fixed` ignore the marks.
+        /// ECN bits of the packets of audio and video. Rate controls receive the marks with the feedback; `scream` responds
+        /// to the marks, and `gcc` and `fixed` ignore the marks.
         #[serde(flatten)]
         pub ecn: DatagramEcn = DatagramEcn::default();
     }
@@ -162,14 +162,19 @@ impl Build for Config {
         let pause = self.pause(period)?;
         let legs = if self.both_ways { 2.0 } else { 1.0 } * f64::from(self.calls);
         let highest = self.rates.last().map_or(self.max_rate, |last| self.max_rate.min(*last));
-        let each = highest.bps() as f64 / (8 * MAX_PAYLOAD) as f64
-            + self.frame_rate
-            + 1.0 / AUDIO_INTERVAL.seconds()
-            + 1.0 / self.feedback_every.seconds();
-        check_datagrams(legs * each * period.seconds(), "calls")?;
         let audio_bps = self.audio.rate_bps();
         let most = Rate::from_bps(highest.bps() + audio_bps as u64);
-        let control = self.control.build(most).map_err(|error| error.within("control"))?;
+        let media = Media { most, ecn: self.ecn.bits()? };
+        let control = self.control.build(media).map_err(|error| error.within("control"))?;
+        let media_packets = highest.bps() as f64 / (8 * MAX_PAYLOAD) as f64
+            + self.frame_rate
+            + 1.0 / AUDIO_INTERVAL.seconds();
+        let additional_feedback = match control.reporting() {
+            Reporting::Regular => 0.0,
+            Reporting::Frames { packets } => self.frame_rate + media_packets / f64::from(packets),
+        };
+        let each = media_packets + 1.0 / self.feedback_every.seconds() + additional_feedback;
+        check_datagrams(legs * each * period.seconds(), "calls")?;
         let rates = VideoRates {
             bounds_bps: (self.min_rate.bps() as f64, self.max_rate.bps() as f64),
             steps_bps: self.rates.iter().map(|rate| rate.bps() as f64).collect(),
@@ -182,7 +187,8 @@ impl Build for Config {
             audio: self.audio.packet(),
             frame_interval: Span::from_seconds(1.0 / self.frame_rate),
             feedback_every: self.feedback_every,
-            ecn: self.ecn.bits()?,
+            ecn: media.ecn,
+            reporting: control.reporting(),
             end: period.end,
             pause,
             calls: self.calls,
@@ -306,6 +312,7 @@ struct VideoCalls {
     frame_interval: Span,
     feedback_every: Span,
     ecn: Ecn,
+    reporting: Reporting,
     end: Instant,
     pause: (Instant, Instant),
     calls: u32,
@@ -340,7 +347,10 @@ impl Workload for VideoCalls {
         let other = &mut self.legs[(leg ^ 1) as usize];
         match content {
             Content::Media(packet) => self.on_media(leg, packet, arrived, cx),
-            Content::Feedback(reports) => other.sender.on_feedback(&reports, now),
+            Content::Feedback(reports) => {
+                other.sender.on_feedback(&reports, now);
+                self.schedule_release(leg ^ 1, now);
+            }
             Content::Nack(sequences) => {
                 other.sender.on_nack(&sequences, now);
                 self.schedule_release(leg ^ 1, now);
@@ -405,6 +415,7 @@ impl VideoCalls {
             Event::Control => {
                 one.sender.on_timer(now);
                 one.recorder.sample_target(one.sender.control.target_rate(), now);
+                self.schedule_release(leg, now);
                 self.schedule(Event::Control, leg, at + CONTROL_INTERVAL);
             }
             Event::Audio => {
@@ -431,17 +442,22 @@ impl VideoCalls {
                 }
             }
             Event::Feedback => {
-                let reports = one.receiver.take_reports();
-                if !reports.is_empty() {
-                    let bytes = feedback_bytes(reports.len());
-                    self.send(leg ^ 1, (bytes, Ecn::NotEct), Content::Feedback(reports), cx);
-                }
+                self.send_feedback(leg, cx);
                 self.schedule(Event::Feedback, leg, at + self.feedback_every);
             }
             Event::Check => {
                 one.checks = false;
                 self.check_missing(leg, cx);
             }
+        }
+    }
+
+    /// Sends feedback about the packets of a direction that have arrived since the last feedback, if any.
+    fn send_feedback(&mut self, leg: u32, cx: &mut dyn TrafficContext) {
+        let reports = self.legs[leg as usize].receiver.take_reports();
+        if !reports.is_empty() {
+            let bytes = feedback_bytes(reports.len());
+            self.send(leg ^ 1, (bytes, Ecn::NotEct), Content::Feedback(reports), cx);
         }
     }
 
@@ -502,6 +518,12 @@ impl VideoCalls {
                 recorder.on_frame_rendered(one.frame.number, one.freeze, now);
             });
             self.check_missing(leg, cx);
+        }
+        let Reporting::Frames { packets } = self.reporting else { return };
+        let ends_frame =
+            packet.video.is_some_and(|one| one.sequence + 1 == one.frame.first + one.frame.packets);
+        if ends_frame || self.legs[leg as usize].receiver.unreported() > packets as usize {
+            self.send_feedback(leg, cx);
         }
     }
 

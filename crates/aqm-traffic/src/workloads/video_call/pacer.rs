@@ -39,8 +39,11 @@ pub(super) struct Paced {
 /// The pacer of one direction.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pacer {
-    queue: VecDeque<(VideoPacket, u16)>,
+    /// Packets, and the times since which the packets wait.
+    queue: VecDeque<(VideoPacket, u16, Instant)>,
     queued_bytes: u64,
+    /// Whether the first packet is larger than the send window.
+    blocked: bool,
     /// Time at which the packets that have been released have left at the pacing rate.
     free_at: Instant,
     pending: VecDeque<(Instant, Probe)>,
@@ -70,15 +73,25 @@ impl Progress {
 
 impl Pacer {
     /// Adds a packet to the end of the queue.
-    pub(super) fn push(&mut self, packet: VideoPacket, bytes: u16) {
-        self.queue.push_back((packet, bytes));
+    pub(super) fn push(&mut self, packet: VideoPacket, bytes: u16, now: Instant) {
+        self.queue.push_back((packet, bytes, now));
         self.queued_bytes += u64::from(bytes);
     }
 
     /// Adds a retransmission to the front of the queue.
-    pub(super) fn push_first(&mut self, packet: VideoPacket, bytes: u16) {
-        self.queue.push_front((packet, bytes));
+    pub(super) fn push_first(&mut self, packet: VideoPacket, bytes: u16, now: Instant) {
+        self.queue.push_front((packet, bytes, now));
         self.queued_bytes += u64::from(bytes);
+    }
+
+    /// Returns the time for which the oldest packet has waited.
+    pub(super) fn oldest(&self, now: Instant) -> Span {
+        self.queue.iter().map(|&(_, _, since)| now.since(since)).max().unwrap_or(Span::ZERO)
+    }
+
+    /// Handles a change of the send window.
+    pub(super) fn unblock(&mut self) {
+        self.blocked = false;
     }
 
     /// Adds a probe.
@@ -101,12 +114,18 @@ impl Pacer {
     pub(super) fn next_release(&self) -> Option<Instant> {
         match self.probe {
             Some(one) => Some(one.next_at()),
-            None => (!self.queue.is_empty()).then_some(self.free_at),
+            None => (!self.queue.is_empty() && !self.blocked).then_some(self.free_at),
         }
     }
 
-    /// Releases the packets that are due.
-    pub(super) fn release(&mut self, pacing_bps: f64, now: Instant, send: &mut impl FnMut(Paced)) {
+    /// Releases the packets that are due. Packets that belong to no probe have together at most `window` bytes.
+    pub(super) fn release(
+        &mut self,
+        pacing_bps: f64,
+        mut window: f64,
+        now: Instant,
+        send: &mut impl FnMut(Paced),
+    ) {
         let rate = pacing_bps.max(8.0 * self.queued_bytes as f64 / MAX_QUEUE_S).max(1.0);
         let take_time = |free_at: Instant, bytes: u16| {
             free_at.max(now) + Span::from_seconds(8.0 * f64::from(bytes) / rate)
@@ -115,7 +134,7 @@ impl Pacer {
             let mut burst = 0.0;
             while burst < one.burst() {
                 let (video, bytes) = match self.queue.pop_front() {
-                    Some((packet, bytes)) => {
+                    Some((packet, bytes, _)) => {
                         self.queued_bytes -= u64::from(bytes);
                         (Some(packet), bytes)
                     }
@@ -134,8 +153,14 @@ impl Pacer {
             return;
         }
         while self.free_at < now + BURST
-            && let Some((packet, bytes)) = self.queue.pop_front()
+            && let Some(&(packet, bytes, _)) = self.queue.front()
         {
+            self.blocked = f64::from(bytes) > window;
+            if self.blocked {
+                return;
+            }
+            self.queue.pop_front();
+            window -= f64::from(bytes);
             self.queued_bytes -= u64::from(bytes);
             send(Paced { bytes, video: Some(packet), probe: None });
             self.free_at = take_time(self.free_at, bytes);
@@ -159,7 +184,9 @@ mod tests {
         let mut found = Vec::new();
         while let Some(at) = pacer.next_release() {
             now = now.max(at);
-            pacer.release(bps, now, &mut |one| found.push((now.seconds() * 1e3, one.bytes, one.probe)));
+            pacer.release(bps, f64::INFINITY, now, &mut |one| {
+                found.push((now.seconds() * 1e3, one.bytes, one.probe))
+            });
         }
         found
     }
@@ -167,12 +194,12 @@ mod tests {
     #[test]
     fn packets_leave_in_bursts_of_five_milliseconds() {
         let mut pacer = Pacer::default();
-        (0..10).for_each(|sequence| pacer.push(packet(sequence), 1000));
+        (0..10).for_each(|sequence| pacer.push(packet(sequence), 1000, Instant::START));
         // At 4 Mb/s, a packet takes 2 ms, so 3 packets leave every 6 ms.
         let times: Vec<f64> = drain(&mut pacer, 4e6, Instant::START).iter().map(|one| one.0).collect();
         assert_eq!(times, [0.0, 0.0, 0.0, 6.0, 6.0, 6.0, 12.0, 12.0, 12.0, 18.0]);
         // At 800 kb/s, a packet takes 10 ms.
-        (0..3).for_each(|sequence| pacer.push(packet(sequence), 1000));
+        (0..3).for_each(|sequence| pacer.push(packet(sequence), 1000, Instant::START));
         let times = drain(&mut pacer, 800e3, Instant::from_nanos(100_000_000));
         assert_eq!(times.iter().map(|one| one.0).collect::<Vec<_>>(), [100.0, 110.0, 120.0]);
     }
@@ -180,7 +207,7 @@ mod tests {
     #[test]
     fn a_long_queue_leaves_within_two_seconds() {
         let mut pacer = Pacer::default();
-        (0..1000).for_each(|sequence| pacer.push(packet(sequence), 1000));
+        (0..1000).for_each(|sequence| pacer.push(packet(sequence), 1000, Instant::START));
         let times = drain(&mut pacer, 100e3, Instant::START);
         // The rate is 4 Mb/s at first, and decreases with the queue.
         assert!((400.0..1000.0).contains(&times[250].0), "{:?}", times[250]);
@@ -189,7 +216,7 @@ mod tests {
     #[test]
     fn a_probe_sends_media_and_then_padding_at_its_rate() {
         let mut pacer = Pacer::default();
-        (0..3).for_each(|sequence| pacer.push(packet(sequence), 1240));
+        (0..3).for_each(|sequence| pacer.push(packet(sequence), 1240, Instant::START));
         pacer.add_probe(Probe { number: 4, rate_bps: 1.8e6, bytes: 22_500, packets: 5 }, Instant::START);
         pacer.begin_probe(Instant::START);
         let found = drain(&mut pacer, 750e3, Instant::START);
@@ -201,6 +228,20 @@ mod tests {
         assert!((22_050.0..22_500.0).contains(&before), "{before}");
         let last = found.last().unwrap().0;
         assert!((last - before * 8.0 / 1.8e3).abs() < 1e-3, "{last}");
+    }
+
+    #[test]
+    fn the_send_window_holds_back_packets_until_it_changes() {
+        let mut pacer = Pacer::default();
+        let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
+        (0..3).for_each(|sequence| pacer.push(packet(sequence), 1000, at(sequence)));
+        let mut released = 0;
+        pacer.release(8e6, 2500.0, at(10), &mut |_| released += 1);
+        assert_eq!((released, pacer.next_release(), pacer.oldest(at(12))), (2, None, Span::from_millis(10)));
+        pacer.unblock();
+        assert_eq!(pacer.next_release(), Some(at(12)));
+        pacer.release(8e6, 1000.0, at(12), &mut |_| released += 1);
+        assert_eq!((released, pacer.next_release(), pacer.oldest(at(12))), (3, None, Span::ZERO));
     }
 
     #[test]

@@ -101,6 +101,11 @@ impl Receiver {
         self.arrived.insert(number, (now, ecn));
     }
 
+    /// Returns the number of media packets that have arrived since the last feedback.
+    pub(super) fn unreported(&self) -> usize {
+        self.arrived.len()
+    }
+
     /// Returns the reports that are due, in the order of the packets' numbers: all packets up to the last that has
     /// arrived. A packet that arrives after having been reported missing is reported again.
     pub(super) fn take_reports(&mut self) -> Vec<PacketReport> {

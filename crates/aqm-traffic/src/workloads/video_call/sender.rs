@@ -8,7 +8,7 @@ use super::datagrams::{FrameInfo, RETRANSMISSION_HEADER, RTP_HEADERS, VideoPacke
 use super::encoder::Encoder;
 use super::pacer::{Paced, Pacer};
 use super::recent_bytes::RecentBytes;
-use crate::rate_control::{PacketReport, RateControl, SentPacket};
+use crate::rate_control::{MediaFrame, PacketReport, RateControl, SentPacket};
 
 /// Maximum payload of a video packet (libwebrtc: `kVideoMtu` of 1200 B is the size of an RTP packet).
 pub(super) const MAX_PAYLOAD: u64 = 1200;
@@ -109,11 +109,15 @@ impl Sender {
             resumes,
         };
         let bytes = (size as u64).max(packets * (RTP_HEADERS + 1));
+        let interval = self.encoder.interval();
+        let nominal_bytes = rate * interval.seconds() / 8.0;
+        let queued = self.pacer.oldest(now);
+        self.control.on_frame(MediaFrame { bytes, nominal_bytes, queued, interval });
         for position in 0..packets {
             // The packets have equal sizes, apart from the remainder.
             let share = bytes / packets + u64::from(position < bytes % packets);
             let packet = VideoPacket { sequence: self.next_sequence + position, frame };
-            self.pacer.push(packet, share as u16);
+            self.pacer.push(packet, share as u16, now);
             self.history.push_back((packet, share as u16));
             if self.history.len() > HISTORY {
                 self.history.pop_front();
@@ -129,12 +133,14 @@ impl Sender {
     /// Handles feedback.
     pub(super) fn on_feedback(&mut self, reports: &[PacketReport], now: Instant) {
         self.control.on_feedback(reports, now);
+        self.pacer.unblock();
         self.take_probes(now);
     }
 
     /// Handles the passing of time.
     pub(super) fn on_timer(&mut self, now: Instant) {
         self.control.on_timer(now);
+        self.pacer.unblock();
         self.take_probes(now);
     }
 
@@ -173,25 +179,27 @@ impl Sender {
             accepted.push((packet, bytes));
         }
         for (packet, bytes) in accepted.into_iter().rev() {
-            self.pacer.push_first(packet, bytes);
+            self.pacer.push_first(packet, bytes, now);
         }
     }
 
     /// Releases the packets that are due.
     pub(super) fn release(&mut self, now: Instant, send: &mut impl FnMut(Paced)) {
-        self.pacer.release(self.control.pacing_rate(), now, send);
+        let (rate, window) = (self.control.pacing_rate(), self.control.send_window());
+        self.pacer.release(rate, window, now, send);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use aqm_net::Rate;
+    use aqm_net::{Ecn, Rate};
 
     use super::*;
-    use crate::rate_control::Config;
+    use crate::rate_control::{Config, Media};
 
     fn sender(steps_bps: &[f64]) -> Sender {
-        let control = Config::default().build(Rate::from_bps(2_000_000)).unwrap();
+        let control =
+            Config::default().build(Media { most: Rate::from_bps(2_000_000), ecn: Ecn::NotEct }).unwrap();
         let rates = VideoRates { bounds_bps: (30e3, 2e6), steps_bps: steps_bps.to_vec() };
         Sender::new(control, Encoder::new(30.0, 4.0), rates, 48e3)
     }

@@ -1,0 +1,1 @@
+"""Lines of users: descriptions of access links, readers of measurements, and scenarios made from them."""

@@ -1,0 +1,25 @@
+"""A link about which only rates and buffers are known."""
+
+from __future__ import annotations
+
+from aqmlab.links.access.kind import Access, Entry, Link, Side, drop_tail, rate_text, shaper
+from aqmlab.links.buffer import Buffer
+
+USUAL = Buffer(seconds=0.1)
+
+
+def _link(side: Side) -> Link:
+    queue, comment = drop_tail(side, side.bps, USUAL, "100 ms are aqmlab's choice")
+    rate = Entry(key="rate", value=rate_text(side.bps), comment="Rate of IP packets, as given.")
+    return Link(
+        entries=[rate], queue=queue, queue_comment=comment, shaped=lambda kind: shaper(side.bps, kind)
+    )
+
+
+ACCESS = Access(
+    name="plain",
+    summary="Any other link: constant rates, and a buffer that drops packets when it is full.",
+    usual_rtt="20ms",
+    comment="A link with constant rates and nothing else.",
+    link=_link,
+)

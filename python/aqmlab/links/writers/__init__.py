@@ -1,0 +1,1 @@
+"""Writers of the formats of other programs: Flent data files and Mahimahi traces."""

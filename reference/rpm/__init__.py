@@ -1,0 +1,1 @@
+"""Responsiveness of lines: a real test program behind live links, and the same lines simulated."""

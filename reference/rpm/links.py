@@ -1,0 +1,93 @@
+"""The record: its links, its rows and the comparison's means. The module needs neither a network nor HTTP
+libraries."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+MTU = 1500
+DIRECTIONS = ("download", "upload")
+QUEUES = ("drop-tail", "fq-codel")
+LINES = ((2, 40), (5, 20), (5, 80), (10, 40), (20, 20))
+"""Rate in both directions (Mb/s) and round-trip time without queueing (ms)."""
+LEAST_BUFFER = 50
+"""Least buffer of Drop Tail in packets (aqmlab's choice: small buffers of home routers)."""
+
+COLUMNS = (
+    *("rate_mbps", "rtt_ms", "queue", "buffer_packets", "repetition", "idle_latency_ms", "jitter_ms"),
+    *("download_rpm", "download_mbps", "download_latency_ms"),
+    *("upload_rpm", "upload_mbps", "upload_latency_ms"),
+    *("client_cpu_s", "late_p99_us", "valid"),
+)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A link with a queue for each direction."""
+
+    rate_mbps: float
+    rtt_ms: float
+    queue: str
+
+    @property
+    def buffer_packets(self) -> int | None:
+        """The limit of Drop Tail: two bandwidth-delay products, at least `LEAST_BUFFER`. Other queues have
+        their default limits (`None`)."""
+        if self.queue != "drop-tail":
+            return None
+        return max(LEAST_BUFFER, math.ceil(2 * self.rate_mbps * 1e3 * self.rtt_ms / 8 / MTU))
+
+    @property
+    def key(self) -> tuple[float, float, str]:
+        """The values that identify the cell in a row."""
+        return self.rate_mbps, self.rtt_ms, self.queue
+
+    def bottleneck(self) -> dict[str, Any]:
+        """The table `bottleneck` of a scenario, with the same queue in both directions."""
+        queue: dict[str, Any] = {"kind": self.queue}
+        if self.buffer_packets is not None:
+            queue["limit"] = f"{self.buffer_packets}p"
+        line = {"rate": f"{self.rate_mbps:g}Mbps", "delay": f"{self.rtt_ms / 2:g}ms", "queue": queue}
+        return {**line, "reverse": line}
+
+
+CELLS = tuple(Cell(rate, rtt, queue) for rate, rtt in LINES for queue in QUEUES)
+
+
+def write(path: Path, found: Iterable[Mapping[str, Any]], origin: Iterable[str]) -> None:
+    """Writes rows below lines that begin with `#`."""
+    with gzip.open(path, "wt", encoding="utf-8", newline="") as file:
+        file.writelines(f"# {line}\n" for line in origin)
+        writer = csv.DictWriter(file, COLUMNS)
+        writer.writeheader()
+        writer.writerows(found)
+
+
+def origin(path: Path) -> list[str]:
+    """The lines that begin with `#`."""
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        return [line[2:].rstrip("\n") for line in file if line.startswith("# ")]
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """The rows. A number that is missing is `None`."""
+    with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
+        rows = csv.DictReader(line for line in file if not line.startswith("#"))
+        return [{name: _value(name, text) for name, text in row.items()} for row in rows]
+
+
+def _value(name: str, text: str) -> Any:
+    if name == "queue":
+        return text
+    return float(text) if text else None
+
+
+def of_cell(rows: Sequence[Mapping[str, Any]], cell: Cell) -> list[Mapping[str, Any]]:
+    """The rows of a cell."""
+    return [row for row in rows if (row["rate_mbps"], row["rtt_ms"], row["queue"]) == cell.key]

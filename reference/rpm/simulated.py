@@ -1,0 +1,41 @@
+"""aqmlab's runs of the recorded links. The module needs neither a network nor HTTP libraries.
+
+No setting is fitted to the record. The settings follow from the source of cf-mach 0.4.0
+(`src/nq_rpm/mod.rs`), whose algorithm differs from the draft:
+
+- mach opens a connection when a direction begins and then in every second interval of 1 s, beginning with the
+first interval. The last result, after 12 s, counts the probes that begin between 7 s and 11 s: five
+connections generate load between 7 s and 9 s, and six between 9 s and 11 s. aqmlab opens a connection every 2
+s, so that five connections generate load between 8 s and 10 s, and six between 10 s and 12 s. These four
+seconds are two intervals. - mach sends one probe at a time, foreign and self probes in turn. aqmlab sends
+probes at the draft's rate. - Neither program stops before 12 s, because no result counts as stable.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import aqmlab as al
+from rpm.links import Cell
+
+NEVER = 1e-9
+"""Tolerance with which results are never stable, as with mach's `--std 0`."""
+
+
+def scenario(cell: Cell) -> al.Scenario:
+    """The scenario in which a test measures one link."""
+    test: dict[str, Any] = {
+        "kind": "responsiveness",
+        "interval": "2s",
+        "moving_average": 2,
+        "limit": "12s",
+        "tolerance": NEVER,
+        "tcp": {"profile": "linux-6"},
+    }
+    table = {
+        "duration": "40s",
+        "bottleneck": cell.bottleneck(),
+        "access": {"rate": "10Gbps", "delay": "0s"},
+        "traffic": {"test": test},
+    }
+    return al.Scenario.from_dict(table, name=f"{cell.rate_mbps:g} Mb/s, {cell.rtt_ms:g} ms, {cell.queue}")

@@ -2,11 +2,13 @@
 
 `uses.py` maps uses of a line to measures of a scenario's workloads, `candidates.py` lists the queues, and
 `constraints.py` reads constraints. `run.py` runs the candidates as a sweep, `choice.py` judges the results by
-the law of verdict, `sentences.py` describes the choice, and `picture.py` draws the trade-off.
+the law of verdict, `commands.py` creates the commands for Linux, `sentences.py` describes the choice, and
+`picture.py` draws the trade-off.
 """
 
 from aqmlab.advice.candidates import DEFAULT_QUEUES, TODAY
 from aqmlab.advice.choice import Advice, Assessment, judge
+from aqmlab.advice.commands import commands
 from aqmlab.advice.constraints import Constraint
 from aqmlab.advice.picture import chart
 from aqmlab.advice.run import Question, advise, note, settings
@@ -24,6 +26,7 @@ __all__ = [
     "Score",
     "advise",
     "chart",
+    "commands",
     "judge",
     "note",
     "rows",

@@ -77,6 +77,9 @@ def advise(
         float, typer.Option(help="Difference that does not matter, as a share of today's score.")
     ] = 0.05,
     most: Annotated[int, typer.Option(metavar="N", help="Maximum number of runs of each queue.")] = 30,
+    device: Annotated[
+        str, typer.Option(metavar="NAME", help="Network device for which the tc commands are printed.")
+    ] = "eth0",
     seed: Seed = None,
     table: TableForm = Form.TEXT,
     as_json: AsJson = False,
@@ -121,15 +124,27 @@ def advise(
         print(f"aqmlab: {failure}", file=sys.stderr)
     if found is None:
         raise interrupted(store)
+    # A queue that is recommended has commands; the name of the device is checked even if there are none.
+    to_type = (
+        advice.commands(question, found.best, device) if found.outcome == "change" and found.best else {}
+    )
     written = list(plot.save(advice.chart(found), out, "trade-off", pictures=kinds, look=look).values())
     if as_json:
         files = [str(path) for path in written]
-        print(json.dumps({**advice.settings(question), **found.to_dict(), "files": files}, indent=2))
+        commands = {
+            link: {"lines": one.lines, "undo": one.undo, "limits": one.limits}
+            for link, one in to_type.items()
+        }
+        printed = {**advice.settings(question), **found.to_dict(), "tc": commands, "files": files}
+        print(json.dumps(printed, indent=2))
     else:
         _print(found, table)
         if table is Form.TEXT:
             if note := advice.note(question):
                 print(note)
+            for link, commands in to_type.items():
+                print(f"\nCommands that install {found.best} at {link} (aqmlab never executes them):")
+                print(commands.text(), end="")
             print_files(written)
     if results.too_wide:
         print(

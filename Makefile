@@ -101,6 +101,8 @@ reference: $(CORE)  ## Compare with recorded ns-2, ns-3, Linux and str0m runs an
 .PHONY: tc-kernel
 tc-kernel: $(CORE)  ## Run the commands of `aqmlab tc write` in a real kernel (User-Mode Linux), and read them back.
 	$(PYTHON) reference/tc_kernel.py
+	$(PYTHON) reference/tc_networkd.py
+	$(PYTHON) reference/tc_traffic.py
 
 .PHONY: gcc-original
 gcc-original:  ## Run str0m's Google Congestion Control through RFC 8867 in virtual time, and write its record.

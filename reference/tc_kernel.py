@@ -24,6 +24,7 @@ from typing import Any
 import aqmlab as al
 from aqmlab import _core, tc
 from aqmlab.tc.link import Link
+from tc_queues import LINKS, RATES, VARIANTS
 
 ROOT = Path(__file__).parent.parent
 WORK = ROOT / "out" / "tc-kernel"
@@ -32,117 +33,6 @@ DEVICE = "d0"
 PACKAGES = ("user-mode-linux", "kmod", "busybox-static")
 LIMIT_S = 600
 """Time limit of the guest. The guest needs about 20 s on an idle machine."""
-
-HZ = 100
-"""Ticks per second of a User-Mode-Linux kernel, to whole numbers of which the kernel rounds tupdate."""
-
-VARIANTS: dict[str, list[dict[str, Any]]] = {
-    "drop-tail": [{}, {"limit": "90kB"}],
-    "linux-red": [
-        {"min": "30kB", "max": "90kB"},
-        {"min": "30kB", "max": "90kB", "burst": 55, "ecn": True, "harddrop": True, "probability": 0.1},
-        {"min": "7500B", "max": "22500B", "limit": "90kB", "burst": 243, "ecn": True, "nodrop": True},
-        {"min": "30kB", "max": "90kB", "ecn": True, "adaptive": True, "bandwidth": "1Mbps", "avpkt": "500B"},
-        {"limit": "100kB"},
-    ],
-    "choke": [
-        {"min": "20p", "max": "60p", "burst": 30},
-        {"ecn": True, "limit": "1000p", "bandwidth": "100Mbps"},
-    ],
-    "gred": [
-        {},
-        {
-            "default": 1,
-            "vqs": [{"min": "20kB", "max": "60kB", "limit": "100kB"}, {"ecn": True, "harddrop": True}],
-        },
-        {"grio": True, "vqs": [{"prio": 3}, {"prio": 1, "burst": 80}]},
-        {"vqs": [{"probability": 0.1}]},
-    ],
-    "sfb": [
-        {},
-        {
-            "limit": "200p",
-            "target": "40p",
-            "increment": 0.01,
-            "decrement": 0.002,
-            "rehash": "10s",
-            "db": "1s",
-        },
-        {"queue": {"kind": "drop-tail", "limit": "60p"}},
-    ],
-    "pie": [
-        {"hz": HZ},
-        {"hz": HZ, "target": "1234us", "tupdate": "30ms", "alpha": 0.25, "beta": 1.5, "limit": "60p"},
-        {"hz": HZ, "ecn": True, "bytemode": True, "dq_rate_estimator": True},
-    ],
-    "fq-pie": [{"hz": HZ}, {"hz": HZ, "flows": 64, "quantum": "300B", "ecn": True, "ecn_prob": 20}],
-    "codel": [
-        {},
-        {"target": "20ms", "interval": "200ms", "ecn": True, "ce_threshold": "1500us", "limit": "60p"},
-        {"target": "7us", "interval": "1234567us"},
-    ],
-    "fq-codel": [
-        {},
-        {
-            "ecn": False,
-            "flows": 8,
-            "quantum": "300B",
-            "memory_limit": "4MB",
-            "drop_batch": 8,
-            "limit": "600p",
-        },
-        {"ce_threshold": "1ms", "ce_threshold_selector": 1, "ce_threshold_mask": 3},
-    ],
-    "sfq": [
-        {},
-        {"limit": "60p", "perturb": "10s", "headdrop": True, "depth": 20, "divisor": 256, "quantum": "3028B"},
-        {"redflowlimit": "96kB", "ecn": True, "harddrop": True, "burst": 20},
-        {"flows": 16, "depth": 8},
-    ],
-    "fq": [
-        {},
-        {
-            "maxrate": "3Mbps",
-            "ce_threshold": "2ms",
-            "refill_delay": "20ms",
-            "timer_slack": "1500ns",
-            "buckets": 64,
-        },
-        {
-            "pacing": False,
-            "limit": "600p",
-            "flow_limit": "20p",
-            "quantum": "1514B",
-            "initial_quantum": "6056B",
-        },
-    ],
-    "cake": [
-        {},
-        {"bandwidth": "9500kbps", "diffserv": "besteffort", "flows": "dual-dsthost", "ingress": True},
-        {"overhead": 44, "atm": "atm", "mpu": "64B", "ack_filter": "aggressive", "diffserv": "diffserv8"},
-        {"overhead": -14, "atm": "ptm", "rtt": "30ms", "memlimit": "100kB", "ack_filter": "conservative"},
-        {"autorate_ingress": True, "bandwidth": "5Mbps", "flows": "flowblind", "diffserv": "precedence"},
-        {"mpu": "64B", "flows": "hosts", "diffserv": "diffserv4", "rtt": "lan"},
-        {"atm": "atm", "flows": "dual-srchost"},
-    ],
-    "dualpi2": [{}, {"step_thresh_packets": 5, "ecn_mask": "any-ect", "rtt_max": "60ms"}],
-    "stab": [
-        {"overhead": 32, "linklayer": "atm", "mpu": "64B", "queue": {"kind": "linux-red", "limit": "100kB"}},
-        {"overhead": -4, "queue": {"kind": "codel"}},
-    ],
-}
-"""Queues of each kind: parameters that differ from the defaults."""
-
-RATES = ("10Mbps", "999999bps", "1Gbps")
-"""Rates of links. One of the rates is not a whole number of bytes per second."""
-
-LINKS: tuple[dict[str, Any], ...] = (
-    {"delay": "20ms", "loss": {"probability": 0.01}},
-    {"delay": "20500us", "loss": {"p": 0.01, "r": 0.2, "loss_in_good": 0.001, "loss_in_bad": 0.9}},
-    {"delay": "20ms", "reordering": {"probability": 0.02, "delay": "5ms", "jitter": "2ms"}},
-    {"delay": "0s", "reordering": {"probability": 0.5, "delay": "5ms"}},
-)
-"""Properties of links that netem imitates."""
 
 
 @dataclass(frozen=True)
@@ -200,23 +90,23 @@ def job(all_cases: list[Case]) -> str:
     return "\n".join(parts) + "\n"
 
 
-def kernel() -> Path:
-    """Returns the kernel, and prepares the folder `WORK` with modules and tools."""
+def kernel(packages: tuple[str, ...] = PACKAGES) -> Path:
+    """Returns the kernel, and prepares the folder `WORK` with modules, tools and unpacked packages."""
     WORK.mkdir(parents=True, exist_ok=True)
     (WORK / "tools").mkdir(exist_ok=True)
     unpacked = WORK / "unpacked"
-    if not unpacked.exists():
-        for package in PACKAGES:
-            try:
-                subprocess.run(["apt-get", "download", package], cwd=WORK, check=True, capture_output=True)
-            except (OSError, subprocess.CalledProcessError):
-                sys.exit(
-                    f"tc-kernel: {package}: cannot be downloaded with apt-get; on other systems than "
-                    f"Debian, build a "
-                    "User-Mode-Linux kernel (make ARCH=um), and set AQM_UML=PATH"
-                )
-            archive = next(iter(WORK.glob(f"{package}_*.deb")))
-            subprocess.run(["dpkg", "-x", archive.name, "unpacked"], cwd=WORK, check=True)
+    for package in packages:
+        if any(WORK.glob(f"{package}_*.deb")):
+            continue
+        try:
+            subprocess.run(["apt-get", "download", package], cwd=WORK, check=True, capture_output=True)
+        except (OSError, subprocess.CalledProcessError):
+            sys.exit(
+                f"tc-kernel: {package}: cannot be downloaded with apt-get; on other systems than Debian, "
+                "build a User-Mode-Linux kernel (make ARCH=um), and set AQM_UML=PATH"
+            )
+        archive = next(iter(WORK.glob(f"{package}_*.deb")))
+        subprocess.run(["dpkg", "-x", archive.name, "unpacked"], cwd=WORK, check=True)
     shutil.copy(unpacked / "bin" / "kmod", WORK / "tools" / "modprobe")
     shutil.copy(unpacked / "bin" / "busybox", WORK / "tools" / "busybox")
     modules = WORK / "modules"
@@ -283,6 +173,11 @@ def plain(root: dict[str, Any]) -> dict[str, Any]:
         "arguments": kept(root["arguments"]),
         "changes": sorted(kept(change) for change in root["changes"]),
         "computed": root["computed"],
+        # `tc` converts the sizes of buckets to times and back, and shows quanta that were not set.
+        "classes": [
+            [word for word in one["arguments"] if word[0] not in ("burst", "cburst", "quantum")]
+            for one in root["classes"]
+        ],
         "inside": [plain(one["queue"]) for one in root["classes"] if one["queue"]],
     }
 

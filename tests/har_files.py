@@ -38,7 +38,7 @@ def entry(url: str, start: int, **more: Any) -> dict[str, Any]:
             "httpVersion": "h2",
             "cookies": [{"name": "id", "value": "sessionid-7f31"}],
             "headers": [
-                {"name": "Authorization", "value": "Bearer-eyJhbGci"},
+                {"name": "X-Token", "value": "Bearer-eyJhbGci"},
                 {"name": "X", "value": "secret-header"},
             ],
             "queryString": [{"name": "q", "value": "q-private-42"}],

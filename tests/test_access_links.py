@@ -59,34 +59,40 @@ def test_airtime_fairness_changes_the_rates_in_the_direction_that_ath9k_reports(
 def test_one_queue_has_the_anomaly_and_airtime_fairness_removes_it() -> None:
     def throughput(scheduler: str, queue: dict[str, Any]) -> dict[str, float]:
         queue = wifi(scheduler=scheduler, queue=queue)
-        classes = scenario(rate="144.4Mbps", queue=queue).run(seed=1).classes.to_dicts()
+        classes = scenario(rate="144.4Mbps", queue=queue).run(seed=1).tables["classes"].to_dicts()
         return {row["class"]: row["throughput_bps"] / 1e6 for row in classes}
 
     anomaly = throughput("fifo", {"kind": "drop-tail", "limit": "1000p"})
     fair = throughput("airtime", {"kind": "fq-codel"})
     assert anomaly["near"] < 2 * anomaly["far"]
-    assert fair["near"] > 10 * fair["far"]
+    assert fair["near"] > 5 * fair["far"]
     assert 2 < fair["far"] < 3.6
 
 
 def test_framing_lowers_the_rate_of_packets() -> None:
-    def goodput(**framing: Any) -> float:
+    def utilisation(**framing: Any) -> float:
         link = scenario(framing=framing) if framing else scenario()
-        return link.run(seed=1).links.to_dicts()[0]["throughput_bps"]
+        flood = {"kind": "udp", "rate": "20Mbps", "sizes": {"kind": "constant", "value": "1500B"}}
+        link = link.with_({"traffic": {"flood": flood}})
+        return link.run(seed=1).tables["links"].to_dicts()[0]["utilisation"]
 
-    assert goodput(linklayer="atm", overhead=40) / goodput() == pytest.approx(1500 / (33 * 53), rel=0.02)
-    assert goodput(linklayer="ptm") / goodput() == pytest.approx(1500 / 1524, rel=0.02)
+    assert utilisation() == pytest.approx(1, rel=1e-3)
+    assert utilisation(linklayer="atm", overhead=40) == pytest.approx(1500 / (33 * 53), rel=1e-3)
+    assert utilisation(linklayer="ptm") == pytest.approx(1500 / 1524, rel=1e-3)
 
 
 def test_short_transfers_depend_on_the_light_trace() -> None:
     both = al.Scenario.load(ROOT / "scenarios/cellular.toml")
-    heavy = both.with_({"bottleneck.opportunities.light": None, "bottleneck.opportunities.idle": "0s"})
+    # The mean base delay of the light trace is 33 ms.
+    heavy = both.with_(
+        {"bottleneck.opportunities": {"file": "cellular-heavy.trace"}, "bottleneck.delay": "38ms"}
+    )
 
     def mean_time(one: al.Scenario) -> float:
-        times = [row["duration_s"] for row in one.run(seed=1).transfers.to_dicts()]
+        times = [row["duration_s"] for row in one.run(seed=1).tables["transfers"].to_dicts()]
         return sum(times) / len(times)
 
-    assert 1.2 < mean_time(both) / mean_time(heavy) < 4
+    assert 1.1 < mean_time(both) / mean_time(heavy) < 2
 
 
 @pytest.mark.parametrize(
@@ -115,6 +121,6 @@ def test_short_transfers_depend_on_the_light_trace() -> None:
     ],
 )
 def test_invalid_links_are_refused_with_the_path_of_the_value(link: dict[str, Any], message: str) -> None:
-    with pytest.raises((ValueError, OSError), match="") as refused:
+    with pytest.raises(al.ScenarioError) as refused:
         scenario(**link).run(seed=1)
     assert message in str(refused.value)

@@ -30,13 +30,16 @@ WRITERS = {
     "cli/queue_pages.py": "the families of queues, by their folders",
     "coexistence/network.py": "the scenario of pairs of congestion controls",
     "comparison/calibrate.py": "a line on which nothing queues",
+    "links": "the scenarios of users' lines",
     "live/runs.py": "the network around a command",
+    "pages/network.py": "the scenarios of recorded pages",
     "report_card/experiments.py": "the scenarios of report cards",
     "report_card/network.py": "their network",
     "report_card/parameters.py": "the parameters that they vary",
     "report_card/queues.py": "their queues",
     "studies": "the scenarios of studies",
     "study/queues.py": "the queues of today",
+    "tc": "the queues that tc, sqm-scripts and networkd know",
 }
 """Modules and packages that write scenarios, and which."""
 
@@ -45,6 +48,8 @@ TITLES = {
     "charts/style.py": "the colours of series, which are named after queues",
     "explain/sentences.py": "the transport of a flow",
     "explain/story.py": "the transport of a flow",
+    "metrics/aim.py": "a score with the name of a workload",
+    "metrics/outcome.py": "profiles of applications with the names of workloads",
     "report_card/properties.py": "notes on queues, and a property with the name of a workload",
 }
 """Modules that write about kinds for readers, and what."""

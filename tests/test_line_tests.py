@@ -52,7 +52,7 @@ def intervals(rows: list[tuple[float, str, float, bool, bool]]) -> pl.DataFrame:
 def line_test(
     rows: list[Row], ends: list[tuple[float, str, float, bool, bool]], settings: Settings = BOTH
 ) -> LineTest:
-    tables = {"probes": probes(rows), "probe_intervals": intervals(ends)}
+    tables = {"test_probes": probes(rows), "test_intervals": intervals(ends)}
     return LineTest.of(tables, "test", settings)
 
 
@@ -144,7 +144,7 @@ def values(of: al.Run, one: al.Scenario) -> dict[str, float]:
 
 
 def test_the_tables_of_a_test_are_those_of_the_catalogue(run: al.Run) -> None:
-    for name in ("probes", "probe_intervals"):
+    for name in ("test_probes", "test_intervals"):
         (described,) = (one for one in members("tables") if one.name == name)
         assert run.tables[name].columns == [row["name"] for row in described.parameters]
 
@@ -176,13 +176,13 @@ def test_drop_tail_has_worse_scores_than_fq_codel(run: al.Run) -> None:
 
 
 def test_the_summary_has_the_results(run: al.Run) -> None:
-    found = run.summary["responsiveness"]["test"]
+    found = run.summary["line_tests"]["test"]
     lines = list(line_test_text.lines("test", found))
     assert lines[1].startswith("    download: ") and " RPM (" in lines[1]
     assert lines[3].startswith("    bufferbloat: grade C, latency increased by ")
     assert lines[-1].startswith("    AIM: streaming ")
     hello = al.Scenario.load(ROOT / "scenarios/hello.toml", {"duration": "2s", "warm_up": "0s"})
-    assert "responsiveness" not in hello.run(seed=1).summary
+    assert "line_tests" not in hello.run(seed=1).summary
 
 
 def test_a_run_that_ends_before_the_load_has_no_results() -> None:
@@ -213,10 +213,10 @@ def test_a_score_that_the_test_cannot_have_is_refused(name: str, more: dict[str,
 def test_sweeps_store_the_tables_of_probes_if_there_are_tests() -> None:
     axes = {"bottleneck.delay": ("10ms",)}
     sweep = Sweep(scenario({"kind": "pie"}), axes=axes, measures=["test.rpm"], tables=["tables"])
-    assert {"tables/probes", "tables/probe_intervals"} <= {one.name for one in sweep.wanted}
+    assert {"tables/test_probes", "tables/test_intervals"} <= {one.name for one in sweep.wanted}
     hello = al.Scenario.load(ROOT / "scenarios/hello.toml")
-    with pytest.raises(ValueError, match="no table is named `probes`"):
-        Sweep(hello, axes=axes, measures=["bottleneck.utilisation"], tables=["probes"])
+    with pytest.raises(ValueError, match="no table is named `test_probes`"):
+        Sweep(hello, axes=axes, measures=["bottleneck.utilisation"], tables=["test_probes"])
 
 
 # Datagrams with a deadline, and the parts of their delay

@@ -6,6 +6,7 @@ import copy
 import gzip
 import os
 import random
+import re
 import resource
 import zlib
 from collections.abc import Callable
@@ -70,7 +71,10 @@ def test_iperf3_knows_the_direction_and_both_forms(tmp_path: Path) -> None:
     up = read(tmp_path, samples.text(samples.IPERF3))
     assert (up.source, up.down.is_empty) == ("iperf3, TCP, upload", True)
     assert up.up.rate_bps == pytest.approx(4.8e6)
-    assert (up.idle_rtt_s, up.up.loaded_rtt_s) == pytest.approx((0.021, 0.31))
+    # The smoothed times of a sender say nothing about the round trip without load.
+    assert (up.idle_rtt_s, up.up.loaded_rtt_s) == (None, pytest.approx(0.31))
+    assert up.buffer_s(Direction.UPLOAD) is None
+    assert up.buffer_s(Direction.UPLOAD, 0.02) == pytest.approx(0.29)
     assert read(tmp_path, samples.json_stream()) == up
 
     def changed(**values: object) -> dict[str, Any]:
@@ -87,7 +91,7 @@ def test_iperf3_knows_the_direction_and_both_forms(tmp_path: Path) -> None:
     both["end"]["sum_received_bidir_reverse"] = {"bits_per_second": 9e7}
     found = read(tmp_path, samples.text(both))
     assert (found.up.rate_bps, found.down.rate_bps) == (4.8e6, 9e7)
-    assert found.buffer_s(Direction.UPLOAD) == pytest.approx((0.31 - 0.021) / 2)
+    assert found.buffer_s(Direction.UPLOAD, 0.02) == pytest.approx(0.29 / 2)
 
 
 def test_speed_tests_have_rates_and_round_trips(tmp_path: Path) -> None:
@@ -118,6 +122,28 @@ def test_a_mahimahi_trace_keeps_its_opportunities(tmp_path: Path) -> None:
     assert "2000 opportunities in 2.4 s, mean 10 Mbps" in found.source
 
 
+def test_an_autorate_log_has_both_directions_and_the_round_trip(tmp_path: Path) -> None:
+    found = read(tmp_path, samples.autorate())
+    assert found.idle_rtt_s == pytest.approx(0.017)
+    assert (found.down.ip_bps, found.up.ip_bps) == (20.003e6, 2.003e6)
+    one_way = samples.autorate().replace(b"CAKE_UL_RATE_KBPS", b"OTHER")
+    found = read(tmp_path, one_way)
+    assert found.up.is_empty and not found.down.is_empty
+    with pytest.raises(LinkFileError, match="line 3: LOAD records have no column CAKE_UL_RATE_KBPS"):
+        read(tmp_path, one_way, direction=Direction.UPLOAD)
+
+
+def test_a_capture_with_an_interface_for_each_direction_has_rates_only(tmp_path: Path) -> None:
+    packets = samples.conversation(8)
+    ways = [[one for one in packets if one[1][12:16] == side] for side in (samples.HOME, samples.SERVER)]
+    # Both lists have the same length, so that the packets alternate between two interfaces.
+    mixed = [packet for pair in zip(*ways, strict=True) for packet in pair]
+    found = read(tmp_path, samples.pcapng(mixed, interfaces=2))
+    assert found.up.ip_bps == pytest.approx(1e6 * PAYLOAD_TO_IP, rel=0.05)
+    assert found.idle_rtt_s is None and found.up.loaded_rtt_s is None
+    assert any("each interface has the packets of one direction" in note for note in found.notes)
+
+
 @pytest.mark.parametrize("form", [samples.pcap, samples.pcapng])
 def test_a_capture_shows_the_rate_and_the_round_trips(form: Callable[..., bytes], tmp_path: Path) -> None:
     found = read(tmp_path, form(samples.conversation(8)))
@@ -127,6 +153,8 @@ def test_a_capture_shows_the_rate_and_the_round_trips(form: Callable[..., bytes]
     assert found.idle_rtt_s == pytest.approx(0.025, abs=1e-6)
     assert found.buffer_s(Direction.UPLOAD) == pytest.approx(0.08, abs=1e-6)
     assert read(tmp_path, form(samples.conversation(8)), home="203.0.113.9").up.is_empty
+    # No address of the capture appears in a scenario.
+    assert not re.search(r"\d+\.\d+\.\d+", " ".join([found.source, *found.notes]))
 
 
 def test_a_capture_that_was_interrupted_is_read_up_to_its_end(tmp_path: Path) -> None:

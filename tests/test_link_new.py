@@ -146,9 +146,10 @@ def test_households_are_lists_of_activities() -> None:
 
 def test_the_command_writes_a_scenario_and_replaces_nothing(cli: Cli, tmp_path: Path) -> None:
     options = ("--access", "cable", "--down", "100Mbps", "--up", "10Mbps", "--rtt", "20ms")
-    done = cli("link", "new", "mine.toml", *options)
+    done = cli("link", "new", "mine.toml", *options, "--json")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "mine.toml: cable, 100 Mbps down, 10 Mbps up, round trip 20 ms" in done.stdout
+    queues = ["as-is", "sqm-fq-codel", "sqm-cake"]
+    assert json.loads(done.stdout) == {"scenario": "mine.toml", "files": [], "queues": queues}
     assert al.Scenario.load(tmp_path / "mine.toml").workloads.keys() == {"web", "call", "download", "upload"}
     before = (tmp_path / "mine.toml").read_text(encoding="utf-8")
     done = cli(
@@ -216,6 +217,14 @@ def test_values_of_a_file_are_printed_with_their_tables(cli: Cli, tmp_path: Path
     done = cli("link", "import", "late.flent.gz")
     assert done.returncode == 2
     assert done.stderr.startswith("aqmlab: late.flent.gz: version: must be at most 4 (got 5)")
+
+
+def test_standard_input_is_read_like_a_file() -> None:
+    command = [sys.executable, "-c", COMMAND, "link", "import", "-", "--json"]
+    done = subprocess.run(
+        command, input=samples.text(samples.OOKLA), capture_output=True, timeout=PATIENCE_S, check=True
+    )
+    assert json.loads(done.stdout)["idle_rtt_s"] == pytest.approx(0.0125)
 
 
 def test_formats_and_kinds_are_listed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -144,10 +144,8 @@ def test_pages_are_added_to_a_network_of_several_links() -> None:
         network.on_scenario(scenario, [page], http="2")
     links = scenario.effective["links"].values()
     ends = (next(iter(links))["from"], next(iter(links))["to"])
-    assert (
-        network.on_scenario(scenario, [page], http="2", ends=ends).effective["traffic"]["page"]["from"]
-        == ends[0]
-    )
+    mine = network.on_scenario(scenario, [page], http="2", ends=ends)
+    assert mine.effective["traffic"]["page"]["from"] == ends[0]
 
 
 def test_versions_differ_in_connections_and_transport() -> None:
@@ -165,16 +163,42 @@ def test_versions_differ_in_connections_and_transport() -> None:
     assert flows == {"HTTP/1.1": 9, "HTTP/2": 3, "HTTP/3": 3}
 
 
-@pytest.mark.parametrize(("name", "share"), [("article", 0.10), ("shop", 0.05), ("board", 0.20)])
-def test_a_simulated_load_takes_about_as_long_as_the_recorded_load(name: str, share: float) -> None:
-    """The recorded link had a rate of 10 Mbit/s and a round-trip time of 40 ms. The limits are about twice the
-    measured differences, which the guide reports."""
-    page = read_har(EXAMPLES / f"{name}.har")
-    for fit in (waterfall.fitted(page), waterfall.fitted(page, rate_bps=10e6, rtt_s=0.04)):
-        assert fit.load_s == pytest.approx(page.load_s, rel=share)
-    shop = waterfall.fitted(read_har(EXAMPLES / "shop.har"))
-    assert shop.link.rate_bps == pytest.approx(10e6, rel=0.1)
-    assert shop.link.rtt_s == pytest.approx(0.040, rel=0.05)
+FAST, SLOW = {"rate_bps": 10e6, "rtt_s": 0.04}, {"rate_bps": 2e6, "rtt_s": 0.1}
+"""The links over which the examples were recorded."""
+
+
+def rows_of_the_guide() -> dict[str, list[str]]:
+    """The rows of the guide's table of recorded and simulated loads."""
+    text = (EXAMPLES.parent.parent / "docs/guides/your-page.md").read_text(encoding="utf-8")
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| `")]
+    return {row[0].strip("`"): row[1:] for row in rows if len(row) == 6}
+
+
+@pytest.mark.parametrize("name", ["article", "shop", "board"])
+def test_the_guide_shows_the_differences_between_recorded_and_simulated_loads(name: str) -> None:
+    shown, files = (
+        rows_of_the_guide(),
+        {one: read_har(EXAMPLES / f"{one}.har") for one in (name, f"{name}-slow")},
+    )
+    fast, slow = files.values()
+    for page, (file, other, link) in zip(
+        (fast, slow), ((name, slow, FAST), (f"{name}-slow", fast, SLOW)), strict=True
+    ):
+        fit, prediction = waterfall.fitted(page), waterfall.fitted(other, **link)
+        assert fit.load_s is not None and prediction.load_s is not None
+        assert shown[file] == [
+            f"{page.load_s:.3f} s",
+            f"{fit.link.rate_bps / 1e6:.1f} Mb/s",
+            f"{1000 * fit.link.rtt_s:.0f} ms",
+            f"{100 * (fit.load_s / page.load_s - 1):+.1f} %",
+            f"{100 * (prediction.load_s / page.load_s - 1):+.1f} %",
+        ]
+
+
+def test_a_recording_over_a_fast_link_predicts_the_load_over_a_slow_link() -> None:
+    for name, share in (("article", 0.05), ("shop", 0.05), ("board", 0.10)):
+        fast, slow = (read_har(EXAMPLES / f"{name}{end}.har") for end in ("", "-slow"))
+        assert waterfall.fitted(fast, **SLOW).load_s == pytest.approx(slow.load_s, rel=share)
 
 
 def test_a_waterfall_shows_the_stages_of_both_loads() -> None:

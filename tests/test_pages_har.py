@@ -164,6 +164,19 @@ def test_the_size_of_a_response_is_that_on_the_wire(
     assert read(tmp_path, one).objects[0].response_bytes == size
 
 
+def test_pages_that_are_too_large_are_refused(tmp_path: Path) -> None:
+    big = [child(f"{number}.png", 170) for number in range(3)]
+    for one in big:
+        one["response"]["_transferSize"] = 400_000_000
+    assert problem(tmp_path, har(document(), *big)) == (
+        "log.entries: the sizes of the responses must add up to at most 1000000000 bytes"
+    )
+    many = [child("a.png", 170)] * 10_001
+    assert problem(tmp_path, har(*many)).startswith(
+        "log.entries: must contain at most 10000 requests of a page"
+    )
+
+
 def test_other_entries_are_skipped_and_counted(tmp_path: Path) -> None:
     cached, failed = child("a.css", 10, _fromCache="memory"), child("b.css", 10)
     failed["response"]["status"] = 0

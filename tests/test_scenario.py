@@ -174,3 +174,29 @@ def test_arguments_of_the_wrong_type_are_named(small: Path) -> None:
 def test_a_sweep_takes_its_scenario_first(small: Path) -> None:
     scenario = al.Scenario.load(small)
     assert len(al.Sweep(scenario, axes={"queue": ["red", "short"]})) == 2
+
+
+def test_a_workload_of_a_dumbbell_may_send_from_right_to_left() -> None:
+    link = {"rate": "8Mbps", "delay": "5ms", "queue": {"kind": "drop-tail", "limit": "20p"}}
+    dumbbell = {
+        "duration": "5s",
+        "warm_up": "1s",
+        "bottleneck": {**link, "reverse": {**link, "rate": "1Mbps"}},
+    }
+
+    def scenario(**nodes: str) -> al.Scenario:
+        return al.Scenario.from_dict(
+            {**dumbbell, "traffic": {"file": {"kind": "ftp", "stagger": "0s", **nodes}}}
+        )
+
+    usual, back = scenario(), scenario(**{"from": "right"})
+    assert scenario(**{"from": "left", "to": "right"}).plan.digest() == usual.plan.digest()
+    assert "from" not in usual.effective["traffic"]["file"]
+    assert (back.effective["traffic"]["file"]["from"], back.effective["traffic"]["file"]["to"]) == (
+        "right",
+        "left",
+    )
+    again = al.Scenario.from_dict(back.effective)
+    assert again.plan.digest() == back.plan.digest() != usual.plan.digest()
+    assert usual.run().tables["flows"]["goodput_bps"][0] > 2e6
+    assert 0.5e6 < back.run().tables["flows"]["goodput_bps"][0] < 1e6

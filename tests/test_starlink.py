@@ -56,7 +56,7 @@ def test_a_run_has_the_delays_of_the_slots_and_the_spikes_of_the_outages() -> No
         {**table, "duration": "60s", "traffic": {"probe": probe}, "record": {"packets": ["bottleneck"]}},
         files={"starlink.csv": link.csv()},
     )
-    rows = scenario.run(seed=1).packets.to_dicts()
+    rows = scenario.run(seed=1).tables["packets"].to_dicts()
     sent, arrived = (
         {row["sequence_bytes"]: row["time_s"] for row in rows if row["event"] == event}
         for event in ("enqueue", "deliver")

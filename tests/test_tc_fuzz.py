@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import random
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,16 @@ CASES = int(os.environ.get("AQM_FUZZ_CASES", "2000"))
 
 OTHER: tuple[Any, ...] = (
     *(None, True, False, 0, 1, -1, 7, 255, 2**16, 2**32 - 1, 2**32, 2**63, 10**30, -(10**30)),
-    *(0.0, 0.5, 1.0, -0.5, 1e-300, 1e300, 12.75, "", "0", "1:", "2:", "1:1", "eth0", "5ms", "unlimited", "red"),
-    *("codel", "netem", "htb", "tbf", "mq", "cake", "root", "é\x00", [], [0], [{}], {}, {"rate": 0}, {"delay": 1e9}),
+    *(0.0, 0.5, 1.0, -0.5, 1e-300, 1e300, 12.75, "", "0", "1:", "2:", "1:1", "eth0", "5ms", "unlimited"),
+    *("red", "codel", "netem", "htb", "tbf", "mq", "cake", "root", "é\x00"),
+    *([], [0], [{}], {}, {"rate": 0}, {"delay": 1e9}),
 )
 """Values that replace a value of an output."""
 
-FRAGMENTS = ("[", "]", "{", "}", '"', ",", ":", "null", "1e999", "NaN", "-", "\\u0000", "\n", "class htb 1:1 root rate 1bit", "9" * 500)
+FRAGMENTS = (
+    *("[", "]", "{", "}", '"', ",", ":", "null", "1e999", "NaN", "-", "\\u0000", "\n", "9" * 500),
+    *("class htb 1:1 root rate 1bit", "class htb 1:7 parent 1:1 prio 9 rate 8Mbit ceil 9Mbit burst 15Kb"),
+)
 """Text that is inserted into an output."""
 
 
@@ -52,13 +57,14 @@ def _change(random_: random.Random, value: Any) -> None:
             continue
         deed = random_.random()
         if deed < 0.6:
-            value[key] = random_.choice(OTHER)
+            value[key] = deepcopy(random_.choice(OTHER))
         elif deed < 0.8:
             del value[key]
         elif isinstance(value, list):
-            value.append(inner)
+            value.append(deepcopy(inner))
         else:
-            value[random_.choice(("kind", "parent", "handle", "root", "dev", "stab", "options", "class"))] = inner
+            name = random_.choice(("kind", "parent", "handle", "root", "dev", "stab", "options", "class"))
+            value[name] = deepcopy(inner)
         return
 
 
@@ -74,7 +80,7 @@ def test_no_mangled_output_is_fatal() -> None:
             refused += 1
             message = str(error)
             assert message.startswith("tc.json: ") and len(message) < 1000, message
-            cures = ("run `tc", "must be", "choose", "available", "did you mean", "cannot be", "; add", "without gaps")
+            cures = ("run `tc", "must ", "choose", "available", "did you mean", "cannot be", "; add")
             assert any(cure in message for cure in cures), message
         else:
             read += 1

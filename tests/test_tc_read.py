@@ -19,6 +19,7 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "reference"))
 
 import tc_kernel  # noqa: E402
+import tc_queues  # noqa: E402
 
 RECORDED = json.loads((ROOT / "tests" / "tc_outputs" / "linux.json").read_text(encoding="utf-8"))
 LINE = "10Mbps"
@@ -66,13 +67,13 @@ def test_every_kind_is_recorded_or_has_an_output_of_its_own() -> None:
         for found in json.JSONDecoder().raw_decode(text)[0]
     }
     assert READERS.keys() - shown <= {"dualpi2", "fq_pie"}
-    assert set(tc_kernel.VARIANTS) == set(_core.tc_kinds()) - {"htb"}
+    assert set(tc_queues.VARIANTS) == set(_core.tc_kinds())
 
 
 @pytest.mark.parametrize("kind", ["dualpi2", "fq-pie"])
 @pytest.mark.parametrize("number", [0, 1])
 def test_a_queue_that_no_recorded_kernel_has_survives_the_round_trip(kind: str, number: int) -> None:
-    table = {"kind": kind, **tc_kernel.VARIANTS[kind][number], **({"hz": 0} if kind == "fq-pie" else {})}
+    table = {"kind": kind, **tc_queues.VARIANTS[kind][number], **({"hz": 0} if kind == "fq-pie" else {})}
     options = json.loads(_core.tc_qdisc(json.dumps(table), LINE, "eth0", False, 1))["options"]
     found = read(entry(options.pop("kind"), options))
     again = tc_kernel.arguments(dict(found.queue), LINE)
@@ -102,7 +103,7 @@ def test_times_are_those_that_the_kernel_rounded() -> None:
 def test_outer_disciplines_give_the_link_its_rate_and_delay() -> None:
     htb = entry("htb", {"r2q": 10, "default": "0x1"}, handle="1:")
     inner = codel(handle="10:", parent="1:1")
-    line = "class htb 1:1 root leaf 10: prio 0 quantum 1514 rate 9500Kbit ceil 9500Kbit burst 1600b/1 cburst 1600b"
+    line = "class htb 1:1 root leaf 10: prio 0 quantum 1514 rate 9500Kbit ceil 9500Kbit burst 1600b/1"
     text = f"{json.dumps([htb, inner])}\n{line}\n Sent 0 bytes 0 pkt\n rate 0bit 0pps\n"
     assert tc.read(text).link["rate"] == "9500kbps"
     classes = json.dumps([{"class": "htb", "handle": "1:1", "root": True, "rate": 1187500, "ceil": 1250000}])
@@ -130,7 +131,8 @@ def test_netem_gives_the_link_delay_loss_and_reordering() -> None:
         "reordering": {"probability": 1.0, "delay": "0s", "jitter": "10ms"},
         "queue": {"kind": "drop-tail", "limit": "2000p"},
     }
-    assert [note.split(":")[0] for note in found.notes] == ["0.options.delay.correlation", "0.options.duplicate"]
+    skipped = [note.split(":")[0] for note in found.notes]
+    assert skipped == ["0.options.delay.correlation", "0.options.duplicate"]
     scenario = {"duration": "1s", "bottleneck": dict(found.link), "traffic": {"f": {"kind": "ftp"}}}
     assert al.Scenario.from_dict(scenario).effective["bottleneck"]["delay"] == "55ms"
 
@@ -141,7 +143,7 @@ def test_equal_hardware_queues_are_one_queue() -> None:
     found = read(mq, *inner)
     assert found.queue["kind"] == "codel" and any("2 equal queues" in note for note in found.notes)
     other = entry("pfifo", {"limit": 9}, handle="2:", parent="8001:2")
-    with pytest.raises(tc.TcError, match=r"contains 2 queues: choose one with --handle: 1: \(codel\), 2: \(pfifo\)"):
+    with pytest.raises(tc.TcError, match=r"2 queues: choose one with --handle: 1: \(codel\), 2: \(pfifo\)"):
         read(mq, inner[0], other)
     assert read(mq, inner[0], other, handle="2:").queue["limit"] == "9p"
 
@@ -152,7 +154,7 @@ def test_a_device_is_chosen_if_there_are_several() -> None:
     with pytest.raises(tc.TcError, match=r"contains several devices: choose one with --dev: eth0, wlan0$"):
         read(*two)
     assert read(codel(), idle).queue["kind"] == "codel"
-    with pytest.raises(tc.TcError, match=r"contains no device `wlan` \(did you mean wlan0\?\)|no device `wlan`"):
+    with pytest.raises(tc.TcError, match=r"contains no device `wlan`: did you mean wlan0\?"):
         read(*two, dev="wlan")
     assert read(*two, dev="wlan0").queue["kind"] == "codel"
 
@@ -171,14 +173,16 @@ def test_a_device_is_chosen_if_there_are_several() -> None:
         ('[{"kind": 7}]', "tc.json: 0.kind: must be a text (got 7)"),
         (json.dumps([entry("codel", {"limit": 1000, "target": "5ms"})]),
          'tc.json: 0.options.target: must be a whole number from 0 to 4294967295 (got "5ms")'),
-        (json.dumps([entry("codel", {"target": 5})]), "tc.json: 0.options.limit: is missing: must be a whole number"),
+        (json.dumps([entry("codel", {"target": 5})]), "0.options.limit: is missing: must be a whole number"),
         (json.dumps([entry("codel", {"limit": 0})]),
          "tc.json: 0.options: cannot be a queue of aqmlab: limit: must be at least 1p"),
-        (json.dumps([entry("hfsc")]), "tc.json: 0.kind: `hfsc` cannot be read; available: pfifo, bfifo, codel"),
+        (json.dumps([entry("hfsc")]), "tc.json: 0.kind: `hfsc` cannot be read; available: pfifo"),
         (json.dumps([entry("pfifo_fast")]), "so write a `drop-tail` with this limit"),
-        (json.dumps([entry("prio"), codel(handle="2:", parent="1:1")]), "choose one of its queues with --handle: 2:"),
+        (json.dumps([entry("prio"), codel(handle="2:", parent="1:1")]),
+         "choose one of its queues with --handle: 2:"),
         (json.dumps([entry("htb")]), "tc.json: 0: `htb` contains no queue"),
-        (json.dumps([codel(parent="1:1")]), "contains no discipline at the root: choose one with --handle: 1:"),
+        (json.dumps([codel(parent="1:1")]),
+         "contains no discipline at the root: choose one with --handle: 1:"),
         (json.dumps([entry("cake", {"rtt": 100000, "flowmode": "flow", "overhead": 0})]),
          'tc.json: 0.options.flowmode: must be flowblind or srchost'),
     ],

@@ -1,7 +1,7 @@
 """A real browser loads pages of our own from a real Web server behind an emulated link, and records HAR
 files.
 
-    python examples/pages/run.py [--out DIR]
+    python examples/pages/run.py [--rate RATE] [--delay TIME] [--out DIR]
 
 Needs Linux, Chromium, nginx and Playwright (`apt install chromium nginx-light`, `pip install playwright`).
 The recorded files are the examples in `scenarios/pages/`.
@@ -51,7 +51,10 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--out", type=Path, default=Path("out/pages"), help="folder for the recorded files")
-    folder = parser.parse_args().out.resolve()
+    parser.add_argument("--rate", default="10Mbps", help="rate of the link")
+    parser.add_argument("--delay", default="20ms", help="one-way delay of the link")
+    options = parser.parse_args()
+    folder = options.out.resolve()
     browser, server = needed("chromium", "google-chrome"), needed("nginx")
     site_files.write(folder / "site")
     subject = ["-subj", "/CN=www.example", "-days", "30"]
@@ -63,7 +66,7 @@ def main() -> None:
     fast = shlex.join([server, "-p", str(folder), "-c", str(folder / "nginx.conf")])
     (folder / "servers.sh").write_text(f"{slow} &\nexec {fast}\n", encoding="utf-8")
     client = [sys.executable, HERE / "record.py", browser, folder]
-    line = ["--rate", "10Mbps", "--delay", "20ms", "--queue", "drop-tail", "--out", folder / "run"]
+    line = ["--rate", options.rate, "--delay", options.delay, "--queue", "drop-tail", "--out", folder / "run"]
     aqmlab = [sys.executable, "-m", "aqmlab", "live", "shell", *line]
     command = [*aqmlab, "--server", shlex.join(["sh", str(folder / "servers.sh")]), "--", *client]
     subprocess.run(list(map(str, command)), check=True)

@@ -19,8 +19,10 @@ LINES = ((2, 40), (5, 20), (5, 80), (10, 40), (20, 20))
 LEAST_BUFFER = 50
 """Least buffer of Drop Tail in packets (aqmlab's choice: small buffers of home routers)."""
 
+KEY = ("rate_mbps", "rtt_ms", "queue")
 COLUMNS = (
-    *("rate_mbps", "rtt_ms", "queue", "buffer_packets", "repetition", "idle_latency_ms", "jitter_ms"),
+    *("rate_mbps", "rtt_ms", "queue", "buffer_packets", "nodelay", "repetition"),
+    *("idle_latency_ms", "jitter_ms"),
     *("download_rpm", "download_mbps", "download_latency_ms"),
     *("upload_rpm", "upload_mbps", "upload_latency_ms"),
     *("client_cpu_s", "late_p99_us", "valid"),
@@ -88,6 +90,7 @@ def _value(name: str, text: str) -> Any:
     return float(text) if text else None
 
 
-def of_cell(rows: Sequence[Mapping[str, Any]], cell: Cell) -> list[Mapping[str, Any]]:
-    """The rows of a cell."""
-    return [row for row in rows if (row["rate_mbps"], row["rtt_ms"], row["queue"]) == cell.key]
+def of_cell(rows: Sequence[Mapping[str, Any]], cell: Cell, nodelay: int) -> list[Mapping[str, Any]]:
+    """The rows of a cell with (0) or without (1) Nagle's algorithm in the test program."""
+    key = (*cell.key, nodelay)
+    return [row for row in rows if tuple(row[name] for name in (*KEY, "nodelay")) == key]

@@ -128,7 +128,7 @@ def ath9k(scheduler: str) -> dict[str, float]:
 
 def station_rates(scenario: al.Scenario) -> dict[str, float]:
     """Returns the rate at which packets left for each station, in Mb/s."""
-    classes = scenario.run(seed=1).classes
+    classes = scenario.run(seed=1).tables["classes"]
     return {row["class"]: row["throughput_bps"] / 1e6 for row in classes.to_dicts()}
 
 

@@ -49,7 +49,7 @@ pub enum Application {
         /// Longest useful one-way delay, in seconds.
         deadline_s: f64,
     },
-    /// A test of responsiveness, whose probes are in the table `probes`.
+    /// A test of responsiveness, whose probes are in the table `test_probes`.
     Responsiveness(LineTest),
 }
 

@@ -169,8 +169,7 @@ def run(
             "--flent",
             metavar="FILE",
             help="Flent data file to write (NAME.flent.gz), or folder in which to write the file. The "
-            "streams of the "
-            "file are the flows of the endless TCP workloads.",
+            "streams of the file are the flows of the endless TCP workloads.",
         ),
     ] = None,
     tc_stats: Annotated[

@@ -70,8 +70,8 @@ ORDER = (
     *("sweep", "explore", "sensitivity", "tune", "store"),
     *("list", "show", "new"),
 )
-"""The order of commands in `--help`: commands for single runs, explanations and advice, comparisons, many runs, reference, and
-extensions."""
+"""The order of commands in `--help`: commands for single runs, explanations and advice, comparisons, many
+runs, reference, and extensions."""
 
 RENAMED: Mapping[str, str] = {"sweep why": "sweep explain"}
 """Former names of renamed commands, with the current names."""

@@ -14,6 +14,7 @@ from aqmlab.cli.options import quantity_of, time_of
 from aqmlab.cli.reference import aligned
 from aqmlab.links import formats, rate_steps
 from aqmlab.links.access import KINDS
+from aqmlab.links.content import STANDARD_INPUT
 from aqmlab.links.format import Columns, Options
 from aqmlab.links.measured import Direction, Measured, RateKind
 from aqmlab.traces import link_trace, starlink
@@ -36,9 +37,8 @@ def import_(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="File that describes a link, in one of the formats that `aqmlab link formats` lists. The "
-            "file may be "
-            "compressed with gzip.",
+            help="File that describes a link, in one of the formats that `aqmlab link formats` lists, or "
+            "`-` for standard input. The file may be compressed with gzip.",
         ),
     ],
     out: Annotated[
@@ -125,7 +125,8 @@ def import_(
         until_s=None if until is None else time_of("--until", until),
         every_s=None if every is None else time_of("--every", every),
     )
-    path = out or Path(f"{file.name.removesuffix('.gz').rsplit('.', 1)[0]}.rates.csv")
+    stem = "link" if str(file) == STANDARD_INPUT else file.name.removesuffix(".gz").rsplit(".", 1)[0]
+    path = out or Path(f"{stem}.rates.csv")
     steps.write(path)
     fragment = steps.toml(path, link)
     if as_json:

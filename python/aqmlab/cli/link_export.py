@@ -22,8 +22,7 @@ def export(
         typer.Option(
             metavar="TIME",
             help="Duration of the trace, which repeats; by default the period of the rate steps, 1 s for a "
-            "constant rate, "
-            "or the duration of the run.",
+            "constant rate, or the duration of the run.",
         ),
     ] = None,
     settings: Settings = None,

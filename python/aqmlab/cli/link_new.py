@@ -1,5 +1,6 @@
 """The command `aqmlab link new`, which asks about a line or reads files, and writes a scenario."""
 
+import json
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from aqmlab.cli.options import AsJson
 from aqmlab.links import formats, household, new
 from aqmlab.links.access import KINDS
 from aqmlab.links.buffer import Buffer
@@ -25,7 +27,9 @@ def new_(
     access: Annotated[
         str | None,
         typer.Option(
-            metavar="KIND", help=f"Kind of access: {', '.join(KINDS)}. `aqmlab link kinds` describes them."
+            metavar="KIND",
+            autocompletion=lambda: list(KINDS),
+            help=f"Kind of access: {', '.join(KINDS)}. `aqmlab link kinds` describes them.",
         ),
     ] = None,
     down: Annotated[str | None, typer.Option(metavar="RATE", help="Download rate, such as 100Mbps.")] = None,
@@ -35,8 +39,7 @@ def new_(
         typer.Option(
             "--goodput",
             help="The rates are results of a speed test, which counts payload. By default, the rates are "
-            "those of the "
-            "contract or of the modem's status page.",
+            "those of the contract or of the modem's status page.",
         ),
     ] = False,
     rtt: Annotated[
@@ -59,8 +62,7 @@ def new_(
             "--household",
             metavar="NAME",
             help=f"People who share the line: {', '.join(household.HOUSEHOLDS)}, or a comma-separated list "
-            "of "
-            f"{', '.join(household.ACTIVITIES)}. Default: {household.DEFAULT}.",
+            f"of {', '.join(household.ACTIVITIES)}. Default: {household.DEFAULT}.",
         ),
     ] = None,
     sources: Annotated[
@@ -69,8 +71,7 @@ def new_(
             "--from",
             metavar="FILE",
             help="File to read the line from, such as a Flent file or the result of a speed test; `aqmlab "
-            "link formats` "
-            "lists the formats. A file that describes one direction describes the download.",
+            "link formats` lists the formats. A file that describes one direction describes the download.",
         ),
     ] = None,
     upload_sources: Annotated[
@@ -86,6 +87,7 @@ def new_(
     home: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Address of a host at home, for captures.")
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Write a scenario of your own line, from answers to questions or from files.
 
@@ -116,13 +118,17 @@ def new_(
     if lacking and not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise ValueError(
             f"link new: needs {', '.join(lacking)}, because standard input is not a terminal where aqmlab "
-            "could ask; "
-            "or --from FILE with a file that contains these values"
+            "could ask; or --from FILE with a file that contains these values"
         )
     if lacking:
         answers = _ask(answers, lacking)
     line = new.line_of(answers, files)
     written = new.write(line, out)
+    if as_json:
+        files_written = [str(out.parent / name) for name in written.files]
+        found = {"scenario": str(out), "files": files_written, "queues": list(written.alternatives)}
+        print(json.dumps(found, indent=2))
+        return
     print(
         f"{out}: {line.access.name}, {_mbps(line.down.bps)} down, {_mbps(line.up.bps)} up, "
         f"round trip {1e3 * line.rtt_s:.4g} ms"

@@ -34,9 +34,11 @@ def write_scenario(scenario: Scenario, out: Path) -> list[Path]:
     """Writes the scenario and the tables of the pages, so that any command can use them."""
     out.mkdir(parents=True, exist_ok=True)
     for name, content in scenario.files.items():
-        # The files of another scenario stay where they are.
-        if name.startswith("page") and name.endswith(".csv") and "/" not in name:
-            write_text(out / name, content)
+        file = Path(name)
+        # The scenario finds other files at their own paths.
+        if not file.is_absolute() and ".." not in file.parts:
+            (out / file).parent.mkdir(parents=True, exist_ok=True)
+            write_text(out / file, content)
     path = out / "page.toml"
     write_text(path, toml_writer.written(scenario.given))
     return [path]

@@ -58,6 +58,10 @@ FAMILIES: Mapping[str, tuple[str, str]] = {
         "HTB",
         "Classes with guaranteed rates. A class may borrow the rate that other classes do not use.",
     ),
+    "wifi": (
+        "Wi-Fi",
+        "An access point sends aggregates of packets to stations with different rates.",
+    ),
     "wrappers": (
         "Wrappers",
         "Disciplines that process packets before or after another queue, which may be of any kind.",

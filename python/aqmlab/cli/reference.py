@@ -198,8 +198,8 @@ _INTRODUCTIONS = {
     "traffic": "The `kind` of a `[traffic.NAME]` table. Every kind also accepts `access` (the access links "
     "of its hosts), `extra_delay` (an additional one-way delay in each direction: a time, or a range of two "
     "times from which each flow draws its delay) and `tcp` (differences from the scenario's `[tcp]` for the "
-    "workload's connections, or another `profile`). In a graph of `links` every kind needs `from` and `to`. In "
-    'a dumbbell, `from = "right"` sends the data over the reverse link.',
+    "workload's connections, or another `profile`). In a graph of `links` every kind needs `from` and `to`. "
+    'In a dumbbell, `from = "right"` sends the data over the reverse link.',
     "rate-controls": "The `kind` of the table `control` of a workload `video-call`: the control that "
     "determines the rate of the video.",
     "edges": "The `kind` of an `[edges.NODE]` table. An edge classifies the packets that hosts at this node "

@@ -89,7 +89,7 @@ def found_lines(result: Run) -> Iterator[str]:
         if row["retransmitted"] is not None:
             counts = (f"{row[name]} {words}" for name, words in _REPAIRS if row[name] is not None)
             yield f"    loss recovery: {', '.join(counts)}"
-    tests = result.summary.get("responsiveness", {})
+    tests = result.summary.get("line_tests", {})
     for traffic, row in result.summary["transfers"].items():
         if traffic in tests:
             continue

@@ -68,8 +68,7 @@ def write_(
         typer.Option(
             metavar="DEVICE",
             help="With --download: device through which the packets leave the machine, where netem delays "
-            "the "
-            "packets.",
+            "the packets.",
         ),
     ] = None,
     to: Annotated[
@@ -77,8 +76,7 @@ def write_(
         typer.Option(
             "--format",
             help="Format: tc commands, a section of /etc/config/sqm (OpenWrt), or sections of a systemd "
-            ".network "
-            "file.",
+            ".network file.",
         ),
     ] = Format.TC,
     undo: Annotated[
@@ -126,8 +124,7 @@ def read_(
         typer.Argument(
             metavar="[FILE]",
             help="Output of `tc -j -s -d qdisc show`, optionally followed by the output of `tc -j class "
-            "show`; - "
-            "reads standard input.",
+            "show`; - reads standard input.",
         ),
     ] = Path("-"),
     dev: Annotated[

@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import math
+import sys
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,6 +19,9 @@ MOST_BYTES = 64 * 2**20
 """Maximum size of a text or JSON file after decompression. cake-autorate rotates its log at 2 MB, and a
 Flent file of an hour with socket statistics has about 20 MB, so the limit stops only wrong files and
 decompression bombs. aqmlab's choice."""
+
+STANDARD_INPUT = "-"
+"""Path that stands for standard input."""
 
 HEAD_BYTES = 4096
 """Number of bytes from which a format is recognised."""
@@ -110,12 +114,25 @@ class Content:
     def open(self) -> BinaryIO:
         """Opens the file for reading after decompression."""
         try:
-            file: BinaryIO = self.path.open("rb") if self._raw is None else io.BytesIO(self._raw)
+            if self._raw is None and str(self.path) != STANDARD_INPUT and self.path.is_file():
+                file: BinaryIO = self.path.open("rb")
+            else:
+                file = io.BytesIO(self._stream())
         except OSError as problem:
             raise LinkFileError(f"cannot be read: {problem.strerror}") from None
         magic = file.read(2)
         rest = io.BufferedReader(_Joined(magic, file))
         return cast(BinaryIO, gzip.GzipFile(fileobj=rest)) if magic == GZIP_MAGIC else rest
+
+    def _stream(self) -> bytes:
+        """Returns the content of standard input or of a pipe, which can be read only once."""
+        if self._raw is None:
+            if str(self.path) == STANDARD_INPUT:
+                self._raw = sys.stdin.buffer.read(MOST_BYTES + 1)
+            else:
+                with self.path.open("rb") as pipe:
+                    self._raw = pipe.read(MOST_BYTES + 1)
+        return self._raw
 
     def _read(self, most: int, *, whole: bool) -> bytes:
         with self.open() as file:

@@ -45,8 +45,7 @@ ACTIVITIES: Mapping[str, Activity] = {
             "think_from": "page-end",
         },
         comment="Pages of 50 objects of at least 1 kB (RFC 7928, section 7.2) over HTTP/2 and TLS. The "
-        "sizes and the mean "
-        "think time of 5 s are aqmlab's choice.",
+        "sizes and the mean think time of 5 s are aqmlab's choice.",
     ),
     "call": Activity(
         summary="one telephone call",

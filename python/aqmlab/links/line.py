@@ -8,7 +8,7 @@ from typing import Any
 
 from aqmlab._core import __version__
 from aqmlab.links.access import plain
-from aqmlab.links.access.kind import Access, Entry, Link, Side, rate_text
+from aqmlab.links.access.kind import Access, Entry, Link, Side, Table, rate_text
 from aqmlab.links.household import Activity
 from aqmlab.links.measured import Direction, Measured, Way
 from aqmlab.links.rate_steps import Steps, decimal, steps
@@ -24,6 +24,7 @@ LEAST_RTT_S, MOST_RTT_S = 1e-4, 10.0
 
 LEAST_ACCESS_BPS = 1e9
 FULL_PACKET_BITS = 8 * 1500
+MOST_JITTER_S = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,80 +58,99 @@ class Written:
 def scenario_of(line: Line, stem: str) -> Written:
     """Returns the scenario of a line. `stem` is the beginning of the names of files to which the scenario
     refers."""
+    links = {side.direction: _access(line, side.direction).link(side) for side in (line.down, line.up)}
+    queues = _queues(links[Direction.UPLOAD], _is_recorded(line, Direction.UPLOAD))
+    alternatives = list(queues) if len(queues) > 1 else [*queues, "fq-codel"]
     files: dict[str, str] = {}
     text = Text()
+    _add_head(text, line, stem, alternatives)
+    for direction in Direction:
+        entries = _entries(line, direction, links[direction], stem, files)
+        _add_link(text, line, direction, links[direction], entries)
+    _add_hosts(text, max(line.down.bps, line.up.bps))
+    _add_traffic(text, line.activities)
+    _add_queues(text, queues)
+    return Written(scenario=str(text), files=files, alternatives=alternatives)
+
+
+def _queues(up: Link, is_recorded: bool) -> dict[str, Table]:
+    """Returns queues of the upload direction for comparisons, beginning with the queue as it is. A recorded
+    rate varies, so that a shaper with a constant rate would be useless."""
+    queues = {"as-is": up.queue}
+    if up.shaped is not None and not is_recorded:
+        queues |= {f"sqm-{kind}": up.shaped(kind) for kind in ("fq-codel", "cake")}
+    return queues
+
+
+def _add_head(text: Text, line: Line, stem: str, alternatives: Sequence[str]) -> None:
     text.comment(
         f"A home line, written by `aqmlab link new` (aqmlab {__version__}). {line.access.comment} The node "
-        "`left` is the "
-        "Internet, and the node `right` is the home: [bottleneck] is the download direction, and "
-        "[bottleneck.reverse] is "
-        "the upload direction. Every value that is not known is an assumption, and its comment names the "
-        "source."
+        "`left` is the Internet, and the node `right` is the home: [bottleneck] is the download direction, "
+        "and [bottleneck.reverse] is the upload direction. Every value that is not known is an assumption, "
+        "and its comment names the source."
     )
     for source in line.sources:
         text.comment(source)
-    links = {side.direction: _access(line, side.direction).link(side) for side in (line.down, line.up)}
-    up = links[Direction.UPLOAD]
-    varies = _is_recorded(line, Direction.UPLOAD)
-    queues = {"as-is": up.queue}
-    if up.shaped is not None and not varies:
-        queues |= {f"sqm-{kind}": up.shaped(kind) for kind in ("fq-codel", "cake")}
-    names = list(queues) if len(queues) > 1 else ["as-is", "fq-codel"]
+    names = ",".join(alternatives)
     text.command(f"aqmlab run {stem}.toml")
-    text.command(
-        f"aqmlab compare {stem}.toml --at bottleneck-back --queues {','.join(names)} --replications 3"
-    )
+    text.command(f"aqmlab compare {stem}.toml --at bottleneck-back --queues {names} --replications 3")
     text.entry("duration", DURATION)
     text.entry("warm_up", WARM_UP)
     text.entry("seed", 1)
-    for direction, table in ((Direction.DOWNLOAD, "bottleneck"), (Direction.UPLOAD, "bottleneck.reverse")):
-        text.table(table)
-        for entry in _entries(line, direction, links[direction], stem, files):
-            text.entry(entry.key, entry.value, entry.comment)
-        half = "Half" if direction is Direction.DOWNLOAD else "The other half"
-        comment = f"{half} of the round trip of {1e3 * line.rtt_s:.4g} ms ({line.rtt_source})."
-        text.entry("delay", f"{decimal(line.rtt_s / 2)}s", comment)
-        text.entry("queue", links[direction].queue, links[direction].queue_comment)
-    fastest = max(line.down.bps, line.up.bps)
+
+
+def _add_link(text: Text, line: Line, direction: Direction, link: Link, entries: Sequence[Entry]) -> None:
+    is_down = direction is Direction.DOWNLOAD
+    text.table("bottleneck" if is_down else "bottleneck.reverse")
+    for entry in entries:
+        text.entry(entry.key, entry.value, entry.comment)
+    half = "Half" if is_down else "The other half"
+    comment = f"{half} of the round trip of {1e3 * line.rtt_s:.4g} ms ({line.rtt_source})."
+    text.entry("delay", f"{decimal(line.rtt_s / 2)}s", comment)
+    text.entry("queue", link.queue, link.queue_comment)
+
+
+def _add_hosts(text: Text, fastest_bps: float) -> None:
     text.table("access")
     text.entry(
         "rate",
-        rate_text(max(LEAST_ACCESS_BPS, 10 * fastest)),
+        rate_text(max(LEAST_ACCESS_BPS, 10 * fastest_bps)),
         "The network at home and the servers are faster than the line and add no delay: aqmlab's choice.",
     )
     text.entry("delay", "0s")
     text.table("host")
-    jitter_s = min(FULL_PACKET_BITS / fastest, 1e-3)
+    jitter_s = min(FULL_PACKET_BITS / fastest_bps, MOST_JITTER_S)
     text.entry(
         "jitter",
         f"{max(round(1e6 * jitter_s), 1)}us",
         "Hosts take up to the time of a full packet on the faster direction, but at most 1 ms, to process a "
-        "packet, which "
-        "prevents phase effects (Floyd & Jacobson 1992).",
+        "packet, which prevents phase effects (Floyd & Jacobson 1992).",
     )
     text.table("tcp")
     text.entry("profile", "linux-6", "CUBIC with RACK-TLP, as in Linux 6.")
-    voices = [name for name, activity in line.activities.items() if activity.has_voice]
+
+
+def _add_traffic(text: Text, activities: Mapping[str, Activity]) -> None:
+    voices = [name for name, activity in activities.items() if activity.has_voice]
     if voices:
         text.table("record")
         text.entry("histories", voices, "The quality of calls is computed from the delay of each datagram.")
-    for name, activity in line.activities.items():
+    for name, activity in activities.items():
         text.table(f"traffic.{name}", activity.comment)
         for key, value in activity.table.items():
             text.entry(key, value)
+
+
+def _add_queues(text: Text, queues: Mapping[str, Table]) -> None:
+    shapers = ", and shapers in the home router at 95 % of the rate, so that the queue is in the router"
     text.comment(
         "Queues of the upload direction to compare, with --at bottleneck-back: the queue as it is"
-        + (
-            ", and shapers in the home router at 95 % of the rate, so that the queue is in the router."
-            if len(queues) > 1
-            else "."
-        )
+        f"{shapers if len(queues) > 1 else ''}."
     )
     for name, queue in queues.items():
         text.table(f"queues.{name}")
         for key, value in queue.items():
             text.entry(key, value)
-    return Written(scenario=str(text), files=files, alternatives=names)
 
 
 def _is_recorded(line: Line, direction: Direction) -> bool:

@@ -43,6 +43,9 @@ class Way:
     """Whether the rate counts the payload of transfers only, and not the headers of their packets."""
     loaded_rtt_s: float | None = None
     """Round-trip time while this direction was under load, in seconds."""
+    share: float = 1.0
+    """Part of the increase of the round-trip time that is attributed to this direction: one half if both
+    directions were under load at once, because the file does not show which queue packets waited in."""
     recording: Recording | None = None
     """Rates over time."""
     opportunities: Sequence[int] | None = None
@@ -60,6 +63,9 @@ class Way:
         """Whether the file contains nothing about this direction."""
         return self == NOTHING
 
+
+HALF = 0.5
+"""The `share` of each direction if both directions were under load at once."""
 
 NOTHING = Way()
 """A direction about which a file contains nothing."""
@@ -82,10 +88,13 @@ class Measured:
         """Returns the measurements of one direction."""
         return self.down if direction is Direction.DOWNLOAD else self.up
 
-    def buffer_s(self, direction: Direction) -> float | None:
+    def buffer_s(self, direction: Direction, idle_rtt_s: float | None = None) -> float | None:
         """Returns the estimated maximum queueing delay of one direction, which is the increase of the
-        round-trip time under load; `None` if the increase is unknown or too small to measure."""
-        loaded = self.way(direction).loaded_rtt_s
-        if loaded is None or self.idle_rtt_s is None or loaded - self.idle_rtt_s < LEAST_BUFFER_S:
+        round-trip time under load; `None` if the increase is unknown or too small to measure. `idle_rtt_s`
+        is the round-trip time without load if the file does not contain this time."""
+        way = self.way(direction)
+        idle = idle_rtt_s if self.idle_rtt_s is None else self.idle_rtt_s
+        if way.loaded_rtt_s is None or idle is None:
             return None
-        return loaded - self.idle_rtt_s
+        found = way.share * (way.loaded_rtt_s - idle)
+        return found if found >= LEAST_BUFFER_S else None

@@ -15,6 +15,7 @@ from aqmlab.links import household
 from aqmlab.links.access import KINDS
 from aqmlab.links.access.kind import Access, Side, rate_text
 from aqmlab.links.buffer import Buffer
+from aqmlab.links.content import STANDARD_INPUT
 from aqmlab.links.line import LEAST_BPS, LEAST_RTT_S, MOST_BPS, MOST_RTT_S, Line, Written, scenario_of
 from aqmlab.links.measured import PAYLOAD_TO_IP, Direction, Measured
 
@@ -124,7 +125,7 @@ def _side(
     files: Sequence[Source],
 ) -> Side:
     short = "down" if direction is Direction.DOWNLOAD else "up"
-    buffer = _measured_buffer(files, direction)
+    buffer = _measured_buffer(files, direction, rtt_s)
     if size is not None:
         buffer = mistakes.attempt(lambda: _option(f"--buffer-{short}", Buffer.parse, size))
     if text is None:
@@ -157,7 +158,8 @@ def check_absent(*paths: Path) -> None:
 def sentence(source: Source) -> str:
     """Returns a comment that states what a file contains."""
     notes = "".join(f" {note[:1].upper()}{note[1:]}." for note in source.measured.notes)
-    return f"From {source.path.name} ({source.measured.source}).{notes}"
+    name = "standard input" if str(source.path) == STANDARD_INPUT else source.path.name
+    return f"From {name} ({source.measured.source}).{notes}"
 
 
 def _option(option: str, parse: Callable[[str], T], text: str) -> T:
@@ -174,9 +176,11 @@ def _measured_rate(files: Sequence[Source], direction: Direction) -> float | Non
     return None if found is None else min(max(found, LEAST_BPS), MOST_BPS)
 
 
-def _measured_buffer(files: Sequence[Source], direction: Direction) -> Buffer | None:
-    """Returns the buffer that the first file with this direction shows."""
-    found = next((size for one in files if (size := one.measured.buffer_s(direction)) is not None), None)
+def _measured_buffer(files: Sequence[Source], direction: Direction, rtt_s: float) -> Buffer | None:
+    """Returns the buffer that the first file with this direction shows. `rtt_s` is the round-trip time
+    without load."""
+    sizes = (one.measured.buffer_s(direction, rtt_s) for one in files)
+    found = next((size for size in sizes if size is not None), None)
     return None if found is None else Buffer(seconds=min(found, MOST_RTT_S))
 
 

@@ -107,8 +107,7 @@ def _pcap(file: BinaryIO, order: str, unit: int) -> Iterator[Frame]:
         if captured > MOST_CAPTURED:
             raise LinkFileError(
                 f"packet {number}: its captured length must be at most {MOST_CAPTURED} bytes (got "
-                f"{captured}): "
-                "the file is damaged from here on"
+                f"{captured}): the file is damaged from here on"
             )
         frame = file.read(captured)
         if len(frame) < captured:

@@ -62,7 +62,7 @@ def _rounds(settings: Mapping[str, Any]) -> Rows:
             ),
         ]
 
-    title = "responsiveness" if len(directions) == 1 else "responsiveness, lesser direction"
+    title = "responsiveness of the line" if len(directions) == 1 else "responsiveness, lesser direction"
     return [("rpm", title, "RPM", least), *(row for direction in directions for row in of(direction))]
 
 

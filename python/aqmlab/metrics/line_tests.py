@@ -1,4 +1,4 @@
-"""Computes the results of tests of responsiveness from the tables `probes` and `probe_intervals`.
+"""Computes the results of tests of responsiveness from the tables `test_probes` and `test_intervals`.
 
 A direction is measured at its end: the probes of the last intervals count, whose number is the workload's
 `moving_average`. At that time, the line is fully loaded. The probes of the phase `idle` describe the line
@@ -19,7 +19,7 @@ from aqmlab.metrics import aim, outcome
 from aqmlab.metrics.responsiveness import Rounds
 from aqmlab.metrics.tables import Floats, Tables, finite
 
-TABLES = frozenset({"probes", "probe_intervals"})
+TABLES = frozenset({"test_probes", "test_intervals"})
 """Tables that only runs with tests of responsiveness have."""
 
 IDLE, DOWNLOAD, UPLOAD = "idle", "download", "upload"
@@ -61,8 +61,8 @@ class LineTest:
             settings = Settings(**settings)
         ours = pl.col("traffic").cast(pl.String) == traffic
         words = pl.col("phase").cast(pl.String)
-        probes = tables["probes"].filter(ours).with_columns(words, pl.col("probe").cast(pl.String))
-        return cls(probes, tables["probe_intervals"].filter(ours).with_columns(words), settings)
+        probes = tables["test_probes"].filter(ours).with_columns(words, pl.col("probe").cast(pl.String))
+        return cls(probes, tables["test_intervals"].filter(ours).with_columns(words), settings)
 
     # Selection of probes
 

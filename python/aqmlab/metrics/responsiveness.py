@@ -1,4 +1,4 @@
-"""Computes the responsiveness of a line in round trips per minute (RPM) from the table `probes` of a run.
+"""Computes the responsiveness of a line in round trips per minute (RPM) from the durations of probes.
 
 Source: C. Paasch, R. Meyer, S. Cheshire, W. Hawkins, "Responsiveness under Working Conditions",
 draft-ietf-ippm-responsiveness-09, 2025, section 5.3.

@@ -377,10 +377,6 @@ arbitrary time. MSER-5 would then detect this transfer and not the warm-up.
 """
 
 
-_TEST = "responsiveness"
-"""Kind of the workloads that are tests of responsiveness."""
-
-
 def warm_up_warning(tables: Tables, manifest: Mapping[str, Any]) -> str | None:
     """Returns a warning if the scenario's warm-up is too short according to MSER-5, applied to the number of
     open transfers.
@@ -389,9 +385,10 @@ def warm_up_warning(tables: Tables, manifest: Mapping[str, Any]) -> str | None:
     requests of tests of responsiveness, whose number changes by design, are not counted.
     """
     transfers = tables.get("transfers")
-    tests = [name for name, one in manifest["scenario"].get("traffic", {}).items() if one["kind"] == _TEST]
-    if transfers is not None and tests and "traffic" in transfers.columns:
-        transfers = transfers.filter(~pl.col("traffic").cast(pl.String).is_in(tests))
+    tests = tables.get("test_probes")
+    if transfers is not None and tests is not None and "traffic" in transfers.columns:
+        names = tests["traffic"].cast(pl.String).unique().to_list()
+        transfers = transfers.filter(~pl.col("traffic").cast(pl.String).is_in(names))
     if transfers is None or transfers.height < LEAST_TRANSFERS or not set(transfers.columns) >= TIMED:
         return None
     warm_up_s, end_s = window(manifest)

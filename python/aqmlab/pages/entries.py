@@ -20,8 +20,8 @@ from urllib.parse import urljoin, urlsplit
 
 from aqmlab.pages.har_json import CURE, MOST_MS, HarError, Node, load, version_of
 
-MOST_SIZE = 1e12
-"""Maximum size of an object in bytes. A larger size is assumed to be a mistake; aqmlab's choice."""
+MOST_SIZE = 1e9
+"""Maximum size of a page in bytes. A larger size is assumed to be a mistake; aqmlab's choice."""
 
 MOST_ENTRIES = 10_000
 """Maximum number of objects of a page, as in the workload `recorded-page`."""
@@ -176,6 +176,10 @@ def _recording(root: Node, page: int) -> Recording:
     entries = _Entries()
     for index in order:
         entries.add(nodes[index], (starts[index] - zero).total_seconds())
+    if sum(one.response_bytes for one in entries.found) > MOST_SIZE:
+        raise HarError(
+            f"log.entries: the sizes of the responses must add up to at most {MOST_SIZE:.0f} bytes"
+        )
     load_event = None if chosen is None else _load_event_s(chosen, zero)
     return Recording(entries=tuple(entries.found), load_event_s=load_event, skipped=skipped, pages=count)
 

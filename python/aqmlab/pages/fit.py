@@ -23,7 +23,7 @@ MOST_STARTS = 1000
 WIRE = 1500 / 1448
 """Bytes of a full-sized packet per byte of payload (IPv4 and TCP with time stamps)."""
 
-LEAST_BPS, MOST_BPS = 1e4, 1e11
+LEAST_BPS, MOST_BPS = 1e4, 1e10
 """Limits of the fitted rate, in bits per second; aqmlab's choice."""
 
 

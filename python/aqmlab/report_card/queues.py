@@ -63,6 +63,7 @@ NO_CARD: Mapping[str, str] = {
     "htb": "htb is a shaper with classes, and its leaves manage the queues; name the kind of a leaf",
     "stab": "stab changes the counted sizes of packets before the inner queue; name the kind of that queue",
     "policer": "policer has no queue to manage; run a scenario with a policer with `aqmlab run`",
+    "wifi": "wifi is an access point whose inner queues manage the packets; name the kind of an inner queue",
 }
 """Kinds that do not manage a queue, with the reason and an alternative."""
 

@@ -117,7 +117,7 @@ class Run:
             for name, one in settings.items()
             if one is not None
         }
-        return {"responsiveness": found}
+        return {"line_tests": found}
 
     @property
     def flows(self) -> pl.DataFrame:

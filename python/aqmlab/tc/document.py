@@ -16,8 +16,9 @@ CURE = "run `tc -j -s -d qdisc show dev DEVICE`"
 _CLASS_LINE = re.compile(r"class (\S+) (\S+) (?:root|parent (\S+))(.*)")
 _WORD = re.compile(r"(rate|ceil|burst|cburst|prio|quantum) (\S+)")
 _RATE = re.compile(r"(\d+)([KMGT]?)bit")
-_SIZE = re.compile(r"(\d+)b(?:/\d+)?")
+_SIZE = re.compile(r"(\d+)([KM]?)b(?:/\d+)?")
 _POWERS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_BINARY = {"": 1, "K": 2**10, "M": 2**20}
 
 
 class TcError(ValueError):
@@ -169,7 +170,7 @@ def _add_line(document: Document, at: str, found: re.Match[str]) -> None:
         if match := _RATE.fullmatch(word):
             fields[name] = int(match[1]) * _POWERS[match[2]] // 8
         elif match := _SIZE.fullmatch(word):
-            fields[name] = int(match[1])
+            fields[name] = int(match[1]) * _BINARY[match[2]]
         elif word.isdecimal() and len(word) < 20:
             fields[name] = int(word)
     document.classes.append(Entry(at, fields))

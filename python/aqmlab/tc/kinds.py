@@ -67,8 +67,7 @@ def _pie_settings(options: Options) -> Queue:
     }
     options.document.notes.append(
         f"{options.at}.tupdate: the kernel has rounded the value up to whole ticks; set hz to CONFIG_HZ "
-        f"of the "
-        "kernel unless its value is 1000"
+        f"of the kernel unless its value is 1000"
     )
     return queue
 
@@ -120,8 +119,7 @@ def _gred(options: Options, link: int) -> Queue:
         raise options.document.error(
             f"{options.at}.vqs",
             f"must have the numbers 0, 1, 2 and so on without gaps (got {sorted(by_number)}); configure "
-            f"all of "
-            "them with `tc qdisc change ... gred vq N`",
+            f"all of them with `tc qdisc change ... gred vq N`",
         )
     queue: Queue = {"kind": "gred", "default": options.count("dp_default", most=15)}
     if len(by_number) > 1:
@@ -148,8 +146,8 @@ def _sfq(options: Options, link: int) -> Queue:
     limit, depth = options.count("limit"), options.count("depth", 127)
     flows, divisor = options.count("flows", 128), options.count("divisor", 1024)
     queue: Queue = {"kind": "sfq", "depth": depth, "divisor": divisor, "flows": flows}
-    # A limit of 127 packets is the default. If the limit was set nevertheless, the number of queues, which the
-    # kernel has then reduced to at most 127, is the number that `tc` shows.
+    # A limit of 127 packets is the default. If the limit was set nevertheless, the number of queues, which
+    # the kernel has then reduced to at most 127, is the number that `tc` shows.
     if limit != 127:
         queue["limit"] = packets(limit)
     if depth > 1:

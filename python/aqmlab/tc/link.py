@@ -17,15 +17,25 @@ DIRECTIONS = ("forward", "reverse")
 
 _DEVICE = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.:@-]{0,14}")
 
-_CHANGING: Mapping[str, str] = {
+_REASONS: Mapping[str, str] = {
     "rate_steps": "the rate changes during a run; repeat `tc class change` with each rate at its time",
+    "rate_file": "the rate changes during a run; repeat `tc class change` with each rate at its time",
     "opportunities": "the delivery opportunities of a trace; the shaper sends at the mean rate",
     "outages": "the link is down at some times; use `ip link set dev DEVICE down` and `up`",
     "random_outages": "the link is down at random times",
     "aggregation": "the link sends in bursts",
+    "framing": "the shaper counts packets without framing; use the queue `stab`, or overhead of `cake`",
     "delay_steps": "the delay changes during a run; repeat `tc qdisc change` with each delay at its time",
 }
 """Keys of a link that have no counterpart in `tc`, with the reason."""
+
+_NO_COUNTERPART = "tc has no counterpart"
+
+_WRITTEN = (
+    *("rate", "delay", "loss", "reordering", "queue"),
+    *("from", "to", "both_ways", "reverse", "rate_repeat", "delay_repeat"),
+)
+"""Keys that the commands contain, or that belong to another key or another link."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +71,7 @@ class Link:
 
     def qdisc(self, device: str, *, shape: bool = True) -> dict[str, Any]:
         """Returns the queue as `tc` creates it at the root of a device (see `_core.tc_qdisc`). Raises
-        `ScenarioError` if Linux does not have the queue."""
+        `ValueError` if Linux does not have the queue."""
         try:
             text = _core.tc_qdisc(json.dumps(self.queue), self.rate, device, shape, 1)
         except _core.ScenarioError as error:
@@ -78,9 +88,9 @@ class Link:
                 f"{self.path}.rate: the kernel counts whole bytes per second, so {bps}bit becomes "
                 f"{self.bps}bit"
             )
-        for key, reason in _CHANGING.items():
-            if self.table.get(key):
-                yield f"{self.path}.{key}: {reason}"
+        for key in dict.fromkeys([*_REASONS, *self.table]):
+            if key not in _WRITTEN and self.table.get(key):
+                yield f"{self.path}.{key}: {_REASONS.get(key, _NO_COUNTERPART)}"
 
 
 def chosen(scenario: Scenario, name: str, direction: str = "forward") -> Link:

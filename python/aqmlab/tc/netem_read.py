@@ -30,8 +30,8 @@ def add(link: dict[str, Any], options: Options) -> dict[str, Any]:
     _loss(link, options)
     speed = options.table("rate")
     if speed:
-        if found := speed.count("rate", most=2**60):
-            link["rate"] = rate(found)
+        if speed.values.get("rate") != 0:
+            link["rate"] = rate(speed.speed("rate"))
         for name in ("packetoverhead", "cellsize", "celloverhead"):
             speed.skip_if_off(name, "a link of aqmlab has no framing; use cake or stab")
     for name in ("duplicate", "corrupt", "slot"):

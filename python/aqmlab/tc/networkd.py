@@ -108,6 +108,9 @@ _WORDS_OF: Mapping[str, tuple[str, ...]] = {
 }
 """Single words that have a key, by kind."""
 
+_SINCE_253 = ("rtt", "no-ack-filter", "ack-filter", "ack-filter-aggressive")
+"""Arguments whose keys (`RTTSec=` and `AckFilter=`) systemd 252 does not know."""
+
 _CLASS = {
     "rate": "Rate",
     "ceil": "CeilRate",
@@ -140,8 +143,7 @@ def networkd(
     ]
     notes = [
         f"Add these sections to the file that configures {device}, such as "
-        f"/etc/systemd/network/{device}.network, "
-        "and run networkctl reload."
+        f"/etc/systemd/network/{device}.network, and run networkctl reload."
     ]
     return Commands(tuple(lines), tuple(undo), tuple(dict.fromkeys(limits)), tuple(notes), "networkd")
 
@@ -154,8 +156,7 @@ def _sections(
     if kind not in _SECTIONS or (qdisc["classes"] and kind != "htb"):
         raise ValueError(
             f"{link.path}.queue.kind: cannot be configured with networkd, which has no complete section "
-            f"for {kind}; "
-            f"available: {', '.join(name for name in _SECTIONS if name != 'htb')}"
+            f"for {kind}; available: {', '.join(name for name in _SECTIONS if name != 'htb')}"
         )
     if qdisc["size_table"]:
         limits.append(f"{link.path}.queue: networkd has no size table (stab)")
@@ -164,9 +165,13 @@ def _sections(
     yield from ("", f"[{_SECTIONS[kind]}]", f"Parent={parent}", f"Handle={number:x}")
     yield from _settings(link, kind, qdisc["arguments"], limits)
     for one in qdisc["classes"]:
+        if one["parent"]:
+            raise ValueError(
+                f"{link.path}.queue.classes: cannot be configured with networkd, which does not create "
+                "classes inside classes; use --format tc"
+            )
         identifier = f"{number:x}:{one['number']:x}"
-        outer = f"{number:x}:{one['parent']:x}" if one["parent"] else "root"
-        yield from ("", "[HierarchyTokenBucketClass]", f"Parent={outer}", f"ClassId={identifier}")
+        yield from ("", "[HierarchyTokenBucketClass]", "Parent=root", f"ClassId={identifier}")
         yield from (f"{_CLASS[name]}={_value(value)}" for name, value in one["arguments"])
         if one["filters"]:
             limits.append(
@@ -181,6 +186,11 @@ def _settings(link: Link, kind: str, arguments: Sequence[Argument], limits: list
     missing = []
     for argument in arguments:
         name, *values = argument
+        if name in _SINCE_253:
+            # Older versions warn about these keys, so a key is written only if its value matters.
+            if list(argument) in defaults:
+                continue
+            limits.append(f"{link.path}.queue: {' '.join(argument)} needs systemd 253 or later")
         if len(values) == 1 and name in _KEYS[kind]:
             yield f"{_KEYS[kind][name]}={_value(values[0])}"
         elif not values and name in _WORDS_OF.get(kind, ()):

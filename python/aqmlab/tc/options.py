@@ -13,6 +13,9 @@ from aqmlab.tc.document import Document
 _MOST = 2**32 - 1
 """Largest value of most numbers, which the kernel stores in 32 bits."""
 
+_SLOWEST, _FASTEST = 2, 1_250_000_000_000
+"""Rates of links that aqmlab allows, in bytes per second."""
+
 
 @dataclass
 class Options:
@@ -46,6 +49,13 @@ class Options:
             return default
         if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
             raise self._wrong(name, f"a whole number from 0 to {most}")
+        return value
+
+    def speed(self, name: str) -> int:
+        """Returns the rate of a link in bytes per second."""
+        value = self.count(name, most=_FASTEST)
+        if value < _SLOWEST:
+            raise self._wrong(name, f"from {_SLOWEST} to {_FASTEST} bytes per second")
         return value
 
     def signed(self, name: str, default: int = 0) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 
 from aqmlab import _core
 from aqmlab._support import toml_writer
-from aqmlab.tc import netem_read
+from aqmlab.tc import htb_read, netem_read
 from aqmlab.tc.document import Document, Entry, TcError, parse
 from aqmlab.tc.kinds import READERS
 from aqmlab.tc.options import Options, rate, size
@@ -127,6 +127,11 @@ class _Reader:
         document = self.document
         if depth > _DEPTH or entry in self.seen:
             raise document.error(entry.at, "must not be inside itself; choose a queue with --handle")
+        if entry.kind == "htb" and len(htb_read.leaves(document, entry)) > 1:
+            self.seen.append(entry)
+            queue = htb_read.queue(entry, self._options(entry), lambda one: self._queue({}, one, depth + 1))
+            self.at = entry.at
+            return queue
         if entry.kind in _OUTER:
             inner = self._inside(entry)
             own = self._outer(link, entry, inner)
@@ -157,8 +162,7 @@ class _Reader:
             return f"`{entry.kind}` cannot be read; choose one of its queues with --handle: {inside}"
         cure = {
             "pfifo_fast": "; its three bands share the length of the device's queue (`ip link show`), so "
-            "write a "
-            "`drop-tail` with this limit",
+            "write a `drop-tail` with this limit",
             "noqueue": "; the device has no queue",
         }.get(entry.kind, "")
         return f"`{entry.kind}` cannot be read{cure}; available: {names}"
@@ -176,8 +180,7 @@ class _Reader:
                 )
             self.document.notes.append(
                 f"{entry.at}: {entry.kind} has {len(inside)} equal queues, one for each hardware queue; "
-                f"the first one "
-                "was read"
+                f"the first one was read"
             )
         return inside[0] if inside else None
 
@@ -208,9 +211,7 @@ class _Reader:
         return queue or {}
 
     def _tbf(self, link: dict[str, Any], options: Options) -> dict[str, Any]:
-        speed = options.count("rate", most=2**60)
-        if speed == 0:
-            raise self.document.error(f"{options.at}.rate", "must be above 0")
+        speed = options.speed("rate")
         _slow_down(link, speed)
         burst = re.match(r"\d{1,10}", str(options.values.get("burst", "")))
         latency = options.count("lat", 0)
@@ -221,21 +222,17 @@ class _Reader:
         return {"kind": "drop-tail", "limit": size(max(limit, 1))}
 
     def _htb(self, link: dict[str, Any], entry: Entry, inner: Entry | None) -> None:
-        classes = {one.handle: one for one in self.document.classes_of(entry)}
         name = inner.parent if inner is not None else None
-        own = classes.get(name or "")
+        own = next((one for one in self.document.classes_of(entry) if one.handle == name), None)
         if own is None:
             self.document.notes.append(
-                f"{entry.at}: the rate of the htb is not in the output; append the output of `tc -j class "
-                f"show dev "
-                "DEVICE`"
+                f"{entry.at}: the rate of the htb is not in the output; append the output of "
+                "`tc -j class show dev DEVICE`"
             )
             return
-        speed = Options(self.document, own.at, own.fields).count("rate", most=2**60)
-        if speed == 0:
-            raise self.document.error(f"{own.at}.rate", "must be above 0")
+        speed, ceiling = htb_read.rates(self.document, own)
         _slow_down(link, speed)
-        if own.fields.get("ceil", speed) != speed:
+        if ceiling != speed:
             self.document.notes.append(f"{own.at}.ceil: skipped; a link of aqmlab does not borrow")
 
     def _with_size_table(self, entry: Entry, queue: dict[str, Any]) -> dict[str, Any]:

@@ -61,8 +61,7 @@ def sqm(
     if len(set(kinds.values())) > 1:
         raise ValueError(
             f"{roles[1][1].path}.queue.kind: must be the same as {roles[0][1].path}.queue.kind, because "
-            f"sqm has one "
-            f"qdisc for both directions (got {kinds['upload']} and {kinds['download']})"
+            f"sqm has one qdisc for both directions (got {kinds['upload']} and {kinds['download']})"
         )
     settings |= {"qdisc": kind, "script": _script(kind, advanced), "qdisc_advanced": 1}
     settings |= {"squash_dscp": 0, "squash_ingress": 0, "qdisc_really_really_advanced": 1, **advanced}

@@ -14,8 +14,7 @@ _MAX_NAME = 15
 
 _OFFLOADS = (
     "The kernel counts a super-packet (TSO, GSO, GRO) as one packet. `ethtool -K DEVICE tso off gso off "
-    "gro off` "
-    "switches super-packets off; cake splits super-packets itself."
+    "gro off` switches super-packets off; cake splits super-packets itself."
 )
 
 
@@ -131,8 +130,7 @@ def _ingress(plan: _Plan, link: Link, device: str, netem: bool, netem_device: st
     if netem_device is None:
         plan.limits.append(
             f"{link.path}.delay: netem can delay packets only where the packets leave the machine after "
-            f"{ifb}; "
-            "name this device with --netem-device"
+            f"{ifb}; name this device with --netem-device"
         )
         return
     checked_device("netem_device", netem_device)

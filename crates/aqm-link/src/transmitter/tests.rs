@@ -548,3 +548,43 @@ fn framing_and_changing_rates_are_combined() {
     // 44 cells of 53 bytes: 1000 bytes before the rate is zero, and the rest afterwards.
     assert_eq!(sent(&service(config), &[(0, 2112)]), [(0, 5_000_000 + (44 * 53 - 1000) * 1000)]);
 }
+
+/// Mangled traces are refused or read, and a trace that is read delivers every packet, in order and not too early.
+#[test]
+fn mangled_traces_of_packet_trains_are_read_or_refused_without_panics() {
+    let mut rng = rng();
+    let mut read = 0;
+    for _ in 0..2000 {
+        let mut light = LIGHT.as_bytes().to_vec();
+        for _ in 0..rng.below(4) {
+            let at = rng.below(light.len() as u64) as usize;
+            match rng.below(3) {
+                0 => light[at] = b"0123456789 \n-x."[rng.below(15) as usize],
+                1 => drop(light.remove(at)),
+                _ => light.insert(at, b"0123456789 \n"[rng.below(12) as usize]),
+            }
+        }
+        let light = String::from_utf8(light).unwrap();
+        let idle = format!("{}ms", rng.below(30));
+        let config = json!({"opportunities": {"file": "heavy", "light": "light", "idle": idle}});
+        let config = <Config as aqm_net::Parameter>::read(config).unwrap();
+        let heavy = ["10\n", "1\n1\n7\n", "0\n3\n90\n"][rng.below(3) as usize];
+        let Ok(schedule) = config.schedule(|name| Some(if name == "light" { &light } else { heavy })) else {
+            continue;
+        };
+        read += 1;
+        let service = config.service(Rate::from_bps(8_000_000), schedule).unwrap();
+        let mut now = 0;
+        let arrivals: Vec<(u64, u16)> = (0..60)
+            .map(|_| {
+                now += rng.below(20) * rng.below(3) * MILLI;
+                (now, 1 + rng.below(3000) as u16)
+            })
+            .collect();
+        let found = sent(&service, &arrivals);
+        assert_eq!(found.len(), arrivals.len(), "{light:?}");
+        assert!(found.windows(2).all(|pair| pair[0].0 <= pair[1].0 && pair[0].1 <= pair[1].1), "{light:?}");
+        assert!(found.iter().zip(&arrivals).all(|(sent, arrival)| sent.0 >= arrival.0 && sent.1 >= sent.0));
+    }
+    assert!(read > 500, "{read}");
+}

@@ -235,7 +235,7 @@ impl Describe for Config {
             .count("perturb", period)
             .flag(self.headdrop, "headdrop")
             .limit_if(
-                self.perturb.is_some_and(|every| every.nanos() % 1_000_000_000 != 0),
+                self.perturb.is_some_and(|every| !every.nanos().is_multiple_of(1_000_000_000)),
                 "perturb",
                 || {
                     format!(

@@ -1,6 +1,8 @@
 //! The arguments of `tc` for HTB (iproute2 6.1, `tc/q_htb.c`), and the filters that select the packets of its classes
 //! (`tc/f_flower.c`).
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use aqm_net::{ConfigErrors, ErrorCollector, Rate};
 
 use super::{Class, Config, plan};
@@ -27,12 +29,16 @@ pub(super) fn qdisc(config: &Config, rate: Rate) -> Result<Qdisc, ConfigErrors> 
         .limit_if(config.hysteresis, "hysteresis", || {
             "set the parameter htb_hysteresis of the kernel module sch_htb".into()
         });
-    let number_of = |name: &String| classes.keys().position(|other| other == name).map_or(0, |at| at + 1);
+    let numbers: BTreeMap<&String, u32> = classes.keys().zip(1..).collect();
+    let parents: BTreeSet<&String> = classes.values().filter_map(|class| class.parent.as_ref()).collect();
+    let fifo = crate::Config::drop_tail(<_>::default());
     let mut errors = ErrorCollector::default();
-    for (at, (name, class)) in classes.iter().enumerate() {
+    for (name, class) in classes {
         let path = format!("classes.{name}");
         let queue_path = plan::queue_of(name);
-        let queue = class.queue.as_deref();
+        let is_parent = parents.contains(name);
+        // The kernel's own choice, a FIFO with the length of the device's queue, differs from aqmlab's default.
+        let queue = class.queue.as_deref().or((!is_parent).then_some(&fifo));
         let queue = queue.map(|queue| tc::inner(queue, class.rate.unwrap_or(rate), &queue_path)).transpose();
         let class_rate = class.rate.unwrap_or(rate);
         let words = Qdisc::new("htb")
@@ -40,7 +46,6 @@ pub(super) fn qdisc(config: &Config, rate: Rate) -> Result<Qdisc, ConfigErrors> 
             .rate("ceil", class.ceil.unwrap_or(class_rate))
             .count("burst", class.burst.bytes())
             .count("cburst", class.cburst.bytes());
-        let is_parent = classes.values().any(|other| other.parent.as_ref() == Some(name));
         let words = if is_parent { words } else { words.with("prio", class.priority) };
         let words = match class.quantum {
             Some(quantum) => words.count("quantum", quantum.bytes()),
@@ -51,8 +56,8 @@ pub(super) fn qdisc(config: &Config, rate: Rate) -> Result<Qdisc, ConfigErrors> 
         htb.limits.extend(limits);
         let arguments = errors.take(words.finish().map_err(|errors| errors.within(&path)));
         let class = tc::Class {
-            number: at as u32 + 1,
-            parent: class.parent.as_ref().map_or(0, number_of) as u32,
+            number: numbers[name],
+            parent: class.parent.as_ref().and_then(|parent| numbers.get(parent)).copied().unwrap_or_default(),
             arguments: arguments.map(|words| words.arguments).unwrap_or_default(),
             queue: errors.take(queue).flatten(),
             filters,

@@ -1,6 +1,6 @@
 //! A queue discipline with the words of its `tc` command.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{Display, Write as _};
 
 use aqm_net::{ConfigError, ConfigErrors, ErrorCollector, Rate, Span};
@@ -103,7 +103,7 @@ impl Qdisc {
         let micros = span.nanos() / 1000;
         let problem = format!("cannot be expressed by tc: must be at most {}us (got {span})", u32::MAX);
         self.rejected_unless(micros <= u32::MAX.into(), name, problem)
-            .limit_if(span.nanos() % 1000 != 0, name, || {
+            .limit_if(!span.nanos().is_multiple_of(1000), name, || {
                 format!("tc counts whole microseconds, so {span} becomes {}", words::time(span))
             })
             .with(name, words::time(span))
@@ -119,7 +119,7 @@ impl Qdisc {
     #[must_use]
     pub(crate) fn rate(self, name: &str, rate: Rate) -> Self {
         let rounded = words::rate(rate);
-        self.limit_if(rate.bps() % 8 != 0, name, || {
+        self.limit_if(!rate.bps().is_multiple_of(8), name, || {
             format!("the kernel counts whole bytes per second, so {}bit becomes {rounded}", rate.bps())
         })
         .with(name, words::rate(rate))
@@ -232,7 +232,7 @@ impl Qdisc {
             lines.push(format!("tc qdisc change {place} {}{}", self.kind, words(change)));
         }
         let mut filters = 0;
-        for class in self.from_the_top() {
+        for class in self.sorted_classes() {
             let id = format!("{handle}{:x}", class.number);
             if !class.arguments.is_empty() {
                 let outer =
@@ -258,9 +258,9 @@ impl Qdisc {
     }
 
     /// Returns the classes, each class after its parent.
-    fn from_the_top(&self) -> Vec<&Class> {
+    fn sorted_classes(&self) -> Vec<&Class> {
         let mut sorted: Vec<&Class> = Vec::new();
-        let mut parents = vec![0];
+        let mut parents = BTreeSet::from([0]);
         while !parents.is_empty() {
             let level: Vec<&Class> =
                 self.classes.iter().filter(|class| parents.contains(&class.parent)).collect();

@@ -159,6 +159,7 @@ fn htb_creates_parents_before_their_children_and_filters_last() {
             format!(
                 "{class}3 classid 1:2 htb rate 1Mbit ceil 1Mbit burst 1600 cburst 1600 prio 1 quantum 1514"
             ),
+            "tc qdisc add dev eth0 parent 1:2 handle 3: pfifo limit 225".to_owned(),
             filter(1, "ip"),
             filter(2, "ipv6"),
         ]

@@ -7,7 +7,7 @@ use aqm_net::{Rate, Span};
 pub(super) fn rate(rate: Rate) -> String {
     let bps = rate.bps() / 8 * 8;
     let units = [(1_000_000_000_000, "Tbit"), (1_000_000_000, "Gbit"), (1_000_000, "Mbit"), (1000, "Kbit")];
-    let unit = units.into_iter().find(|(size, _)| bps >= *size && bps % size == 0);
+    let unit = units.into_iter().find(|(size, _)| bps >= *size && bps.is_multiple_of(*size));
     let (size, name) = unit.unwrap_or((1, "bit"));
     format!("{}{name}", bps / size)
 }
@@ -16,12 +16,12 @@ pub(super) fn rate(rate: Rate) -> String {
 pub(super) fn time(span: Span) -> String {
     let micros = span.nanos() / 1000;
     let units = [(1_000_000, "s"), (1000, "ms")];
-    let unit = units.into_iter().find(|(size, _)| micros >= *size && micros % size == 0);
+    let unit = units.into_iter().find(|(size, _)| micros >= *size && micros.is_multiple_of(*size));
     let (size, name) = unit.unwrap_or((1, "us"));
     format!("{}{name}", micros / size)
 }
 
 /// Returns a time in nanoseconds or in a larger unit in which the time is a whole number: `10us`, `1500ns`.
 pub(super) fn precise_time(span: Span) -> String {
-    if span.nanos() % 1000 == 0 { time(span) } else { format!("{}ns", span.nanos()) }
+    if span.nanos().is_multiple_of(1000) { time(span) } else { format!("{}ns", span.nanos()) }
 }

@@ -3,7 +3,7 @@
 //!
 //! M. Thomson, C. Benfield, RFC 9113 (HTTP/2), 2022, section 5; J. Iyengar, M. Thomson, RFC 9000 (QUIC), 2021, section 2.
 //!
-//! K. Oku, L. Pardue, RFC 9218 (Extensible Prioritization Scheme for HTTP), 2022, section 10: more urgent streams first.
+//! K. Oku, L. Pardue, RFC 9218 (priorities of HTTP), 2022, section 10: more urgent streams first.
 //!
 //! aqmlab's choice: a stream is assigned to each byte of a connection when the byte is first sent, as if the sender had
 //! no buffer between the streams and the connection. A retransmission carries the same bytes of the same streams.

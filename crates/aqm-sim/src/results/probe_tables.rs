@@ -1,6 +1,5 @@
 //! The schemas of the tables of tests of responsiveness.
 
-use aqm_net::table::{Row, TableDoc};
 use aqm_net::{Span, table};
 use aqm_traffic::probe_record::{Probe, TestInterval};
 
@@ -9,7 +8,7 @@ table! {
     ///
     /// Only runs with workloads of the kind `responsiveness` have this table. Rows of a workload are in the order in
     /// which the probes began, and include the warm-up.
-    ProbeRow as "probes" {
+    ProbeRow as "test_probes" {
         /// Time at which the probe began.
         time_s: Real(f64),
         /// Workload of the probe.
@@ -50,7 +49,7 @@ table! {
     /// The state of a test of responsiveness at the end of an interval.
     ///
     /// Only runs with workloads of the kind `responsiveness` have this table. Rows include the warm-up.
-    ProbeIntervalRow as "probe_intervals" {
+    ProbeIntervalRow as "test_intervals" {
         /// End of the interval.
         time_s: Real(f64),
         /// Workload of the test.

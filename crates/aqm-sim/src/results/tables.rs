@@ -536,9 +536,9 @@ impl PageLoadRow {
 }
 
 table! {
-    /// An object of a recorded page. Times count from the start of the page's load.
+    /// An object of a recorded page.
     ///
-    /// Only runs with workloads of the kind `recorded-page` have this table. Rows of a workload are in the order in which
+    /// Only runs with workloads of the kind `recorded-page` have this table. Times count from the start of the load. Rows of a workload are in the order in which
     /// the client discovers the objects, and include the warm-up. An object that the client does not discover has no row.
     PageObjectRow as "page_objects" {
         /// Workload of the page.

@@ -57,7 +57,7 @@ impl<N: Network> World<'_, N> {
         });
     }
 
-    /// Returns the records of tests of responsiveness in the columns of the tables `probes` and `probe_intervals`.
+    /// Returns the records of tests of responsiveness in the columns of the tables `test_probes` and `test_intervals`.
     pub(super) fn probe_rows(&self) -> (Vec<ProbeRow>, Vec<ProbeIntervalRow>) {
         let (mut probes, mut intervals) = (Vec::new(), Vec::new());
         for (traffic, state) in (0..).zip(&self.workloads) {

@@ -126,6 +126,12 @@ pub trait RateControl: DynClone + Send + Sync {
     /// Returns the rate at which the sender may send the packets of a frame.
     fn pacing_rate(&self) -> f64;
 
+    /// Returns whether the sender may send several packets at once at the beginning of each interval of 5 ms. If false,
+    /// the packets have intervals according to the pacing rate. By default, the sender sends bursts.
+    fn sends_bursts(&self) -> bool {
+        true
+    }
+
     /// Returns the number of bytes of video that the sender may send now. By default, there is no limit.
     fn send_window(&self) -> f64 {
         f64::INFINITY

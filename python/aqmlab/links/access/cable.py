@@ -33,8 +33,7 @@ def _rate(side: Side) -> tuple[float, Entry]:
     bps = side.bps * PACKET_BYTES / (PACKET_BYTES + OVERHEAD)
     comment = (
         f"Rate of IP packets of {PACKET_BYTES} bytes at a rate of {rate_text(side.bps)}. DOCSIS counts "
-        "Ethernet frames, "
-        f"which are {OVERHEAD} bytes longer (tc-cake(8), docsis)."
+        f"Ethernet frames, which are {OVERHEAD} bytes longer (tc-cake(8), docsis)."
     )
     return bps, Entry(key="rate", value=rate_text(bps), comment=comment)
 

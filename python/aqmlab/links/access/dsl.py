@@ -17,9 +17,8 @@ PTM_OVERHEAD, PTM_RATIO = 30, 64 / 65
 USUAL_UP = Buffer(seconds=0.6)
 USUAL_DOWN = Buffer(seconds=0.1)
 SOURCE_UP = (
-    "600 ms are aqmlab's choice; M. Dischinger et al., Characterizing residential broadband networks, IMC "
-    "2007, found "
-    "upload queues of hundreds of milliseconds"
+    "600 ms are aqmlab's choice; M. Dischinger et al., IMC 2007, found upload queues of hundreds of "
+    "milliseconds"
 )
 SOURCE_DOWN = "100 ms are aqmlab's choice"
 
@@ -28,8 +27,7 @@ PORT = "1Gbps"
 
 PORT_COMMENT = (
     "Rate of the modem's port. The shaper in the queue sends at the line's rate, so the column "
-    "`utilisation` of the "
-    f"table `links` is a share of {PORT}."
+    f"`utilisation` of the table `links` is a share of {PORT}."
 )
 
 
@@ -54,8 +52,7 @@ def _atm(side: Side) -> Link:
     framing = (
         f"Line of {rate_text(sync)} with ATM cells: a packet of {PACKET_BYTES} bytes occupies "
         f"{atm_bytes(PACKET_BYTES)} bytes, and an acknowledgement of 52 bytes {atm_bytes(52)} bytes (PPPoE "
-        "with LLC/SNAP: "
-        f"{ATM_OVERHEAD} bytes, tc-cake(8) pppoe-llcsnap)."
+        f"with LLC/SNAP: {ATM_OVERHEAD} bytes, tc-cake(8) pppoe-llcsnap)."
     )
     cake = {
         "kind": "cake",
@@ -73,8 +70,7 @@ def _ptm(side: Side) -> Link:
     stab = {"kind": "stab", "overhead": PTM_OVERHEAD}
     framing = (
         f"Line of {rate_text(sync)} with packet transfer mode: each packet is {PTM_OVERHEAD} bytes longer "
-        "(PPPoE, "
-        "tc-cake(8) pppoe-ptm), and 65 bytes carry 64 bytes (ITU-T G.992.3, Annex N)."
+        "(PPPoE, tc-cake(8) pppoe-ptm), and 65 bytes carry 64 bytes (ITU-T G.992.3, Annex N)."
     )
     shaped = SHAPED_SHARE * sync * PTM_RATIO
     cake = {"kind": "cake", "bandwidth": rate_text(shaped), "overhead": PTM_OVERHEAD}

@@ -7,9 +7,15 @@ of the contract. Grants of the upstream channel are not modelled.
 from __future__ import annotations
 
 from aqmlab.links.access.kind import Access, Entry, Link, Side, drop_tail, rate_text, shaper
+from aqmlab.links.access.plain import RATE
 from aqmlab.links.buffer import Buffer
 
 USUAL = Buffer(seconds=0.1)
+
+CONTRACT = (
+    "Rate of the contract, taken as a rate of IP packets: aqmlab's choice, because operators count "
+    "differently. An error of 18 bytes per packet is 1.2 %."
+)
 
 
 def _link(side: Side) -> Link:
@@ -18,9 +24,7 @@ def _link(side: Side) -> Link:
     rate = Entry(
         key="rate",
         value=rate_text(side.bps),
-        comment="Rate of the contract, taken as a rate of IP packets: aqmlab's choice, because operators "
-        "count "
-        "differently. An error of 18 bytes per packet is 1.2 %.",
+        comment=RATE[True] if side.is_ip else CONTRACT,
     )
     return Link(
         entries=[rate], queue=queue, queue_comment=comment, shaped=lambda kind: shaper(side.bps, kind)

@@ -42,9 +42,8 @@ def _link(side: Side) -> Link:
                 key="opportunities",
                 value=value,
                 comment=f"Synthetic delivery opportunities with a mean rate of about {side.bps / 1e6:.4g} "
-                "Mbps, like "
-                f"those of `aqmlab link generate --seed {SEEDS[side.direction]}` (model after Winstein et "
-                "al. 2013).",
+                f"Mbps, like those of `aqmlab link generate --seed {SEEDS[side.direction]}` (model after "
+                "Winstein et al. 2013).",
             )
         ],
         queue={"kind": "drop-tail", "limit": buffer.limit_at(side.bps)},

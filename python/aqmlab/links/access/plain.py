@@ -7,10 +7,13 @@ from aqmlab.links.buffer import Buffer
 
 USUAL = Buffer(seconds=0.1)
 
+RATE = {False: "Rate of IP packets, as given.", True: "Measured rate, in bits of IP packets."}
+"""Comment at the rate, by whether the rate was measured."""
+
 
 def _link(side: Side) -> Link:
     queue, comment = drop_tail(side, side.bps, USUAL, "100 ms are aqmlab's choice")
-    rate = Entry(key="rate", value=rate_text(side.bps), comment="Rate of IP packets, as given.")
+    rate = Entry(key="rate", value=rate_text(side.bps), comment=RATE[side.is_ip])
     return Link(
         entries=[rate], queue=queue, queue_comment=comment, shaped=lambda kind: shaper(side.bps, kind)
     )

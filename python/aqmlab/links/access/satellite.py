@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from aqmlab.links.access.kind import Access, Entry, Link, Side, drop_tail, rate_text, shaper
+from aqmlab.links.access.plain import RATE
 from aqmlab.links.buffer import Buffer
 
 
@@ -10,7 +11,7 @@ def _link(side: Side) -> Link:
     usual = Buffer(seconds=side.rtt_s)
     source = "the product of rate and round trip, the rule for a single TCP connection, is aqmlab's choice"
     queue, comment = drop_tail(side, side.bps, usual, source)
-    rate = Entry(key="rate", value=rate_text(side.bps), comment="Rate of IP packets, as given.")
+    rate = Entry(key="rate", value=rate_text(side.bps), comment=RATE[side.is_ip])
     return Link(
         entries=[rate], queue=queue, queue_comment=comment, shaped=lambda kind: shaper(side.bps, kind)
     )
@@ -21,7 +22,6 @@ ACCESS = Access(
     summary="Geostationary satellite: a round trip of about 600 ms.",
     usual_rtt="600ms",
     comment="Geostationary satellite: the signal alone takes up to 558 ms for a round trip (RFC 2488, "
-    "section 2). Proxies "
-    "that split TCP connections, and the assignment of capacity, are not modelled.",
+    "section 2). Proxies that split TCP connections, and the assignment of capacity, are not modelled.",
     link=_link,
 )

@@ -32,10 +32,8 @@ def _link(side: Side) -> Link:
                 key="aggregation",
                 value={"packets": PACKETS, "max_wait": "0s", "gap": f"{GAP_US}us"},
                 comment=f"Bursts of the packets that are waiting, at most {PACKETS} (block acknowledgement "
-                "of IEEE 802.11n). "
-                "Each burst costs DIFS, a mean backoff, a preamble, SIFS and a block acknowledgement "
-                "(Høiland-Jørgensen et "
-                "al. 2017).",
+                "of IEEE 802.11n). Each burst costs DIFS, a mean backoff, a preamble, SIFS and a block "
+                "acknowledgement (Høiland-Jørgensen et al. 2017).",
             ),
         ],
         queue=queue,
@@ -48,7 +46,6 @@ ACCESS = Access(
     summary="Wi-Fi with one station: bursts of packets with a fixed cost of the medium.",
     usual_rtt="10ms",
     comment="Wi-Fi with one station, as the bottleneck. Both directions have their own medium, although "
-    "real stations share "
-    "one; retransmissions and rate control are not modelled.",
+    "real stations share one; retransmissions and rate control are not modelled.",
     link=_link,
 )

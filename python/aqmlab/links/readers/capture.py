@@ -22,7 +22,7 @@ from typing import BinaryIO
 
 from aqmlab.links.content import Content, LinkFileError, shown
 from aqmlab.links.format import Format, Options
-from aqmlab.links.measured import NOTHING, PAYLOAD_TO_IP, Measured, Way
+from aqmlab.links.measured import HALF, NOTHING, PAYLOAD_TO_IP, Measured, Way
 from aqmlab.links.packet_file import ACK, SYN, Packet, Segment, is_capture, packets
 from aqmlab.links.quantiles import LOADED_SHARE, quantile
 
@@ -62,6 +62,8 @@ def _read(content: Content, options: Options) -> Measured:
         for packet in itertools.chain(first, source):
             if home.uses(packet):
                 lines.add(packet, home)
+    if home.is_split:
+        lines.rtts.clear()
     if lines.count == MOST_PACKETS:
         notes.append(f"only the first {MOST_PACKETS} packets are used")
     if not lines.bits[0] and not lines.bits[1]:
@@ -75,9 +77,9 @@ def _read(content: Content, options: Options) -> Measured:
     idle = min((rtt for _, rtt in lines.rtts), default=None)
     if idle is None:
         notes.append("the capture contains no TCP connection whose round-trip time can be measured")
-    up, down = lines.ways(idle, notes)
+    up, down = lines.ways(notes)
     return Measured(
-        source=f"capture of {lines.count} packets, home {home.name}",
+        source=f"capture of {lines.count} packets",
         up=up,
         down=down,
         idle_rtt_s=idle,
@@ -103,7 +105,14 @@ class _Home:
         ends = {(packet.source, packet.destination) for packet in first if packet.interface == main}
         self.notes: list[str] = []
         self._interface = None
-        if len(counts) > 1 and any((b, a) in ends for a, b in ends):
+        both_ways = any((b, a) in ends for a, b in ends)
+        self.is_split = len(counts) > 1 and not both_ways
+        if self.is_split:
+            self.notes.append(
+                "each interface has the packets of one direction, as in captures of simulated links: "
+                "round-trip times cannot be measured"
+            )
+        if len(counts) > 1 and both_ways:
             self._interface = main
             self.notes.append(
                 f"the capture has several interfaces: only interface {main}, which has the most packets, is "
@@ -128,7 +137,9 @@ class _Home:
         if opened:
             self._address = opened.most_common(1)[0][0]
         self.name = str(ipaddress.ip_address(self._address))
-        self.notes.append(f"{self.name} is assumed to be at home; --home ADDRESS selects another host")
+        self.notes.append(
+            "the host that opens connections is assumed to be at home: --home ADDRESS selects another host"
+        )
 
     def uses(self, packet: Packet) -> bool:
         """Returns whether the interface of a packet is used. If the interface with the most packets has
@@ -217,7 +228,7 @@ class _Lines:
         else:
             self._acknowledged[flow] = before
 
-    def ways(self, idle: float | None, notes: list[str]) -> Iterator[Way]:
+    def ways(self, notes: list[str]) -> Iterator[Way]:
         """Yields the measurements of the upload and of the download."""
         most = [max(bits.values(), default=0) for bits in self.bits]
         busy = [
@@ -235,14 +246,14 @@ class _Lines:
                 other = set()
             alone = [rtt for second, rtt in self.rtts if second in busy[own] and second not in other]
             both = [rtt for second, rtt in self.rtts if second in busy[own] and second in other]
-            loaded = None
-            if idle is not None and len(alone) >= LEAST_SAMPLES:
+            loaded, share = None, 1.0
+            if len(alone) >= LEAST_SAMPLES:
                 loaded = quantile(alone, LOADED_SHARE)
-            elif idle is not None and len(both) >= LEAST_SAMPLES:
-                loaded = idle + (quantile(both, LOADED_SHARE) - idle) / 2
+            elif len(both) >= LEAST_SAMPLES:
+                loaded, share = quantile(both, LOADED_SHARE), HALF
             full = [value for value in self.bits[own].values() if value >= BUSY_RATE * top]
             rate = quantile(full, 0.5) if top else None
-            yield Way(rate_bps=rate, is_payload=False, loaded_rtt_s=loaded)
+            yield Way(rate_bps=rate, is_payload=False, loaded_rtt_s=loaded, share=share)
 
 
 FORMAT = Format(

@@ -60,8 +60,7 @@ def _way(rate: Node | None, loaded: Node | None) -> Way:
 FORMAT = Format(
     name="cloudflare",
     summary="Result of Cloudflare's speed test (summary, or `mach rpm`): rates, round-trip times without "
-    "and under "
-    "load.",
+    "and under load.",
     recognises=_recognises,
     read=_read,
 )

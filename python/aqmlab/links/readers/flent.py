@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from aqmlab.links.content import Content, LinkFileError, Node, shown
 from aqmlab.links.format import Format, Options
-from aqmlab.links.measured import NOTHING, Measured, Way
+from aqmlab.links.measured import HALF, NOTHING, Measured, Way
 from aqmlab.links.quantiles import LOADED_SHARE, quantile
 
 VERSION = 4
@@ -71,8 +71,8 @@ def _read(content: Content, options: Options) -> Measured:
         )
     return Measured(
         source=f"Flent data file, test {name}",
-        up=_way(up, pings, idle, 0.5 if both else 1.0),
-        down=_way(down, pings, idle, 0.5 if both else 1.0),
+        up=_way(up, pings, HALF if both else 1.0),
+        down=_way(down, pings, HALF if both else 1.0),
         idle_rtt_s=idle,
         notes=notes,
     )
@@ -120,18 +120,16 @@ def _is_loaded(series: Series) -> bool:
     return sum(1 for value in series if value) >= LEAST_LOADED
 
 
-def _way(rates: Series, pings: Series, idle: float | None, share: float) -> Way:
-    """Returns the measurements of a direction. `share` is the part of the increase of the round-trip time
-    that is attributed to this direction."""
+def _way(rates: Series, pings: Series, share: float) -> Way:
+    """Returns the measurements of a direction."""
     if not _is_loaded(rates):
         return NOTHING
     loaded = [place for place, value in enumerate(rates) if value]
     rate = quantile([rates[place] or 0.0 for place in loaded], 0.5) * 1e6
     slow = [ping for place in loaded if place < len(pings) and (ping := pings[place]) is not None]
-    if idle is None or not slow:
+    if not slow:
         return Way(rate_bps=rate)
-    most = quantile(slow, LOADED_SHARE) / 1e3
-    return Way(rate_bps=rate, loaded_rtt_s=idle + share * max(most - idle, 0.0))
+    return Way(rate_bps=rate, loaded_rtt_s=quantile(slow, LOADED_SHARE) / 1e3, share=share)
 
 
 FORMAT = Format(

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from aqmlab.links.content import Content, LinkFileError, Node, parse_json, shown
 from aqmlab.links.format import Format, Options
-from aqmlab.links.measured import NOTHING, Measured, Way
+from aqmlab.links.measured import HALF, NOTHING, Measured, Way
 from aqmlab.links.quantiles import LOADED_SHARE, quantile
 
 _SECTIONS = ("start", "intervals", "end")
@@ -39,34 +39,30 @@ def _read(content: Content, options: Options) -> Measured:
     downloads = reverse != is_server
     sums = [_rate(end, "")] + ([_rate(end, "_bidir_reverse")] if both else [])
     rtts = list(_rtts(top))
-    idle = min(rtts) if rtts else None
     loaded = quantile(rtts, LOADED_SHARE) if rtts else None
     notes = []
     if is_server:
         notes.append("the file was written by the server, which is assumed to be at home")
     if rtts:
         notes.append(
-            "the round-trip times are smoothed times of a connection under load: the round trip without load "
-            "may be shorter"
+            "iperf3 reports round-trip times under load only: measure the round trip without load with ping"
         )
     else:
         notes.append(
             "the file contains no round-trip times, which only a TCP sender on Linux or FreeBSD reports: "
             "measure the round trip with ping"
         )
-    if both and loaded is not None and idle is not None:
+    if both and loaded is not None:
         notes.append(
             "both directions were under load at once, so each buffer is estimated from half of the increase "
             "of the round-trip time"
         )
-        loaded = idle + (loaded - idle) / 2
-    first = Way(rate_bps=sums[0], is_payload=True, loaded_rtt_s=loaded)
-    second = Way(rate_bps=sums[1], is_payload=True, loaded_rtt_s=loaded) if both else NOTHING
+    share = HALF if both else 1.0
+    first = Way(rate_bps=sums[0], is_payload=True, loaded_rtt_s=loaded, share=share)
+    second = Way(rate_bps=sums[1], is_payload=True, loaded_rtt_s=loaded, share=share) if both else NOTHING
     down, up = (first, second) if downloads else (second, first)
     kind = "both directions" if both else "download" if downloads else "upload"
-    return Measured(
-        source=f"iperf3, {'TCP' if is_tcp else 'UDP'}, {kind}", down=down, up=up, idle_rtt_s=idle, notes=notes
-    )
+    return Measured(source=f"iperf3, {'TCP' if is_tcp else 'UDP'}, {kind}", down=down, up=up, notes=notes)
 
 
 def _document(content: Content) -> Node:
@@ -105,8 +101,7 @@ def _rate(end: Node, suffix: str) -> float | None:
 
 
 def _rtts(top: Node) -> Iterator[float]:
-    """Yields the smoothed round-trip times of all senders, and the minimum that `end` contains, in
-    seconds."""
+    """Yields the smoothed round-trip times of all senders at the ends of the intervals, in seconds."""
     intervals = top.find("intervals")
     for interval in [] if intervals is None else intervals.items():
         streams = interval.find("streams")
@@ -114,16 +109,12 @@ def _rtts(top: Node) -> Iterator[float]:
             rtt = stream.find("rtt")
             if rtt is not None and rtt.number(most=1e9) > 0:
                 yield rtt.number(most=1e9) / 1e6
-    streams = top.find("end", "streams")
-    for stream in [] if streams is None else streams.items():
-        least = stream.find("sender", "min_rtt")
-        if least is not None and least.number(most=1e9) > 0:
-            yield least.number(most=1e9) / 1e6
 
 
 FORMAT = Format(
     name="iperf3",
-    summary="Output of `iperf3 --json` or `--json-stream`: rates, and round-trip times of TCP senders.",
+    summary="Output of `iperf3 --json` or `--json-stream`: rates, and round-trip times of TCP senders under "
+    "load.",
     recognises=_recognises,
     read=_read,
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from aqmlab.links.content import Content, LinkFileError, Node
 from aqmlab.links.format import Format, Options
-from aqmlab.links.measured import Measured, Way
+from aqmlab.links.measured import HALF, Measured, Way
 
 LEAST_RPM = 0.06
 """Lowest value that is used: one round trip in 1000 s."""
@@ -55,20 +55,10 @@ def _way(top: Node, prefix: str) -> Way:
     rate = top.find(f"{prefix}_throughput")
     if rate is None:
         return Way()
-    return Way(rate_bps=rate.number() or None, loaded_rtt_s=_loaded(top, prefix))
-
-
-def _loaded(top: Node, prefix: str) -> float | None:
-    """Returns the round-trip time under load. After a parallel test, the increase of the round-trip time has
-    two causes, the queue of each direction; half of the increase is attributed to each direction."""
-    own = top.find(f"{prefix}_responsiveness")
-    if own is not None:
-        return 60 / own.number(least=LEAST_RPM)
-    both, base = top.find("responsiveness"), top.find("base_rtt")
-    if both is None or base is None:
-        return None
-    idle = base.number(most=1e6) / 1e3
-    return idle + (60 / both.number(least=LEAST_RPM) - idle) / 2
+    own, both = top.find(f"{prefix}_responsiveness"), top.find("responsiveness")
+    rpm = own or both
+    loaded = None if rpm is None else 60 / rpm.number(least=LEAST_RPM)
+    return Way(rate_bps=rate.number() or None, loaded_rtt_s=loaded, share=HALF if own is None else 1.0)
 
 
 FORMAT = Format(

@@ -70,8 +70,7 @@ def recorded(scenario: Scenario) -> Scenario:
         found = ", ".join(scenario.workloads) or "none"
         raise ValueError(
             "flent: needs a TCP workload that sends until the end of the run, such as ftp, but the "
-            "workloads of "
-            f"{scenario.name} are: {found}"
+            f"workloads of {scenario.name} are: {found}"
         )
     changes: dict[str, Any] = {}
     if PING not in scenario.workloads:

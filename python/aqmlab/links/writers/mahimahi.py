@@ -31,8 +31,7 @@ def opportunities(steps: Sequence[tuple[float, float]], duration_s: float) -> It
     if total > 8 * PACKET_BYTES * MOST_OPPORTUNITIES:
         raise ValueError(
             f"would have {total / 8 / PACKET_BYTES:.3g} lines, but must have at most {MOST_OPPORTUNITIES}: "
-            "choose a "
-            "shorter duration, because the trace repeats"
+            "choose a shorter duration, because the trace repeats"
         )
     place, sent, before, last = 0, 0, 0.0, 0
     capacity = 0.0

@@ -171,6 +171,11 @@ impl RateControl for Scream {
         self.rate.pacing()
     }
 
+    /// The intervals of packets belong to the pacing rate (draft, section 4.3.2: `t_pace`).
+    fn sends_bursts(&self) -> bool {
+        false
+    }
+
     fn send_window(&self) -> f64 {
         let overhead = OVERHEAD.0 + (OVERHEAD.1 - OVERHEAD.0) * self.delay.scale();
         (self.window.bytes() * overhead - self.flight.bytes() as f64).max(0.0)

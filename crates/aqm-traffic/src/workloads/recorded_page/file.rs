@@ -277,6 +277,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "the environment sets the number of cases")]
     fn mangled_files_are_rejected_or_read() {
         let whole = format!(
             "{}\n1,document 1,1,,end,0,400,12.5,9000,0,render,0\n2,image 1,2,1,first-byte,1,9,0,5,3,load,4\n",

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::file::COLUMNS;
 use crate::testing::{RecordingContext, context, fact};
-use crate::{Build as _, BuildContext, Workload};
+use crate::{BuildContext, Workload};
 
 /// A page of two hosts: the style and the script depend on the document, and the image depends on the style.
 const LINES: &str = "\

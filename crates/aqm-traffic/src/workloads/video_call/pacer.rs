@@ -36,6 +36,17 @@ pub(super) struct Paced {
     pub(super) probe: Option<u32>,
 }
 
+/// How the pacer releases packets.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Pacing {
+    /// Rate in bits per second.
+    pub(super) rate_bps: f64,
+    /// Whether the packets of `BURST` leave at once.
+    pub(super) bursts: bool,
+    /// Maximum number of bytes.
+    pub(super) window: f64,
+}
+
 /// The pacer of one direction.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pacer {
@@ -119,14 +130,9 @@ impl Pacer {
     }
 
     /// Releases the packets that are due. Packets that belong to no probe have together at most `window` bytes.
-    pub(super) fn release(
-        &mut self,
-        pacing_bps: f64,
-        mut window: f64,
-        now: Instant,
-        send: &mut impl FnMut(Paced),
-    ) {
-        let rate = pacing_bps.max(8.0 * self.queued_bytes as f64 / MAX_QUEUE_S).max(1.0);
+    pub(super) fn release(&mut self, pacing: Pacing, now: Instant, send: &mut impl FnMut(Paced)) {
+        let Pacing { rate_bps, bursts, mut window } = pacing;
+        let rate = rate_bps.max(8.0 * self.queued_bytes as f64 / MAX_QUEUE_S).max(1.0);
         let take_time = |free_at: Instant, bytes: u16| {
             free_at.max(now) + Span::from_seconds(8.0 * f64::from(bytes) / rate)
         };
@@ -152,7 +158,8 @@ impl Pacer {
         if self.probe.is_some() || self.free_at > now {
             return;
         }
-        while self.free_at < now + BURST
+        let until = if bursts { now + BURST } else { now + Span::from_nanos(1) };
+        while self.free_at < until
             && let Some(&(packet, bytes, _)) = self.queue.front()
         {
             self.blocked = f64::from(bytes) > window;
@@ -179,12 +186,16 @@ mod tests {
         VideoPacket { sequence, frame }
     }
 
+    fn pacing(rate_bps: f64) -> Pacing {
+        Pacing { rate_bps, bursts: true, window: f64::INFINITY }
+    }
+
     /// Releases all packets from `now` on. Returns the time in milliseconds, size, and probe of each.
     fn drain(pacer: &mut Pacer, bps: f64, mut now: Instant) -> Vec<(f64, u16, Option<u32>)> {
         let mut found = Vec::new();
         while let Some(at) = pacer.next_release() {
             now = now.max(at);
-            pacer.release(bps, f64::INFINITY, now, &mut |one| {
+            pacer.release(pacing(bps), now, &mut |one| {
                 found.push((now.seconds() * 1e3, one.bytes, one.probe))
             });
         }
@@ -236,12 +247,24 @@ mod tests {
         let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
         (0..3).for_each(|sequence| pacer.push(packet(sequence), 1000, at(sequence)));
         let mut released = 0;
-        pacer.release(8e6, 2500.0, at(10), &mut |_| released += 1);
+        pacer.release(Pacing { window: 2500.0, ..pacing(8e6) }, at(10), &mut |_| released += 1);
         assert_eq!((released, pacer.next_release(), pacer.oldest(at(12))), (2, None, Span::from_millis(10)));
         pacer.unblock();
         assert_eq!(pacer.next_release(), Some(at(12)));
-        pacer.release(8e6, 1000.0, at(12), &mut |_| released += 1);
+        pacer.release(Pacing { window: 1000.0, ..pacing(8e6) }, at(12), &mut |_| released += 1);
         assert_eq!((released, pacer.next_release(), pacer.oldest(at(12))), (3, None, Span::ZERO));
+    }
+
+    #[test]
+    fn without_bursts_each_packet_has_its_interval() {
+        let mut pacer = Pacer::default();
+        (0..3).for_each(|sequence| pacer.push(packet(sequence), 1000, Instant::START));
+        let mut times = Vec::new();
+        while let Some(now) = pacer.next_release() {
+            let pacing = Pacing { bursts: false, ..pacing(4e6) };
+            pacer.release(pacing, now, &mut |_| times.push(now.seconds() * 1e3));
+        }
+        assert_eq!(times, [0.0, 2.0, 4.0]);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use aqm_net::{Instant, Span};
 
 use super::datagrams::{FrameInfo, RETRANSMISSION_HEADER, RTP_HEADERS, VideoPacket};
 use super::encoder::Encoder;
-use super::pacer::{Paced, Pacer};
+use super::pacer::{Paced, Pacer, Pacing};
 use super::recent_bytes::RecentBytes;
 use crate::rate_control::{MediaFrame, PacketReport, RateControl, SentPacket};
 
@@ -185,8 +185,12 @@ impl Sender {
 
     /// Releases the packets that are due.
     pub(super) fn release(&mut self, now: Instant, send: &mut impl FnMut(Paced)) {
-        let (rate, window) = (self.control.pacing_rate(), self.control.send_window());
-        self.pacer.release(rate, window, now, send);
+        let pacing = Pacing {
+            rate_bps: self.control.pacing_rate(),
+            bursts: self.control.sends_bursts(),
+            window: self.control.send_window(),
+        };
+        self.pacer.release(pacing, now, send);
     }
 }
 

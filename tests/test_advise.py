@@ -214,6 +214,17 @@ def test_both_directions_of_a_dumbbell_have_one_set_of_commands() -> None:
     assert "netem" not in lines
 
 
+def test_a_queue_that_linux_does_not_have_has_no_commands(scenario: al.Scenario, tmp_path: Path) -> None:
+    own = scenario.with_({"queues.mine": {"kind": "stfq", "limit": "100p"}})
+    path = tmp_path / "own.toml"
+    path.write_text(own.to_toml(), encoding="utf-8")
+    result = invoke(path, "--for", "calls", "--queues", "mine", "--most", "5")
+    assert result.exit_code == 0, result.output
+    assert "Use mine." in result.stdout
+    assert "no commands of tc" in result.stderr
+    assert "--device" in str(invoke(path, "--for", "calls", "--device", "a;b").exception)
+
+
 def test_units_of_the_goodput(scenario: al.Scenario) -> None:
     measure = advice.run.goodput(list(scenario.workloads))
     assert isinstance(measure, Quantity)

@@ -8,7 +8,7 @@ the law of verdict, `commands.py` creates the commands for Linux, `sentences.py`
 
 from aqmlab.advice.candidates import DEFAULT_QUEUES, TODAY
 from aqmlab.advice.choice import Advice, Assessment, judge
-from aqmlab.advice.commands import commands
+from aqmlab.advice.commands import check_device, commands
 from aqmlab.advice.constraints import Constraint
 from aqmlab.advice.picture import chart
 from aqmlab.advice.run import Question, advise, note, settings
@@ -26,6 +26,7 @@ __all__ = [
     "Score",
     "advise",
     "chart",
+    "check_device",
     "commands",
     "judge",
     "note",

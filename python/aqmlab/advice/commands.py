@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from aqmlab import tc
 from aqmlab.advice import candidates
+from aqmlab.tc.link import checked_device
 
 if TYPE_CHECKING:
     from aqmlab.advice.run import Question
@@ -14,6 +15,11 @@ if TYPE_CHECKING:
 BOTTLENECK, BACK = "bottleneck", "bottleneck-back"
 """The two directions of a dumbbell, of which the second leads away from the home (as in scenarios of `link
 new`)."""
+
+
+def check_device(device: str) -> None:
+    """Raises `ValueError` if `device` is not a valid name of a network device."""
+    checked_device("--device", device)
 
 
 def commands(question: Question, name: str, device: str) -> dict[str, Commands]:

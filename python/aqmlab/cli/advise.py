@@ -33,6 +33,7 @@ from aqmlab.cli.table_text import Form, TableForm
 
 if TYPE_CHECKING:
     from aqmlab.advice import Advice
+    from aqmlab.tc import Commands
 
 
 def advise(
@@ -104,6 +105,7 @@ def advise(
     from aqmlab.store import Store
 
     kinds, look = pictures_of(pictures), Look.parsed(width, font)
+    advice.check_device(device)
     question = advice.Question(
         scenario=load_scenario(scenario, settings),
         uses=listed(uses),
@@ -124,10 +126,12 @@ def advise(
         print(f"aqmlab: {failure}", file=sys.stderr)
     if found is None:
         raise interrupted(store)
-    # A queue that is recommended has commands; the name of the device is checked even if there are none.
-    to_type = (
-        advice.commands(question, found.best, device) if found.outcome == "change" and found.best else {}
-    )
+    to_type: dict[str, Commands] = {}
+    if found.outcome == "change" and found.best:
+        try:
+            to_type = advice.commands(question, found.best, device)
+        except ValueError as error:
+            print(f"aqmlab: no commands of tc: {error}", file=sys.stderr)
     written = list(plot.save(advice.chart(found), out, "trade-off", pictures=kinds, look=look).values())
     if as_json:
         files = [str(path) for path in written]
@@ -142,9 +146,9 @@ def advise(
         if table is Form.TEXT:
             if note := advice.note(question):
                 print(note)
-            for link, commands in to_type.items():
+            for link, one in to_type.items():
                 print(f"\nCommands that install {found.best} at {link} (aqmlab never executes them):")
-                print(commands.text(), end="")
+                print(one.text(), end="")
             print_files(written)
     if results.too_wide:
         print(

@@ -202,11 +202,36 @@ def test_the_command_names_the_best_queue_and_continues_from_the_store(
     assert (found["outcome"], found["best"]) == ("change", "fq-codel")
     assert [one["queue"] for one in found["queues"]] == ["today", "fq-codel", "pfifo-1000"]
     assert {one["runs"] for one in found["queues"]} == {5}
+    [commands] = found["tc"].values()
+    assert any(line.endswith("fq_codel") or " fq_codel " in line for line in commands["lines"])
+    assert commands["undo"] == ["tc qdisc del dev eth0 root"]
+    assert "tc qdisc add dev eth0" in text.stdout
     plotted = pl.read_csv(tmp_path / "out" / "trade-off.csv")
     assert plotted.height == 3 * 2
     assert (tmp_path / "out" / "trade-off.svg").is_file()
     with al.Store(tmp_path / "store", read_only=True) as store:
         assert store.runs().height == 3 * 5
+
+
+def test_both_directions_of_a_dumbbell_have_one_set_of_commands() -> None:
+    both = {**SHORT, "bottleneck": {**SHORT["bottleneck"], "reverse": {"queue": {"kind": "drop-tail"}}}}
+    question = advice.Question(scenario=al.Scenario.from_dict(both), uses=["web"], queues=["cake"])
+    [commands] = advice.commands(question, "cake", "wan0").values()
+    lines = "\n".join(commands.lines)
+    assert lines.count(" cake ") == 2
+    assert "tc filter add dev wan0 ingress" in lines
+    assert "netem" not in lines
+
+
+def test_a_queue_that_linux_does_not_have_has_no_commands(scenario: al.Scenario, tmp_path: Path) -> None:
+    own = scenario.with_({"queues.mine": {"kind": "stfq", "limit": "100p"}})
+    path = tmp_path / "own.toml"
+    path.write_text(own.to_toml(), encoding="utf-8")
+    result = invoke(path, "--for", "calls", "--queues", "mine", "--most", "5")
+    assert result.exit_code == 0, result.output
+    assert "Use mine." in result.stdout
+    assert "no commands of tc" in result.stderr
+    assert "--device" in str(invoke(path, "--for", "calls", "--device", "a;b").exception)
 
 
 def test_units_of_the_goodput(scenario: al.Scenario) -> None:

@@ -2,13 +2,13 @@
 
 `uses.py` maps uses of a line to measures of a scenario's workloads, `candidates.py` lists the queues, and
 `constraints.py` reads constraints. `run.py` runs the candidates as a sweep, `choice.py` judges the results by
-the law of verdict, `sentences.py` describes the choice, `picture.py` draws the trade-off, and `command.py`
-returns the commands for Linux.
+the law of verdict, `commands.py` creates the commands for Linux, `sentences.py` describes the choice, and
+`picture.py` draws the trade-off.
 """
 
 from aqmlab.advice.candidates import DEFAULT_QUEUES, TODAY
 from aqmlab.advice.choice import Advice, Assessment, judge
-from aqmlab.advice.command import DEVICE, commands
+from aqmlab.advice.commands import check_device, commands
 from aqmlab.advice.constraints import Constraint
 from aqmlab.advice.picture import chart
 from aqmlab.advice.run import Question, advise, note, settings
@@ -17,7 +17,6 @@ from aqmlab.advice.uses import USES, Score, scores
 
 __all__ = [
     "DEFAULT_QUEUES",
-    "DEVICE",
     "TODAY",
     "USES",
     "Advice",
@@ -27,6 +26,7 @@ __all__ = [
     "Score",
     "advise",
     "chart",
+    "check_device",
     "commands",
     "judge",
     "note",

@@ -38,7 +38,7 @@ USES: Mapping[str, Use] = {
         Use(
             name="web",
             summary="load time of pages",
-            measures={"mean-page": False},
+            measures={"load-time": False, "mean-page": False},
             needs='a workload that fetches pages, such as kind = "sessions"',
         ),
         Use(

@@ -33,6 +33,7 @@ from aqmlab.cli.table_text import Form, TableForm
 
 if TYPE_CHECKING:
     from aqmlab.advice import Advice
+    from aqmlab.tc import Commands
 
 
 def advise(
@@ -75,13 +76,12 @@ def advise(
         float, typer.Option(help="Difference that does not matter, as a share of today's score.")
     ] = 0.05,
     most: Annotated[int, typer.Option(metavar="N", help="Maximum number of runs of each queue.")] = 30,
+    device: Annotated[
+        str, typer.Option(metavar="NAME", help="Network device for which the tc commands are printed.")
+    ] = "eth0",
     seed: Seed = None,
     table: TableForm = Form.TEXT,
     as_json: AsJson = False,
-    device: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="Device that sends into the link, for the commands for Linux."),
-    ] = "eth0",
     out: Annotated[
         Path, typer.Option(metavar="FOLDER", help="Folder of the picture and its numbers.")
     ] = Path("out/advise"),
@@ -101,10 +101,9 @@ def advise(
     from aqmlab import advice
     from aqmlab.charts import chart as plot
     from aqmlab.store import Store
-    from aqmlab.tc import checked_device
 
     kinds, look = pictures_of(pictures), Look.parsed(width, font)
-    checked_device("--device", device)
+    advice.check_device(device)
     question = advice.Question(
         scenario=load_scenario(scenario, settings),
         uses=listed(uses),
@@ -125,20 +124,29 @@ def advise(
         print(f"aqmlab: {failure}", file=sys.stderr)
     if found is None:
         raise interrupted(store)
-    commands = advice.commands(question, found, device)
+    to_type: dict[str, Commands] = {}
+    if found.outcome == "change" and found.best:
+        try:
+            to_type = advice.commands(question, found.best, device)
+        except ValueError as error:
+            print(f"aqmlab: no commands of tc: {error}", file=sys.stderr)
     written = list(plot.save(advice.chart(found), out, "trade-off", pictures=kinds, look=look).values())
     if as_json:
         files = [str(path) for path in written]
-        lines = {link: list(one.lines) for link, one in commands.items()}
-        table_of_all = {**advice.settings(question), **found.to_dict(), "commands": lines, "files": files}
-        print(json.dumps(table_of_all, indent=2))
+        commands = {
+            link: {"lines": one.lines, "undo": one.undo, "limits": one.limits}
+            for link, one in to_type.items()
+        }
+        printed = {**advice.settings(question), **found.to_dict(), "tc": commands, "files": files}
+        print(json.dumps(printed, indent=2))
     else:
         _print(found, table)
         if table is Form.TEXT:
             if note := advice.note(question):
                 print(note)
-            for link, one in commands.items():
-                print(f"\nCommands for Linux, where {device} sends into {link}:\n\n{one.text()}")
+            for link, one in to_type.items():
+                print(f"\nCommands that install {found.best} at {link} (aqmlab never executes them):")
+                print(one.text(), end="")
             print_files(written)
     if results.too_wide:
         print(

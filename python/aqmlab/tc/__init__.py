@@ -2,10 +2,9 @@
 shows. Nothing is ever executed."""
 
 from aqmlab.tc.commands import Commands
-from aqmlab.tc.link import checked_device
 from aqmlab.tc.networkd import networkd
 from aqmlab.tc.read import Reading, TcError, read
 from aqmlab.tc.sqm import sqm
 from aqmlab.tc.write import write
 
-__all__ = ["Commands", "Reading", "TcError", "checked_device", "networkd", "read", "sqm", "write"]
+__all__ = ["Commands", "Reading", "TcError", "networkd", "read", "sqm", "write"]

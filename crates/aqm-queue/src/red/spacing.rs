@@ -116,15 +116,21 @@ impl DropSpacing {
             self.count_bytes += bytes;
         }
         let p = self.drop_probability(bytes);
-        if p == 0.0 {
-            return false;
+        if p > 0.0
+            && let draw = rng.uniform()
+            && draw < p
+        {
+            self.record_selection(p, draw);
+            return true;
         }
-        let draw = rng.uniform();
-        let is_selected = draw < p;
-        if is_selected {
-            self.selection = Selection { probability: p, count: self.counted(), draw };
-        }
-        is_selected
+        false
+    }
+
+    /// Records the numbers that led to a selection. Selections are rare, so that this function is not inlined.
+    #[cold]
+    #[inline(never)]
+    fn record_selection(&mut self, probability: f64, draw: f64) {
+        self.selection = Selection { probability, count: self.counted(), draw };
     }
 
     /// Returns the count on which `p_a` depends.

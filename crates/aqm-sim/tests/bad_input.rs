@@ -206,7 +206,7 @@ fn invalid_values_are_reported_with_what_is_allowed() {
         "record.packets",
         &["`line`", "bottleneck"],
     );
-    refused(&with("flows = 2", "from = \"left\""), "traffic.long.from", &["together with `links`"]);
+    refused(&with("flows = 2", "from = \"middle\""), "traffic.long.from", &["left", "right"]);
     refused(
         &with("flows = 2", "extra_delay = [\"2s\", \"1s\"]"),
         "traffic.long.extra_delay",

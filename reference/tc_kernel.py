@@ -152,7 +152,7 @@ def outputs(text: str) -> dict[tuple[int, str], str]:
 def arguments(table: dict[str, Any], rate: str) -> dict[str, Any]:
     """Returns the arguments with which `tc` creates a queue. `burst`, `avpkt` and `bandwidth` are replaced
     by the values that `tc` computes from them."""
-    root = json.loads(_core.tc_qdisc(json.dumps(table), rate, DEVICE, False, 1))["root"]
+    root = json.loads(_core.tc_qdisc(json.dumps(table), rate, DEVICE, False))["root"]
     return plain(root)
 
 
@@ -199,7 +199,7 @@ def problems(one: Case, shown: dict[str, str]) -> Iterator[str]:
             found["arguments"] = [word for word in found["arguments"] if word[0] != "tupdate"]
     if before != after:
         yield f"wrote {before}, read {after}"
-    expected = json.loads(_core.tc_qdisc(json.dumps(one.link["queue"]), rate, DEVICE, False, 1))["options"]
+    expected = json.loads(_core.tc_qdisc(json.dumps(one.link["queue"]), rate, DEVICE, False))["options"]
     if expected:
         entry = next(
             entry
@@ -210,7 +210,7 @@ def problems(one: Case, shown: dict[str, str]) -> Iterator[str]:
             if name not in ("kind", "vqs") and not same(entry["options"].get(name), value):
                 yield f"options.{name}: the kernel shows {entry['options'].get(name)}, the core {value}"
     link = Link("bottleneck", "bottleneck", one.link)
-    own = json.loads(_core.tc_qdisc(json.dumps(one.link["queue"]), rate, DEVICE, True, 1))["own_rate"]
+    own = json.loads(_core.tc_qdisc(json.dumps(one.link["queue"]), rate, DEVICE, True))["own_rate"]
     if own is None and round(_core.quantity(str(read.link.get("rate", "8bps")))[0]) != link.bps:
         yield f"rate: wrote {link.bps}bit, read {read.link.get('rate')}"
     if len(one.devices) > 1:

@@ -67,7 +67,7 @@ def test_the_next_use_decides_if_no_queue_improves_the_first() -> None:
     found = choice.judge(table, [WEB, CALLS], [], 0.05, uses=2)
     assert (found.outcome, found.best, found.objective) == ("change", "a", CALLS)
     assert found.unimproved == (WEB,)
-    assert advice.sentences(found)[0].startswith("No candidate improves the measure web.")
+    assert advice.sentences(found)[0].startswith("No candidate improves the measure p.mean-page")
     assert choice.judge(table, [WEB, CALLS], [], 0.05, uses=1).outcome == "keep"
 
 

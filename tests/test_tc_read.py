@@ -74,7 +74,7 @@ def test_every_kind_is_recorded_or_has_an_output_of_its_own() -> None:
 @pytest.mark.parametrize("number", [0, 1])
 def test_a_queue_that_no_recorded_kernel_has_survives_the_round_trip(kind: str, number: int) -> None:
     table = {"kind": kind, **tc_queues.VARIANTS[kind][number], **({"hz": 0} if kind == "fq-pie" else {})}
-    options = json.loads(_core.tc_qdisc(json.dumps(table), LINE, "eth0", False, 1))["options"]
+    options = json.loads(_core.tc_qdisc(json.dumps(table), LINE, "eth0", False))["options"]
     found = read(entry(options.pop("kind"), options))
     again = tc_kernel.arguments(dict(found.queue), LINE)
     assert again == tc_kernel.arguments(table, LINE)

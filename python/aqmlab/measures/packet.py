@@ -11,6 +11,7 @@ from aqmlab.measures.measure import Measure, View, scaled
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+    import polars as pl
 
     from aqmlab.scenario import Scenario
 
@@ -155,11 +156,10 @@ def _of_pages(traffic: str) -> list[Measure]:
 
 def _of_recorded_pages(traffic: str) -> list[Measure]:
     """Returns measures of the loads of a recorded page that begin after the warm-up."""
-    import polars as pl
+    from aqmlab.metrics import recorded_pages
 
     def loads(view: View) -> pl.DataFrame:
-        rows = view.run.tables["page_loads"].filter(pl.col("traffic") == traffic)
-        return rows.filter(pl.col("start_s") >= view.window[0])
+        return recorded_pages.loads(view.run.tables, traffic, view.window[0])
 
     def mean(column: str) -> Callable[[View], float | None]:
         def of(view: View) -> float | None:

@@ -280,7 +280,7 @@ class Sweep:
                 raise ValueError(f"{field_}: {label} has no value {value!r}: {near}")
 
     def _known_tables(self) -> Sequence[str]:
-        from aqmlab.metrics import line_tests, video_calls
+        from aqmlab.metrics import line_tests, recorded_pages, video_calls
         from aqmlab.scenario.catalog import members
 
         prefix = "" if self.scenario.level == "packet" else f"{self.scenario.level}."
@@ -289,10 +289,15 @@ class Sweep:
         known = [
             one.removeprefix(level) for one in names if (one.startswith(level) if level else "." not in one)
         ]
-        if not level and all(one.video_call is None for one in self.scenario.workloads.values()):
-            known = [one for one in known if one not in video_calls.TABLES]
-        if not level and all(one.responsiveness is None for one in self.scenario.workloads.values()):
-            known = [one for one in known if one not in line_tests.TABLES]
+        if not level:
+            workloads = self.scenario.workloads.values()
+            present = (
+                (video_calls.TABLES, any(one.video_call is not None for one in workloads)),
+                (line_tests.TABLES, any(one.responsiveness is not None for one in workloads)),
+                (recorded_pages.TABLES, any(one.records_pages for one in workloads)),
+            )
+            absent = {table for tables, exists in present if not exists for table in tables}
+            known = [one for one in known if one not in absent]
         for name in self.tables:
             if name not in (*known, ALL_TABLES):
                 raise ValueError(

@@ -12,8 +12,7 @@ from aqmlab._support.files import write_text
 from aqmlab.cli import link_export, link_new, link_text
 from aqmlab.cli.options import quantity_of, time_of
 from aqmlab.cli.reference import aligned
-from aqmlab.links import formats, rate_steps
-from aqmlab.links.access import KINDS
+from aqmlab.links import formats, profile, rate_steps
 from aqmlab.links.content import STANDARD_INPUT
 from aqmlab.links.format import Columns, Options
 from aqmlab.links.measured import Direction, Measured, RateKind
@@ -175,8 +174,9 @@ def formats_() -> None:
 
 @app.command("kinds")
 def kinds() -> None:
-    """List the kinds of access that `aqmlab link new` can model."""
-    print("\n".join(aligned({one.name: one.summary for one in KINDS.values()})))
+    """List the kinds of access that `aqmlab link new` can model, with the rates and the round-trip time that
+    `aqmlab live shell --profile` uses."""
+    print("\n".join(aligned(profile.summaries())))
 
 
 app.command("export")(link_export.export)

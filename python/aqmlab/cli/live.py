@@ -384,6 +384,14 @@ def shell(
             metavar="SCENARIO.toml", help="Scenario whose network and background workloads are used."
         ),
     ] = None,
+    profile: Annotated[
+        str,
+        typer.Option(
+            metavar="KIND",
+            help="Kind of access, such as cable, with its usual rates, round-trip time and buffers: "
+            "`aqmlab link kinds` lists the kinds. Other options replace values of the profile.",
+        ),
+    ] = "",
     rate: Annotated[str, typer.Option(help="Rate of the link to the client.")] = "",
     delay: Annotated[str, typer.Option(help="One-way delay of the link.")] = "",
     queue: Annotated[
@@ -425,6 +433,7 @@ def shell(
     exit status."""
     from aqmlab import live
     from aqmlab.cli import live_text, run_text
+    from aqmlab.links import profile as link_profile
     from aqmlab.live import watch as live_watch
     from aqmlab.scenario import Scenario, settings_of
 
@@ -442,8 +451,15 @@ def shell(
         if shutil.which(program) is None:
             print(f"aqmlab: {program}: command not found", file=sys.stderr)
             raise typer.Exit(COMMAND_NOT_FOUND)
+    if profile and scenario:
+        raise ValueError("--profile: describes the network, as --scenario does: use one of these options")
     base = Scenario.load(scenario) if scenario else None
-    chosen = _with_queues(live.with_command(base, client, programs[1], changes), queue, up_queue)
+    if profile:
+        line = link_profile.network(profile)
+        created = live.with_command(None, client, programs[1], changes, network=line.tables, files=line.files)
+    else:
+        created = live.with_command(base, client, programs[1], changes)
+    chosen = _with_queues(created, queue, up_queue)
     with _with_kernel_control_hint():
         chosen = chosen.with_(settings_of(settings or []))
     seen = _core.Watch()

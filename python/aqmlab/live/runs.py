@@ -19,6 +19,13 @@ SHELL = "shell"
 LONGEST = "1440min"
 """Maximum duration of a user's command."""
 
+LINK: Mapping[str, Any] = {
+    "bottleneck": {"queue": {"kind": "drop-tail"}, "reverse": {"queue": {"kind": "drop-tail"}}},
+    "access": {"rate": "100Gbps", "delay": "0s"},
+    "tcp": {"profile": "linux-6"},
+}
+"""The tables of a single link with a queue in each direction."""
+
 
 class NotLive(RuntimeError):
     """Live runs are not possible on this machine."""
@@ -83,26 +90,21 @@ def with_command(
     command: Sequence[str],
     server: Sequence[str] = (),
     changes: Mapping[str, Any] | None = None,
+    *,
+    network: Mapping[str, Any] = LINK,
+    files: Mapping[str, str] | None = None,
 ) -> Scenario:
     """Returns a scenario with a client command and a `server` command, in addition to the workloads of
-    `scenario`. Without `scenario`, the network is a single link with a queue in each direction, and TCP uses
-    the kernel's settings."""
-    table: dict[str, Any] = (
-        dict(scenario.given)
-        if scenario
-        else {
-            "bottleneck": {"queue": {"kind": "drop-tail"}, "reverse": {"queue": {"kind": "drop-tail"}}},
-            "access": {"rate": "100Gbps", "delay": "0s"},
-            "tcp": {"profile": "linux-6"},
-        }
-    )
+    `scenario`. Without `scenario`, the network consists of the tables `network`, which may refer to `files`:
+    by default, a single link with a queue in each direction, and a TCP with the kernel's settings."""
+    table: dict[str, Any] = dict(scenario.given if scenario else network)
     traffic = dict(table.get("traffic", {}))
     if SHELL in traffic:
         raise ValueError(f"traffic.{SHELL}: the name is reserved for the command: rename the workload")
     traffic[SHELL] = {"kind": "program", "client": list(command), "server": list(server)}
     # There is no warm-up, so the measurement covers the whole run of the command.
     whole = {**table, "traffic": traffic, "duration": LONGEST, "warm_up": "0s"}
-    created = Scenario.from_dict(whole, files=scenario.files if scenario else None, name=SHELL)
+    created = Scenario.from_dict(whole, files=scenario.files if scenario else files, name=SHELL)
     return created.with_(changes) if changes else created
 
 

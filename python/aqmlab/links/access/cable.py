@@ -69,6 +69,7 @@ def _link_3_0(side: Side) -> Link:
 ACCESS = Access(
     name="cable",
     summary="Cable modem of DOCSIS 3.1, which manages its upload queue with DOCSIS-PIE.",
+    usual_rates=("100Mbps", "10Mbps"),
     usual_rtt="20ms",
     comment="Cable modem of DOCSIS 3.1. The requests and grants of the upload channel are not modelled.",
     link=_link,
@@ -77,6 +78,7 @@ ACCESS = Access(
 ACCESS_3_0 = Access(
     name="cable-3.0",
     summary="Cable modem of DOCSIS 3.0, with a large unmanaged upload buffer.",
+    usual_rates=("50Mbps", "5Mbps"),
     usual_rtt="20ms",
     comment="Cable modem of DOCSIS 3.0. The requests and grants of the upload channel are not modelled.",
     link=_link_3_0,

@@ -94,6 +94,7 @@ def _dsl(
 ATM = Access(
     name="dsl-atm",
     summary="ADSL, which sends packets in ATM cells.",
+    usual_rates=("16Mbps", "1Mbps"),
     usual_rtt="40ms",
     comment="ADSL with ATM cells.",
     link=_atm,
@@ -102,6 +103,7 @@ ATM = Access(
 PTM = Access(
     name="dsl-ptm",
     summary="VDSL2, which sends packets in packet transfer mode (PTM).",
+    usual_rates=("50Mbps", "10Mbps"),
     usual_rtt="25ms",
     comment="VDSL2 with packet transfer mode (PTM). Retransmissions and interleaving of the line are not "
     "modelled.",

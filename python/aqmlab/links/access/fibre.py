@@ -32,6 +32,7 @@ def _link(side: Side) -> Link:
 ACCESS = Access(
     name="fibre",
     summary="Fibre to the home (GPON, XGS-PON, Ethernet).",
+    usual_rates=("500Mbps", "100Mbps"),
     usual_rtt="10ms",
     comment="Fibre to the home. The requests and grants of a passive optical network are not modelled.",
     link=_link,

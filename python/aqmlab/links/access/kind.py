@@ -68,6 +68,8 @@ class Access:
 
     name: str
     summary: str
+    usual_rates: tuple[str, str]
+    """Rates down and up that `aqmlab live shell --profile` uses: aqmlab's choice."""
     usual_rtt: str
     """Round-trip time that `aqmlab link new` suggests: aqmlab's choice unless `comment` names a source."""
     comment: str

@@ -55,6 +55,7 @@ def _link(side: Side) -> Link:
 ACCESS = Access(
     name="lte",
     summary="LTE: rates that vary in both directions (synthetic), and long queues.",
+    usual_rates=("20Mbps", "5Mbps"),
     usual_rtt="50ms",
     comment="LTE, with a synthetic model of the varying rates. Scheduling grants and retransmissions are "
     "not modelled.",

@@ -20,6 +20,7 @@ def _link(side: Side) -> Link:
 ACCESS = Access(
     name="plain",
     summary="Any other link: constant rates, and a buffer that drops packets when it is full.",
+    usual_rates=("20Mbps", "5Mbps"),
     usual_rtt="20ms",
     comment="A link with constant rates and nothing else.",
     link=_link,

@@ -18,6 +18,7 @@ def _link(side: Side) -> Link:
 ACCESS = Access(
     name="satellite",
     summary="Geostationary satellite: a round trip of about 600 ms.",
+    usual_rates=("20Mbps", "3Mbps"),
     usual_rtt="600ms",
     comment="Geostationary satellite: the signal alone takes up to 558 ms for a round trip (RFC 2488, "
     "section 2). Proxies that split TCP connections, and the assignment of capacity, are not modelled.",

@@ -29,6 +29,7 @@ def _link(side: Side) -> Link:
 ACCESS = Access(
     name="wifi",
     summary="Wi-Fi with one station: aggregates of packets with a fixed cost of the medium.",
+    usual_rates=("50Mbps", "50Mbps"),
     usual_rtt="10ms",
     comment="Wi-Fi with one station, as the bottleneck. Both directions have their own medium, although "
     "real stations share one; retransmissions and rate control are not modelled.",

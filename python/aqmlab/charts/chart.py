@@ -11,6 +11,7 @@ import io
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import polars as pl
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Kind = Literal["cdf", "tail", "line", "bars", "curve", "marks", "boxes", "ellipses", "matrix"]
+
+LABEL_WIDTH = 24
+"""Number of characters in a line of the label of a panel beneath another panel, which must not be longer than
+the panel is high."""
 
 MOST_IN_A_ROW = 5
 """Maximum number of panels in a single row."""
@@ -475,6 +480,8 @@ def _marks(axis: Axes, chart: Chart, table: pl.DataFrame) -> None:
         elif mark.shape == "cross":
             axis.plot(x, (low + high) / 2, "x", markersize=5.0, markeredgewidth=mark.width, **look)
     axis.margins(x=0.02, y=0.03)
+    if table[chart.y].dtype.is_integer():
+        axis.yaxis.get_major_locator().set_params(integer=True)
 
 
 def _decades(axis: Axis, low: float, high: float) -> None:
@@ -489,7 +496,8 @@ def _decades(axis: Axis, low: float, high: float) -> None:
 def _dress(axis: Axes, chart: Chart, panel: str, *, first: bool) -> None:
     axis.set_xlabel(chart.x_label)
     if first:
-        axis.set_ylabel(chart.beneath.get(panel, chart.y_label))
+        label = chart.beneath.get(panel)
+        axis.set_ylabel(chart.y_label if label is None else fill(label, LABEL_WIDTH))
     x_limits = chart.panel_x_limits.get(panel, chart.x_limits)
     if chart.log_x:
         axis.set_xscale("log")

@@ -104,6 +104,10 @@ tc-kernel: $(CORE)  ## Run the commands of `aqmlab tc write` in a real kernel (U
 	$(PYTHON) reference/tc_networkd.py
 	$(PYTHON) reference/tc_traffic.py
 
+.PHONY: pages
+pages: $(CORE) $(CHECKERS)  ## Run the commands of all pages, also the long comparisons that `make test` leaves out.
+	AQM_SLOW_PAGES=1 $(PYTHON) -m pytest -n auto tests/test_docs.py
+
 .PHONY: gcc-original
 gcc-original:  ## Run str0m's Google Congestion Control through RFC 8867 in virtual time, and write its record.
 	reference/gcc_original/run.sh

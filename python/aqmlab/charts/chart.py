@@ -459,6 +459,8 @@ def _ellipses(axis: Axes, chart: Chart, table: pl.DataFrame, groups: list[Any]) 
 
 
 def _marks(axis: Axes, chart: Chart, table: pl.DataFrame) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     for group, mark in chart.marks.items():
         rows = table.filter(pl.col(chart.by) == group)
         if rows.height == 0:
@@ -481,7 +483,7 @@ def _marks(axis: Axes, chart: Chart, table: pl.DataFrame) -> None:
             axis.plot(x, (low + high) / 2, "x", markersize=5.0, markeredgewidth=mark.width, **look)
     axis.margins(x=0.02, y=0.03)
     if table[chart.y].dtype.is_integer():
-        axis.yaxis.get_major_locator().set_params(integer=True)
+        axis.yaxis.set_major_locator(MaxNLocator(nbins="auto", steps=[1, 2, 5, 10], integer=True))
 
 
 def _decades(axis: Axis, low: float, high: float) -> None:

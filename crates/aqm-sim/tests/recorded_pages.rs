@@ -130,8 +130,8 @@ fn responses_of_requests_that_arrive_together_have_their_own_think_times() {
                  3,script 1,1,1,end,0,100,20,300,0,render,0\n4,image 1,1,1,end,0,100,50,400,0,load,0\n";
     for http in ["2", "3"] {
         let found = load(scenario(http), lines);
-        let asked = 2.0 * RTT + RTT;
-        assert_eq!(ends(&found), [2.0 * RTT, asked + 80.0, asked + 20.0, asked + 50.0], "HTTP/{http}");
+        let requested = 2.0 * RTT + RTT;
+        assert_eq!(ends(&found), [2.0 * RTT, requested + 80.0, requested + 20.0, requested + 50.0], "HTTP/{http}");
     }
 }
 

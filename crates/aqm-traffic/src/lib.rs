@@ -15,6 +15,7 @@ mod parameters;
 pub mod probe_record;
 pub mod rate_control;
 pub mod recording;
+mod schedule;
 #[cfg(test)]
 mod testing;
 mod wire;

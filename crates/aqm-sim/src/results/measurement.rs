@@ -9,12 +9,11 @@ use serde_json::Value;
 
 use crate::engine::event::Timer;
 use crate::network::{LinkSnapshot, Network};
+use crate::results::call_tables::{CallRow, FrameRow};
 use crate::results::gauges::Gauges;
+use crate::results::page_tables::{PageLoadRow, PageObjectRow};
 use crate::results::probe_tables::{ProbeIntervalRow, ProbeRow};
-use crate::results::tables::{
-    CallRow, DropRow, FlowRow, FrameRow, PacketRow, PageLoadRow, PageObjectRow, PageRow, QueueRow, SenderRow,
-    TransferRow,
-};
+use crate::results::tables::{DropRow, FlowRow, PacketRow, PageRow, QueueRow, SenderRow, TransferRow};
 use crate::scenario::Scenario;
 use crate::scenario::links::{self, LinkSpec};
 use crate::scenario::sections::Record;

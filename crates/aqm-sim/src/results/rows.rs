@@ -9,13 +9,12 @@ use aqm_traffic::description::Application;
 use aqm_traffic::probe_record::{Phase, ProbeKind};
 
 use crate::network::LinkSnapshot;
+use crate::results::call_tables::{CallRow, FrameRow};
 use crate::results::measurement::RunRecord;
+use crate::results::page_tables::{PageLoadRow, PageObjectRow};
 use crate::results::probe_tables::{ProbeIntervalRow, ProbeRow};
 use crate::results::recorder::{ECN_NAMES, PacketEvent};
-use crate::results::tables::{
-    CallRow, ClassRow, DropRow, FrameRow, GaugeRow, LinkRow, PacketRow, PageLoadRow, PageObjectRow, QueueRow,
-    SenderRow,
-};
+use crate::results::tables::{ClassRow, DropRow, GaugeRow, LinkRow, PacketRow, QueueRow, SenderRow};
 use crate::scenario::Scenario;
 use crate::scenario::links::{LinkSpec, Queue, managed};
 

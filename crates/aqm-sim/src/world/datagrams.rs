@@ -9,7 +9,7 @@ use crate::hosts::flow::Ends;
 use crate::hosts::side::Side;
 use crate::network::Network;
 use crate::network::payloads::{Contents, Payload};
-use crate::results::tables::{CallRow, FrameRow};
+use crate::results::call_tables::{CallRow, FrameRow};
 
 impl<N: Network> World<'_, N> {
     /// Sends a datagram of the stream `stream` from the side `from`. The first datagram opens the stream.

@@ -10,7 +10,7 @@ use crate::hosts::flow::{Ends, Exchanging};
 use crate::hosts::multiplexing::{Arrivals, Multiplexing};
 use crate::hosts::side::Side;
 use crate::network::Network;
-use crate::results::tables::{PageLoadRow, PageObjectRow};
+use crate::results::page_tables::{PageLoadRow, PageObjectRow};
 
 impl<N: Network> World<'_, N> {
     /// Opens a connection for a conversation with streams.

@@ -202,7 +202,7 @@ impl RecordedPage {
             let waits_for = &mut load.waits_for[child as usize];
             *waits_for -= 1;
             if *waits_for == 0 {
-                self.schedule_event(now + one.delay, Scheduled::Discovery { load: id, object: child });
+                self.schedule.add(now + one.delay, Scheduled::Discovery { load: id, object: child });
             }
         }
     }

@@ -13,8 +13,7 @@
 //! aqmlab's choices: a load opens new connections, which stay open until the load ends. If a connection fails, the load
 //! ends.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use aqm_net::{ConfigError, Instant, Rate, Rng, Span, parameters};
@@ -25,6 +24,7 @@ use crate::distributions::{self, Amount, Times, exponential};
 use crate::http::{Http, Persistence, TransportNeed};
 use crate::page_record::{PageLoad, PageRecord};
 use crate::parameters::{Period, check_transfers, start_offset};
+use crate::schedule::Schedule;
 use crate::wire::Wire;
 use crate::{Build, BuildContext, TrafficContext, Workload};
 
@@ -103,9 +103,7 @@ impl Build for Config {
             persistence,
             pause,
             loads_left: vec![self.loads; self.users as usize],
-            schedule: BinaryHeap::new(),
-            scheduled: 0,
-            next_wake: Instant::NEVER,
+            schedule: Schedule::new(),
             loads: BTreeMap::new(),
             connections: BTreeMap::new(),
             next_connection: 0,
@@ -163,12 +161,8 @@ struct RecordedPage {
     pauses: Vec<Rng>,
     /// Number of loads that each user has not begun; `None` if the number is not limited.
     loads_left: Vec<Option<u32>>,
-    /// Pending events, with the earliest event on top. The workload requests a wake-up only for the earliest event.
-    schedule: BinaryHeap<Reverse<ScheduledEvent>>,
-    /// Number of events that have been scheduled.
-    scheduled: u64,
-    /// Time of the earliest requested wake-up.
-    next_wake: Instant,
+    /// Pending events.
+    schedule: Schedule<Scheduled>,
     /// Loads in progress.
     loads: BTreeMap<u64, Load>,
     connections: BTreeMap<u32, Connection>,
@@ -180,16 +174,8 @@ struct RecordedPage {
     record: PageRecord,
 }
 
-/// A scheduled event. If several events have the same time, the event that was scheduled first occurs first.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct ScheduledEvent {
-    at: Instant,
-    number: u64,
-    event: Scheduled,
-}
-
 /// The kinds of scheduled events.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy)]
 enum Scheduled {
     /// The next load of a user begins.
     Load { user: u32 },
@@ -202,40 +188,35 @@ impl Workload for RecordedPage {
         for (user, at) in (0..).zip(self.starts.clone()) {
             self.schedule_load(user, at);
         }
-        self.sleep(cx);
+        self.schedule.request_wake(cx);
     }
 
     fn on_wake(&mut self, cx: &mut dyn TrafficContext) {
         let now = cx.now();
-        if self.next_wake <= now {
-            self.next_wake = Instant::NEVER;
-        }
-        while let Some(Reverse(due)) = self.schedule.peek().filter(|due| due.0.at <= now) {
-            let event = due.event;
-            self.schedule.pop();
+        while let Some((_, event)) = self.schedule.pop_due(now) {
             match event {
                 Scheduled::Load { user } => self.begin_load(user, now),
                 Scheduled::Discovery { load, object } => self.discover(load, object, cx),
             }
         }
-        self.sleep(cx);
+        self.schedule.request_wake(cx);
     }
 
     fn on_first_byte(&mut self, number: u32, exchange: u32, cx: &mut dyn TrafficContext) {
         self.on_object_begun(number, exchange, cx);
-        self.sleep(cx);
+        self.schedule.request_wake(cx);
     }
 
     fn on_stream_response(&mut self, number: u32, exchange: u32, cx: &mut dyn TrafficContext) {
         self.on_object_complete(number, exchange, cx);
-        self.sleep(cx);
+        self.schedule.request_wake(cx);
     }
 
     fn on_connection_failed(&mut self, number: u32, cx: &mut dyn TrafficContext) {
         if let Some(connection) = self.connections.remove(&number) {
             self.end_load(connection.load, true, cx);
         }
-        self.sleep(cx);
+        self.schedule.request_wake(cx);
     }
 
     /// Passes facts about the workload to `show`. The realised load covers the whole period and is therefore complete
@@ -264,7 +245,7 @@ impl RecordedPage {
             return;
         }
         *left = left.map(|loads| loads - 1);
-        self.schedule_event(at, Scheduled::Load { user });
+        self.schedule.add(at, Scheduled::Load { user });
     }
 
     /// Begins a load of a user. The client discovers the objects without parents after their delays.
@@ -284,7 +265,7 @@ impl RecordedPage {
         self.loads.insert(number, Load::new(&page, user));
         for (object, one) in (0..).zip(&page.objects) {
             if one.parents.is_empty() {
-                self.schedule_event(now + one.delay, Scheduled::Discovery { load: number, object });
+                self.schedule.add(now + one.delay, Scheduled::Discovery { load: number, object });
             }
         }
     }
@@ -300,18 +281,6 @@ impl RecordedPage {
         }
         let pause = self.pause.sample_span(&mut self.pauses[load.user as usize]);
         self.schedule_load(load.user, cx.now() + pause);
-    }
-
-    fn schedule_event(&mut self, at: Instant, event: Scheduled) {
-        self.schedule.push(Reverse(ScheduledEvent { at, number: self.scheduled, event }));
-        self.scheduled += 1;
-    }
-
-    fn sleep(&mut self, cx: &mut dyn TrafficContext) {
-        if let Some(Reverse(due)) = self.schedule.peek().filter(|due| due.0.at < self.next_wake) {
-            self.next_wake = due.at;
-            cx.wake_at(due.at);
-        }
     }
 }
 

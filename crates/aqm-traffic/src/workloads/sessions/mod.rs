@@ -12,8 +12,7 @@
 //! nor on the number of users. In the closed loop, if TCP gives up on the transfer of an object, the object is
 //! considered complete once its connection has been removed.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use aqm_net::{ConfigError, Instant, Rate, Rng, Size, Span, choices, parameters};
 
@@ -23,6 +22,7 @@ use crate::distributions::{
 use crate::fetching::{self, Fetching};
 use crate::http::{Http, TransportNeed};
 use crate::parameters::{Period, check_load, check_request, check_transfers, request_bytes};
+use crate::schedule::Schedule;
 use crate::wire::Wire;
 use crate::{Build, BuildContext, TrafficContext, Transfer, Workload};
 
@@ -134,9 +134,7 @@ impl Build for Config {
         check_transfers(expected, path, "reduce the value, or increase `think_time`")?;
         Ok(Box::new(Sessions {
             users: (0..users).map(|user| User::new(user, context)).collect(),
-            schedule: BinaryHeap::new(),
-            scheduled: 0,
-            next_wake: Instant::NEVER,
+            schedule: Schedule::new(),
             under_way: BTreeMap::new(),
             fetching: Fetching::new(persistence, self.request),
             think_time,
@@ -216,12 +214,8 @@ impl Config {
 struct Sessions {
     config: Config,
     users: Vec<User>,
-    /// Pending events, with the earliest event on top. The workload requests a wake-up only for the earliest event.
-    schedule: BinaryHeap<Reverse<ScheduledEvent>>,
-    /// Number of events that have been scheduled.
-    scheduled: u64,
-    /// Time of the earliest requested wake-up.
-    next_wake: Instant,
+    /// Pending events.
+    schedule: Schedule<Event>,
     /// Incomplete pages of a closed loop, keyed by page number. For each page, the map contains the user and the number
     /// of incomplete objects.
     under_way: BTreeMap<u64, (u32, u32)>,
@@ -261,16 +255,8 @@ impl User {
     }
 }
 
-/// A scheduled event. If several events have the same time, the event that was scheduled first occurs first.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct ScheduledEvent {
-    at: Instant,
-    number: u64,
-    event: Event,
-}
-
 /// The kinds of events.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy)]
 enum Event {
     /// The next page of a user begins.
     Page { user: u32 },
@@ -291,17 +277,12 @@ impl Workload for Sessions {
         for user in 0..self.users.len() as u32 {
             self.think(user, self.period.start);
         }
-        self.sleep(cx);
+        self.schedule.request_wake(cx);
     }
 
     fn on_wake(&mut self, cx: &mut dyn TrafficContext) {
         let now = cx.now();
-        if self.next_wake <= now {
-            self.next_wake = Instant::NEVER;
-        }
-        while let Some(Reverse(due)) = self.schedule.peek().filter(|due| due.0.at <= now) {
-            let (at, event) = (due.at, due.event);
-            self.schedule.pop();
+        while let Some((at, event)) = self.schedule.pop_due(now) {
             match event {
                 Event::Page { user } => self.begin_page(user, at, cx),
                 Event::Object { user, page, page_objects, bytes } => {
@@ -314,7 +295,7 @@ impl Workload for Sessions {
                 }
             }
         }
-        self.sleep(cx);
+        self.schedule.request_wake(cx);
     }
 
     fn on_done(&mut self, transfer: Transfer, cx: &mut dyn TrafficContext) {
@@ -364,14 +345,14 @@ impl Sessions {
     fn complete_page(&mut self, page: Option<u64>, cx: &mut dyn TrafficContext) {
         let Some((user, _)) = page.and_then(|page| self.under_way.remove(&page)) else { return };
         self.think(user, cx.now());
-        self.sleep(cx);
+        self.schedule.request_wake(cx);
     }
 
     /// Starts a user's think time at `from`. After the think time, a page begins, unless the period is over.
     fn think(&mut self, user: u32, from: Instant) {
         let next = from + self.think_time.sample_span(&mut self.users[user as usize].think);
         if next < self.period.end {
-            self.schedule_event(next, Event::Page { user });
+            self.schedule.add(next, Event::Page { user });
         }
     }
 
@@ -394,7 +375,7 @@ impl Sessions {
                 self.offered.wire_bytes += self.wire.bytes(bytes);
                 sizes.push_back(bytes);
             } else {
-                self.schedule_event(at, Event::Object { user, page, page_objects, bytes });
+                self.schedule.add(at, Event::Object { user, page, page_objects, bytes });
             }
         }
         if let Some(fetching) = &mut self.fetching {
@@ -405,18 +386,6 @@ impl Sessions {
             ThinkFrom::PageEnd => {
                 self.under_way.insert(page, (user, page_objects));
             }
-        }
-    }
-
-    fn schedule_event(&mut self, at: Instant, event: Event) {
-        self.schedule.push(Reverse(ScheduledEvent { at, number: self.scheduled, event }));
-        self.scheduled += 1;
-    }
-
-    fn sleep(&mut self, cx: &mut dyn TrafficContext) {
-        if let Some(Reverse(due)) = self.schedule.peek().filter(|due| due.0.at < self.next_wake) {
-            self.next_wake = due.at;
-            cx.wake_at(due.at);
         }
     }
 }

@@ -21,7 +21,7 @@ Flent file of an hour with socket statistics has about 20 MB, so the limit stops
 decompression bombs. aqmlab's choice."""
 
 STANDARD_INPUT = "-"
-"""Path that stands for standard input."""
+"""The path with which commands read standard input."""
 
 HEAD_BYTES = 4096
 """Number of bytes from which a format is recognised."""

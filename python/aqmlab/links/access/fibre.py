@@ -6,8 +6,7 @@ of the contract. Grants of the upstream channel are not modelled.
 
 from __future__ import annotations
 
-from aqmlab.links.access.kind import Access, Entry, Link, Side, drop_tail, rate_text, shapers
-from aqmlab.links.access.plain import RATE
+from aqmlab.links.access.kind import Access, Link, Side, constant_rate
 from aqmlab.links.buffer import Buffer
 
 USUAL = Buffer(seconds=0.1)
@@ -20,13 +19,7 @@ CONTRACT = (
 
 def _link(side: Side) -> Link:
     source = "aqmlab knows no published size, and 100 ms are aqmlab's choice"
-    queue, comment = drop_tail(side, side.bps, USUAL, source)
-    rate = Entry(
-        key="rate",
-        value=rate_text(side.bps),
-        comment=RATE[True] if side.is_ip else CONTRACT,
-    )
-    return Link(entries=[rate], queue=queue, queue_comment=comment, alternatives=shapers(side.bps))
+    return constant_rate(side, USUAL, source, CONTRACT)
 
 
 ACCESS = Access(

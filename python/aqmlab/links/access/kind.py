@@ -95,6 +95,18 @@ def drop_tail(side: Side, bps: float, usual: Buffer, source: str) -> tuple[Table
     return {"kind": "drop-tail", "limit": buffer.limit_at(bps)}, comment
 
 
+RATE = {False: "Rate of IP packets, as given.", True: "Measured rate, in bits of IP packets."}
+"""Comment at the rate of a link without framing, by whether the rate was measured."""
+
+
+def constant_rate(side: Side, usual: Buffer, source: str, given: str = RATE[False]) -> Link:
+    """Returns a link with the rate of a side, a Drop Tail queue and shapers. `usual` is the usual buffer,
+    `source` names the source of its size, and `given` is the comment at a rate that was not measured."""
+    queue, comment = drop_tail(side, side.bps, usual, source)
+    rate = Entry(key="rate", value=rate_text(side.bps), comment=RATE[True] if side.is_ip else given)
+    return Link(entries=[rate], queue=queue, queue_comment=comment, alternatives=shapers(side.bps))
+
+
 def shapers(bps: float) -> dict[str, Table]:
     """Returns shapers of `SHAPED_SHARE` of a rate: HTB with FQ-CoDel, and CAKE."""
     rate = rate_text(SHAPED_SHARE * bps)

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from aqmlab.links.access.kind import Access, Entry, Link, Side, drop_tail, rate_text, shapers
+from aqmlab.links.access.kind import Access, Link, Side, constant_rate
 from aqmlab.links.buffer import Buffer
 
 USUAL = Buffer(seconds=0.1)
 
-RATE = {False: "Rate of IP packets, as given.", True: "Measured rate, in bits of IP packets."}
-"""Comment at the rate, by whether the rate was measured."""
-
 
 def _link(side: Side) -> Link:
-    queue, comment = drop_tail(side, side.bps, USUAL, "100 ms are aqmlab's choice")
-    rate = Entry(key="rate", value=rate_text(side.bps), comment=RATE[side.is_ip])
-    return Link(entries=[rate], queue=queue, queue_comment=comment, alternatives=shapers(side.bps))
+    return constant_rate(side, USUAL, "100 ms are aqmlab's choice")
 
 
 ACCESS = Access(

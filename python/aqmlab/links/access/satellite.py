@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from aqmlab.links.access.kind import Access, Entry, Link, Side, drop_tail, rate_text, shapers
-from aqmlab.links.access.plain import RATE
+from aqmlab.links.access.kind import Access, Link, Side, constant_rate
 from aqmlab.links.buffer import Buffer
 
 
 def _link(side: Side) -> Link:
     usual = Buffer(seconds=side.rtt_s)
     source = "the product of rate and round trip, the rule for a single TCP connection, is aqmlab's choice"
-    queue, comment = drop_tail(side, side.bps, usual, source)
-    rate = Entry(key="rate", value=rate_text(side.bps), comment=RATE[side.is_ip])
-    return Link(entries=[rate], queue=queue, queue_comment=comment, alternatives=shapers(side.bps))
+    return constant_rate(side, usual, source)
 
 
 ACCESS = Access(

@@ -11,6 +11,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "reference"))
 
+import record_file
 from http_pages import compare, rows, simulated
 from http_pages.rows import CELLS, COLUMNS, PAGES, PROTOCOLS, Cell
 
@@ -104,7 +105,7 @@ def test_a_table_is_read_as_it_was_written(tmp_path: Path) -> None:
     found = [rows.row(page(0.5), cell=CELL, repetition=1), rows.row(page(0.5), cell=None, repetition=1)]
     rows.write(tmp_path / "pages.csv.gz", found, ["Linux", "Python"])
     assert rows.read(tmp_path / "pages.csv.gz") == found
-    assert rows.origin(tmp_path / "pages.csv.gz") == ["Linux", "Python"]
+    assert record_file.origin(tmp_path / "pages.csv.gz") == ["Linux", "Python"]
 
 
 def test_medians_leave_out_runs_that_are_not_valid() -> None:

@@ -31,6 +31,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import record_file
 from http_pages import certificate, rows
 from http_pages.rows import CELLS, PAGES, PROTOCOLS, Cell
 
@@ -162,8 +163,8 @@ def main() -> None:
         return
     found: list[Mapping[str, Any]] = []
     if options.go_on and out.exists():
-        if rows.origin(out)[:2] != origin()[:2]:
-            sys.exit(f"{out} was recorded with other versions: {'; '.join(rows.origin(out))}")
+        if record_file.origin(out)[:2] != origin()[:2]:
+            sys.exit(f"{out} was recorded with other versions: {'; '.join(record_file.origin(out))}")
         found = list(rows.read(out))
     rates = [float(text) for text in options.rates.split(",")]
     cells = [cell for cell in CELLS if cell.rate_mbps in rates]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+import record_file
 
 MTU = 1500
 MOST_WAIT = 0.05
@@ -141,28 +141,14 @@ def row(
     }
 
 
-def write(path: Path, rows: Iterable[Mapping[str, Any]], origin: Sequence[str]) -> None:
+def write(path: Path, rows: Iterable[Mapping[str, Any]], origin: Iterable[str]) -> None:
     """Writes a compressed table, headed by lines that state its origin."""
-    with gzip.GzipFile(path, "wb", mtime=0) as packed:
-        lines = [f"# {line}\n" for line in origin]
-        packed.write("".join(lines).encode("utf-8"))
-        packed.write((",".join(COLUMNS) + "\n").encode("utf-8"))
-        for one in rows:
-            values = ["" if one[name] is None else str(one[name]) for name in COLUMNS]
-            packed.write((",".join(values) + "\n").encode("utf-8"))
-
-
-def origin(path: Path) -> list[str]:
-    """The lines that state the origin of a table."""
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        return [line[2:].rstrip("\n") for line in file if line.startswith("# ")]
+    record_file.write(path, COLUMNS, rows, origin)
 
 
 def read(path: Path) -> list[dict[str, Any]]:
     """The rows of a table: numbers, texts, and `None` for an empty field."""
-    with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
-        found = csv.DictReader(line for line in file if not line.startswith("#"))
-        return [{name: value_of(name, text) for name, text in one.items()} for one in found]
+    return record_file.read(path, value_of)
 
 
 def value_of(column: str, text: str) -> str | int | float | None:

@@ -3,13 +3,13 @@ libraries."""
 
 from __future__ import annotations
 
-import csv
-import gzip
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import record_file
 
 MTU = 1500
 DIRECTIONS = ("download", "upload")
@@ -63,25 +63,13 @@ CELLS = tuple(Cell(rate, rtt, queue) for rate, rtt in LINES for queue in QUEUES)
 
 
 def write(path: Path, found: Iterable[Mapping[str, Any]], origin: Iterable[str]) -> None:
-    """Writes rows below lines that begin with `#`."""
-    with gzip.open(path, "wt", encoding="utf-8", newline="") as file:
-        file.writelines(f"# {line}\n" for line in origin)
-        writer = csv.DictWriter(file, COLUMNS)
-        writer.writeheader()
-        writer.writerows(found)
-
-
-def origin(path: Path) -> list[str]:
-    """The lines that begin with `#`."""
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        return [line[2:].rstrip("\n") for line in file if line.startswith("# ")]
+    """Writes rows below lines that state their origin."""
+    record_file.write(path, COLUMNS, ({name: row.get(name) for name in COLUMNS} for row in found), origin)
 
 
 def read(path: Path) -> list[dict[str, Any]]:
     """The rows. A number that is missing is `None`."""
-    with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
-        rows = csv.DictReader(line for line in file if not line.startswith("#"))
-        return [{name: _value(name, text) for name, text in row.items()} for row in rows]
+    return record_file.read(path, _value)
 
 
 def _value(name: str, text: str) -> Any:

@@ -29,6 +29,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import record_file
 from http_pages import certificate
 from rpm import links
 from rpm.links import CELLS, DIRECTIONS, Cell
@@ -158,10 +159,9 @@ def main() -> None:
         return
     found: list[Mapping[str, Any]] = []
     if options.go_on and options.out.exists():
-        if links.origin(options.out)[:2] != origin(options.mach)[:2]:
-            sys.exit(
-                f"{options.out} was recorded with other versions: {'; '.join(links.origin(options.out))}"
-            )
+        before = record_file.origin(options.out)
+        if before[:2] != origin(options.mach)[:2]:
+            sys.exit(f"{options.out} was recorded with other versions: {'; '.join(before)}")
         found = list(links.read(options.out))
     rates = [float(text) for text in options.rates.split(",")]
     there = {

@@ -214,17 +214,17 @@ CHANGES: dict[str, tuple[dict[str, Any], Callable[[dict[str, Any]], object], str
 
 @pytest.mark.parametrize("case", CHANGES)
 def test_a_wrong_value_is_named_with_its_path(case: str, tmp_path: Path) -> None:
-    base, change, told = CHANGES[case]
+    base, change, message = CHANGES[case]
     table = copy.deepcopy(base)
     change(table)
     with pytest.raises(LinkFileError) as caught:
         read(tmp_path, samples.text(table))
     assert str(caught.value).startswith(f"{tmp_path / 'file'}: ")
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "message"),
     [
         (b'{"download": 1e6, "latency": }', "line 1, column 30: is not valid JSON"),
         (b'{"a": 1}', "has none of the known formats"),
@@ -245,11 +245,11 @@ def test_a_wrong_value_is_named_with_its_path(case: str, tmp_path: Path) -> None
         (samples.pcapng([]) + b"\x06\0\0\0\x0d\0\0\0", "block 3: its length must be a multiple of 4"),
     ],
 )
-def test_a_wrong_file_is_refused_with_the_place(data: bytes, told: str, tmp_path: Path) -> None:
+def test_a_wrong_file_is_refused_with_the_place(data: bytes, message: str, tmp_path: Path) -> None:
     names = {b"1\n2": "mahimahi"}
     with pytest.raises(LinkFileError) as caught:
         read(tmp_path, data, names.get(data[:3]))
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_a_chosen_format_is_used_and_an_unknown_one_is_named(tmp_path: Path) -> None:

@@ -134,8 +134,11 @@ def test_all_wrong_options_are_named_at_once() -> None:
         "--buffer-up: must be a size of a buffer, such as 256kB, 100p or 200ms (got big)",
         "--household: no household or activity is named `cals`: did you mean call?",
     ]
-    for bad, told in (({"down": "1kbps"}, "from 16kbps to 100Gbps"), ({"rtt": "11s"}, "from 0.1ms to 10s")):
-        with pytest.raises(ValueError, match=told):
+    for bad, message in (
+        ({"down": "1kbps"}, "from 16kbps to 100Gbps"),
+        ({"rtt": "11s"}, "from 0.1ms to 10s"),
+    ):
+        with pytest.raises(ValueError, match=message):
             new.line_of(Answers(**{**vars(GIVEN), **bad}), ())
 
 
@@ -189,14 +192,14 @@ def test_a_person_is_asked_and_asked_again(tmp_path: Path) -> None:
         env=os.environ | {"COLUMNS": "120"},
     ) as program:
         printed, _ = program.communicate(timeout=PATIENCE_S)
-    asked = os.read(leader, 100_000).decode()
+    prompts = os.read(leader, 100_000).decode()
     os.close(leader)
     os.close(follower)
-    assert program.returncode == 0, asked
-    assert "VDSL2, which sends packets in packet transfer mode" in asked
-    assert "The answer no kind of access is named `cabel`: did you mean cable?" in asked
-    assert "The answer must be a rate, such as 50Mbps (got 50)" in asked
-    assert "Round-trip time without load [25ms]" in asked
+    assert program.returncode == 0, prompts
+    assert "VDSL2, which sends packets in packet transfer mode" in prompts
+    assert "The answer no kind of access is named `cabel`: did you mean cable?" in prompts
+    assert "The answer must be a rate, such as 50Mbps (got 50)" in prompts
+    assert "Round-trip time without load [25ms]" in prompts
     assert "my-line.toml: dsl-ptm, 50 Mbps down, 10 Mbps up, round trip 25 ms" in printed
     found = al.Scenario.load(tmp_path / "my-line.toml")
     assert found.workloads.keys() == {"call", "upload"}

@@ -42,9 +42,9 @@ def date(seconds: float) -> str:
 def entry(events: dict[str, Any], offset: float) -> dict[str, Any]:
     """Returns the entry of a request. `offset` is the difference between the clock of the events and the
     date."""
-    asked, answer = events["requestWillBeSent"], events["responseReceived"]["response"]
+    request, answer = events["requestWillBeSent"], events["responseReceived"]["response"]
     end = events["loadingFinished"]
-    start, timing = asked["timestamp"], answer["timing"]
+    start, timing = request["timestamp"], answer["timing"]
     requested = timing["requestTime"]
 
     def known(begin: str, finish: str) -> float:
@@ -64,9 +64,9 @@ def entry(events: dict[str, Any], offset: float) -> dict[str, Any]:
     }
     timings = {name: round(value, 3) for name, value in timings.items()}
     total = sum(max(0.0, value) for name, value in timings.items() if name != "ssl")
-    headers = events.get("requestWillBeSentExtraInfo", {}).get("headers", asked["request"]["headers"])
-    sent = len(asked["request"]["url"]) + sum(len(name) + len(value) + 4 for name, value in headers.items())
-    initiator = asked["initiator"]
+    headers = events.get("requestWillBeSentExtraInfo", {}).get("headers", request["request"]["headers"])
+    sent = len(request["request"]["url"]) + sum(len(name) + len(value) + 4 for name, value in headers.items())
+    initiator = request["initiator"]
     found = {"type": initiator["type"]}
     if "url" in initiator:
         found |= {"url": initiator["url"], "lineNumber": int(initiator.get("lineNumber", 0))}
@@ -80,14 +80,14 @@ def entry(events: dict[str, Any], offset: float) -> dict[str, Any]:
     return {
         "_connectionId": str(answer["connectionId"]),
         "_initiator": found,
-        "_priority": asked["request"]["initialPriority"],
-        "_resourceType": asked["type"].lower(),
+        "_priority": request["request"]["initialPriority"],
+        "_resourceType": request["type"].lower(),
         "pageref": "page_1",
         "startedDateTime": date(start + offset),
         "time": round(total, 3),
         "request": {
-            "method": asked["request"]["method"],
-            "url": asked["request"]["url"],
+            "method": request["request"]["method"],
+            "url": request["request"]["url"],
             "httpVersion": answer["protocol"],
             "cookies": [],
             "headers": [],

@@ -131,7 +131,11 @@ fn responses_of_requests_that_arrive_together_have_their_own_think_times() {
     for http in ["2", "3"] {
         let found = load(scenario(http), lines);
         let requested = 2.0 * RTT + RTT;
-        assert_eq!(ends(&found), [2.0 * RTT, requested + 80.0, requested + 20.0, requested + 50.0], "HTTP/{http}");
+        assert_eq!(
+            ends(&found),
+            [2.0 * RTT, requested + 80.0, requested + 20.0, requested + 50.0],
+            "HTTP/{http}"
+        );
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod codepoint;
 mod config_error;
+mod data_lines;
 pub mod digest;
 mod length;
 pub mod level;
@@ -27,6 +28,7 @@ pub mod watch;
 
 pub use codepoint::Codepoint;
 pub use config_error::{ConfigError, ConfigErrors, ErrorCollector, unknown};
+pub use data_lines::data_lines;
 pub use length::{Backlog, Length, Size, Threshold};
 pub use occupancy::Occupancy;
 pub use packet::{Ecn, Packet};

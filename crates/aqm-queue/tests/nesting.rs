@@ -159,6 +159,20 @@ fn headers_are_known_in_every_position() {
 }
 
 #[test]
+fn the_numbers_that_led_to_a_drop_are_reported_from_every_position() {
+    let queue = json!({"kind": "codel", "target": "1ms", "interval": "10ms", "ecn": false});
+    for position in Position::all() {
+        let mut fates = Fates::default();
+        flood(&mut port(&read(position.with(queue.clone()))), 300, &mut fates);
+        let drops = fates.list.iter().filter(|fate| fate.why == Reason::Sojourn).count();
+        assert!(drops > 5, "{position:?}: {drops}");
+        // The wrapper may report drops of its own: only CoDel counts them.
+        let counted = fates.evidence.iter().filter(|evidence| evidence.count.is_some()).count();
+        assert_eq!(counted, drops, "{position:?}");
+    }
+}
+
+#[test]
 fn tc_shows_inner_queues_of_classes_and_wrappers_as_children() {
     for config in Config::every() {
         for position in Position::all() {

@@ -22,7 +22,7 @@ use aqm_net::{ConfigError, ConfigErrors, ErrorCollector, Instant, Pace, Rate, Rn
 use crate::Ties;
 use aggregation::{Aggregation, Bursts};
 use framing::Framing;
-use opportunities::{Opportunities, Reading, Trace};
+use opportunities::{Opportunities, Trace};
 use outages::{Outage, Outages, RandomOutages};
 use packet_trains::Cellular;
 use rates::{RateStep, Rates};
@@ -95,11 +95,8 @@ impl Config {
             let problem = "cannot be combined with outages: remove `light`, or the outages";
             errors.check(opportunities.light.is_none() || !has_outages, "opportunities.light", problem);
             let read = opportunities.read(file).map_err(|wrong| wrong.within("opportunities"));
-            let trace = errors.take(read);
-            return errors.finish_some(trace.map(|reading| match reading {
-                Reading::Opportunities(trace) => Schedule::Opportunities(trace),
-                Reading::Cellular(cellular) => Schedule::Cellular(cellular),
-            }));
+            let schedule = errors.take(read);
+            return errors.finish_some(schedule);
         }
         let steps = match &self.rate_file {
             Some(name) => {

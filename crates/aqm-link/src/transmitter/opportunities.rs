@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use aqm_net::{ConfigError, ConfigErrors, ErrorCollector, Instant, Size, Span, parameters};
 
+use super::Schedule;
 use super::outages::Outages;
 use super::packet_trains::{self, Cellular};
 
@@ -45,7 +46,7 @@ impl Opportunities {
     pub(super) fn read<'a>(
         &self,
         content: impl Fn(&str, &str) -> Result<&'a str, ConfigError>,
-    ) -> Result<Reading, ConfigErrors> {
+    ) -> Result<Schedule, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         errors.check(
             self.file.is_some(),
@@ -71,18 +72,12 @@ impl Opportunities {
         let (bytes, overhead) = (self.bytes.bytes(), self.overhead.bytes());
         let trace = times.map(|times| Trace::new(times, bytes, overhead));
         errors.finish_some(trace.map(|trace| match trains {
-            None => Reading::Opportunities(trace),
+            None => Schedule::Opportunities(trace),
             Some(trains) => {
-                Reading::Cellular(Box::new(Cellular::new(trains, trace, [bytes, overhead], self.idle)))
+                Schedule::Cellular(Box::new(Cellular::new(trains, trace, [bytes, overhead], self.idle)))
             }
         }))
     }
-}
-
-/// The traces of a link with delivery opportunities.
-pub(super) enum Reading {
-    Opportunities(Trace),
-    Cellular(Box<Cellular>),
 }
 
 /// Parses a trace, which contains a time in milliseconds on each line.
@@ -109,8 +104,8 @@ fn parse(content: &str) -> Result<Vec<u64>, String> {
     }
 }
 
-/// One leap year.
-const MAX_MILLIS: u64 = 366 * 86_400_000;
+/// The longest time in a trace: one leap year.
+pub(super) const MAX_MILLIS: u64 = 366 * 86_400_000;
 
 /// A trace and the current position in it.
 #[derive(Clone, Debug)]

@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 use aqm_net::{Instant, Span};
 
-use super::opportunities::Trace;
+use super::opportunities::{MAX_MILLIS, Trace};
 use super::outages::Outages;
 use crate::Ties;
 
@@ -39,9 +39,6 @@ struct Line {
     base: Span,
     opportunities: Box<[Span]>,
 }
-
-/// The longest time in a light trace: one leap year, as in the heavy trace.
-const MAX_MILLIS: u64 = 366 * 86_400_000;
 
 /// Parses a light trace.
 pub(super) fn parse(content: &str) -> Result<Trains, String> {

@@ -6,7 +6,9 @@
 //! While the rate is zero, the transmitter takes no packet.
 
 use aqm_net::parameters;
-use aqm_net::{ConfigErrors, ErrorCollector, Instant, Pace, Quantity, Rate, RateOrZero, Span, Steps};
+use aqm_net::{
+    ConfigErrors, ErrorCollector, Instant, Pace, Quantity, Rate, RateOrZero, Span, Steps, data_lines,
+};
 
 use super::outages::Outages;
 
@@ -42,12 +44,7 @@ pub(super) fn read(steps: &[RateStep]) -> Result<Vec<(Span, Rate)>, ConfigErrors
 pub(super) fn parse(content: &str) -> Result<Vec<(Span, Rate)>, String> {
     let mut steps: Vec<(Span, Rate)> = Vec::new();
     let (mut unit, mut first) = ("bps", true);
-    let content = content.strip_prefix('\u{feff}').unwrap_or(content);
-    for (number, line) in content.lines().enumerate() {
-        let line = line.split('#').next().unwrap_or_default().trim();
-        if line.is_empty() {
-            continue;
-        }
+    for (number, line) in data_lines(content) {
         let fields: Vec<&str> = if line.contains(',') {
             line.split(',').map(str::trim).collect()
         } else {
@@ -66,7 +63,7 @@ pub(super) fn parse(content: &str) -> Result<Vec<(Span, Rate)>, String> {
             )),
             _ => Ok(step),
         });
-        steps.push(step.map_err(|problem| format!("line {}: {problem}", number + 1))?);
+        steps.push(step.map_err(|problem| format!("line {number}: {problem}"))?);
     }
     if steps.is_empty() {
         return Err(

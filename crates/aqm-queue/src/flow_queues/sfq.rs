@@ -223,7 +223,7 @@ impl Describe for Config {
         Some(options)
     }
 
-    fn tc(&self, rate: Rate) -> Result<Qdisc, ConfigErrors> {
+    fn tc(&self, _rate: Rate) -> Result<Qdisc, ConfigErrors> {
         let (limit, flows) = self.effective();
         let sfq =
             Qdisc::new("sfq").with("flows", flows).with("divisor", self.divisor).with("depth", self.depth);
@@ -246,10 +246,7 @@ impl Describe for Config {
             );
         let (Some(size), Some(parms)) = (self.redflowlimit, self.red_parms()?) else { return sfq.finish() };
         let options = self.red.options((parms.min, parms.max), 'B');
-        // `tc` has no argument for the rate at which the average decays, so this argument is removed.
-        let mut red = options.add_tc(sfq.count("redflowlimit", size.bytes()), rate);
-        red.arguments.retain(|argument| argument[0] != "bandwidth");
-        red.limits.retain(|(path, _)| path != "bandwidth");
+        let red = options.add_tc(sfq.count("redflowlimit", size.bytes()), None);
         let red = red.flag(self.red.ecn, "ecn").flag(self.harddrop, "harddrop");
         red.computes("ewma", parms.weight_log.into()).finish()
     }

@@ -155,7 +155,7 @@ impl Describe for Config {
         let options = self.red.options((parms.min, parms.max), 'p');
         let is_uniform = self.draw == Draw::Uniform;
         options
-            .add_tc(Qdisc::new("choke").count("limit", self.limit.count()), bandwidth)
+            .add_tc(Qdisc::new("choke").count("limit", self.limit.count()), Some(bandwidth))
             .flag(self.red.ecn, "ecn")
             .computes("ewma", parms.weight_log.into())
             .computes("Scell_log", self.idle_table(&parms, rate)?.cell_log.into())

@@ -160,7 +160,7 @@ impl Config {
         let vq = &self.vqs[number];
         let numbered = Qdisc::new("gred").with("vq", number).count("limit", vq.limit.bytes());
         let options = vq.red.options((vq.min.bytes(), vq.max.bytes()), 'B');
-        let red = options.add_tc(numbered, vq.bandwidth.unwrap_or(rate));
+        let red = options.add_tc(numbered, Some(vq.bandwidth.unwrap_or(rate)));
         let red = red.flag(vq.red.ecn, "ecn").flag(vq.harddrop, "harddrop");
         if self.grio { red.with("prio", vq.prio.unwrap_or(self.default_prio())) } else { red }
     }
@@ -275,7 +275,7 @@ impl Describe for Config {
         let first = self.default as usize;
         let others = (0..self.vqs.len()).filter(|number| *number != first);
         for number in self.vqs.get(first).map(|_| first).into_iter().chain(others) {
-            gred = gred.change(self.virtual_queue_tc(number, rate).finish()?);
+            gred = gred.change(self.virtual_queue_tc(number, rate), &format!("vqs.{number}"));
         }
         let by_class = self.vqs.len() > 1;
         gred.limit_if(by_class, "vqs", || {

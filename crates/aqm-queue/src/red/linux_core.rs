@@ -67,15 +67,21 @@ impl TcOptions {
         if self.unit == 'p' { self.avpkt } else { 1 }
     }
 
-    /// Adds the arguments of `tc`. `bandwidth` is the rate at which the average decays while the link is idle.
-    pub fn add_tc(&self, qdisc: Qdisc, bandwidth: Rate) -> Qdisc {
+    /// Adds the arguments of `tc`. `bandwidth` is the rate at which the average decays while the link is idle; `None` if
+    /// the discipline has no such argument.
+    pub fn add_tc(&self, qdisc: Qdisc, bandwidth: Option<Rate>) -> Qdisc {
         let Self { min, max, avpkt, probability, .. } = *self;
         // `tc` computes the same burst if the argument is missing.
         let automatic =
             (2 * u128::from(min) + u128::from(max)) * u128::from(self.unit_bytes()) / (3 * u128::from(avpkt));
         let burst = self.burst.map_or(automatic.try_into().unwrap_or(u64::MAX), u64::from);
         let thresholds = qdisc.count("min", min).count("max", max).count("avpkt", avpkt);
-        thresholds.count("burst", burst).short_rate("bandwidth", bandwidth).with("probability", probability)
+        let red = thresholds.count("burst", burst);
+        let red = match bandwidth {
+            Some(rate) => red.short_rate("bandwidth", rate),
+            None => red,
+        };
+        red.with("probability", probability)
     }
 
     /// Returns the parameters as the kernel stores them.

@@ -237,7 +237,7 @@ impl Describe for Config {
         let idle = IdleTable::new(parms.weight_log, self.red.avpkt, bandwidth, Clock::Ticks)?;
         let of_today = "cannot be expressed by tc: Linux 2.4 had another RED, so set \"6.1\"";
         options
-            .add_tc(Qdisc::new("red").count("limit", self.limit.bytes()), bandwidth)
+            .add_tc(Qdisc::new("red").count("limit", self.limit.bytes()), Some(bandwidth))
             .flag(self.red.ecn, "ecn")
             .flag(self.harddrop, "harddrop")
             .flag(self.nodrop, "nodrop")

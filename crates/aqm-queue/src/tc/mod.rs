@@ -72,7 +72,7 @@ pub fn qdisc(config: &Config, rate: Rate) -> Result<Qdisc, ConfigErrors> {
         }
         ConfigError::at(error.path, format!("{ABSENT}; available: {}", kinds().join(", ")))
     };
-    config.tc(rate).and_then(Qdisc::finish).map_err(|errors| errors.map(with_names))
+    config.tc(rate).map_err(|errors| errors.map(with_names))
 }
 
 /// Returns the kinds of queues that exist in Linux.

@@ -171,10 +171,10 @@ impl Qdisc {
         errors.finish(self)
     }
 
-    /// Adds a command that changes the discipline, with the arguments of `change`.
+    /// Adds a command that changes the discipline, with the arguments of `change`, whose parameters have the path `path`.
     #[must_use]
-    pub(crate) fn change(mut self, mut change: Self) -> Self {
-        self.absorb(&mut change, "");
+    pub(crate) fn change(mut self, mut change: Self, path: &str) -> Self {
+        self.absorb(&mut change, path);
         self.changes.push(change.arguments);
         self
     }
@@ -225,11 +225,11 @@ impl Qdisc {
         *next += 1;
         let table = if self.size_table.is_empty() { "" } else { " stab" };
         let words = |arguments: &[Argument]| text(arguments);
-        let place = format!("dev {device} {parent} handle {handle}");
+        let position = format!("dev {device} {parent} handle {handle}");
         let (table_words, own) = (words(&self.size_table), words(&self.arguments));
-        lines.push(format!("tc qdisc add {place}{table}{table_words} {}{own}", self.kind));
+        lines.push(format!("tc qdisc add {position}{table}{table_words} {}{own}", self.kind));
         for change in &self.changes {
-            lines.push(format!("tc qdisc change {place} {}{}", self.kind, words(change)));
+            lines.push(format!("tc qdisc change {position} {}{}", self.kind, words(change)));
         }
         let mut filters = 0;
         for class in self.sorted_classes() {

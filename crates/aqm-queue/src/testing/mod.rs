@@ -17,7 +17,7 @@ pub mod invariants;
 use aqm_net::{Ecn, Instant, Packet, Rate, Rng, Streams};
 use serde_json::Value;
 
-use crate::{Config, Context, Observer, QueueDiscipline, Reason};
+use crate::{Config, Context, Evidence, Observer, QueueDiscipline, Reason};
 
 /// An observer that discards all reports on drops and marks.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +35,8 @@ pub struct Fates {
     pub list: Vec<Fate>,
     /// The number of drops and the number of marks.
     pub counts: Counts,
+    /// The numbers that led to drops, in order. A drop without such numbers has no entry.
+    pub evidence: Vec<Evidence>,
 }
 
 /// A packet that was dropped or marked.
@@ -98,6 +100,10 @@ impl Observer for Fates {
     fn marked(&mut self, packet: &Packet, why: Reason, now: Instant) {
         self.list.push(Fate { packet: *packet, is_mark: true, why, at: now });
         self.counts.marks += 1;
+    }
+
+    fn evidence(&mut self, evidence: &Evidence) {
+        self.evidence.push(*evidence);
     }
 }
 

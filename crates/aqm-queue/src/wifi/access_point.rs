@@ -10,8 +10,8 @@ use super::stations::{Ledger, Station};
 use super::{Config, Scheduler};
 use crate::fair::ring::Ring;
 use crate::{
-    Acknowledgement, ClassCounters, Context, Gauge, Label, Observer, QueueDiscipline, Reason, Report,
-    Transmission,
+    Acknowledgement, ClassCounters, Context, Evidence, Gauge, Label, Observer, QueueDiscipline, Reason,
+    Report, Transmission,
 };
 
 /// An access point.
@@ -141,11 +141,13 @@ impl AccessPoint {
     /// result is the same as without this function, but a transmission that lasts thousands of quanta does not take
     /// thousands of steps.
     fn skip_turns(&mut self) {
+        if self.scheduler != Scheduler::Airtime {
+            return;
+        }
         let is_listed = |number: usize| self.new.contains(number as u32) || self.old.contains(number as u32);
         let listed: Vec<usize> = (0..self.stations.len()).filter(|&number| is_listed(number)).collect();
         let turns = listed.iter().map(|&number| -self.stations[number].deficit / self.quantum).min();
-        let turns = turns.filter(|&turns| turns > 0 && self.scheduler == Scheduler::Airtime);
-        if let Some(turns) = turns {
+        if let Some(turns) = turns.filter(|&turns| turns > 0) {
             // In the first of these turns, each new station moves to the end of the old list.
             while let Some(number) = self.new.front() {
                 self.move_to_old(number);
@@ -336,6 +338,10 @@ impl Observer for ByStation<'_> {
 
     fn marked(&mut self, packet: &Packet, why: Reason, now: Instant) {
         self.outer.marked(packet, why, now);
+    }
+
+    fn evidence(&mut self, evidence: &Evidence) {
+        self.outer.evidence(evidence);
     }
 
     fn acknowledgement(&self, packet: &Packet) -> Option<Acknowledgement> {

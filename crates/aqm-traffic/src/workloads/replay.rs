@@ -11,7 +11,7 @@
 //! original order. Transfers that start at or after the end of the run are skipped and counted. Times are rounded to a
 //! nanosecond.
 
-use aqm_net::{ConfigError, Instant, Rate, Span, parameters};
+use aqm_net::{ConfigError, Instant, Rate, Span, data_lines, parameters};
 
 use crate::parameters::Period;
 use crate::wire::Wire;
@@ -134,12 +134,7 @@ impl Entry {
 fn parse(content: &str) -> Result<Vec<Entry>, String> {
     let mut schedule = Vec::new();
     let mut first = true;
-    let content = content.strip_prefix('\u{feff}').unwrap_or(content);
-    for (number, line) in content.lines().enumerate() {
-        let line = line.split('#').next().unwrap_or_default().trim();
-        if line.is_empty() {
-            continue;
-        }
+    for (number, line) in data_lines(content) {
         let fields: Vec<&str> = if line.contains(',') {
             line.split(',').map(str::trim).collect()
         } else {
@@ -148,7 +143,7 @@ fn parse(content: &str) -> Result<Vec<Entry>, String> {
         let header = first && is_header(&fields);
         first = false;
         if !header {
-            schedule.push(transfer(&fields).map_err(|problem| format!("line {}: {problem}", number + 1))?);
+            schedule.push(transfer(&fields).map_err(|problem| format!("line {number}: {problem}"))?);
         }
     }
     Ok(schedule)

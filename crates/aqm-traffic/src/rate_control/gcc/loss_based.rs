@@ -130,7 +130,12 @@ impl LossBased {
 
     /// Handles what feedback tells about each packet. `throughput_bps` is the acknowledged throughput without an
     /// application-limited period.
-    pub(super) fn on_outcomes(&mut self, outcomes: &[Outcome], throughput_bps: Option<f64>, now: Instant) {
+    pub(super) fn on_outcomes(
+        &mut self,
+        outcomes: &[Outcome],
+        throughput_bps: impl FnOnce() -> Option<f64>,
+        now: Instant,
+    ) {
         let Some(estimator) = &mut self.estimator else { return };
         estimator.on_feedback(outcomes, self.delay_limit_bps.min(self.bounds_bps.1), throughput_bps);
         self.update(now);

@@ -84,9 +84,8 @@ enum State {
 pub(super) struct LossEstimator {
     /// Minimum and maximum of the rate.
     bounds_bps: (f64, f64),
-    /// The last observations, the latest first, and the number of all observations.
+    /// The last observations, the latest first.
     observations: VecDeque<Observation>,
-    count: usize,
     /// Packets, lost packets and bytes of the observation in progress.
     packets: u32,
     lost: u32,
@@ -107,7 +106,6 @@ impl LossEstimator {
         Self {
             bounds_bps,
             observations: VecDeque::with_capacity(OBSERVATIONS + 1),
-            count: 0,
             packets: 0,
             lost: 0,
             bytes: 0,
@@ -122,17 +120,18 @@ impl LossEstimator {
 
     /// Returns the rate; `None` before the first observations.
     pub(super) fn rate(&self) -> Option<f64> {
-        (self.count >= LEAST_OBSERVATIONS && self.channel.is_some()).then_some(self.rate_bps)
+        (self.observations.len() >= LEAST_OBSERVATIONS).then_some(self.rate_bps)
     }
 
-    /// Handles feedback. `throughput_bps` is the acknowledged throughput without an application-limited period.
+    /// Handles feedback. `throughput_bps` returns the acknowledged throughput outside of application-limited periods.
     pub(super) fn on_feedback(
         &mut self,
         outcomes: &[Outcome],
         delay_based_bps: f64,
-        throughput_bps: Option<f64>,
+        throughput_bps: impl FnOnce() -> Option<f64>,
     ) {
         let Some(now) = self.observe(outcomes) else { return };
+        let throughput_bps = throughput_bps();
         let current = *self.channel.get_or_insert(Channel { rate_bps: delay_based_bps, loss: INITIAL_LOSS });
         let mean_loss = self.mean_loss();
         let mut best = self.choose(current, delay_based_bps, throughput_bps, mean_loss);
@@ -178,7 +177,6 @@ impl LossEstimator {
             rate_bps: 8.0 * std::mem::take(&mut self.bytes) as f64 / duration.seconds(),
         });
         self.observations.truncate(OBSERVATIONS);
-        self.count += 1;
         Some(last)
     }
 
@@ -298,10 +296,10 @@ mod tests {
         let mut largest = 0.0_f64;
         for line in include_str!("loss_estimator.csv").lines().skip(1) {
             let cells: Vec<&str> = line.split(',').collect();
-            let number = |place: usize| cells[place].parse::<u64>().ok();
+            let number = |column: usize| cells[column].parse::<u64>().ok();
             let feedback = outcomes(number(0).unwrap(), number(1).unwrap(), number(2).unwrap() as u32);
             let throughput = number(4).map(|bps| bps as f64);
-            estimator.on_feedback(&feedback, number(3).unwrap() as f64, throughput);
+            estimator.on_feedback(&feedback, number(3).unwrap() as f64, || throughput);
             let expected = number(5).map(|bps| bps as f64);
             assert_eq!(estimator.rate().is_some(), expected.is_some(), "{line}");
             if let (Some(rate), Some(expected)) = (estimator.rate(), expected) {
@@ -323,7 +321,7 @@ mod tests {
             let gap_us = (8e6 * f64::from(PACKET) / rate) as u64;
             let lost = (0..10).filter(|one| (number + one) % period == period - 1).map(|one| 1 << one).sum();
             let received = 1.0 - 1.0 / period as f64;
-            estimator.on_feedback(&outcomes(now_us, gap_us, lost), 2e6, Some(rate * received));
+            estimator.on_feedback(&outcomes(now_us, gap_us, lost), 2e6, || Some(rate * received));
             now_us += 10 * gap_us;
             number += 10;
         }

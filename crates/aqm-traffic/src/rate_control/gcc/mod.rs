@@ -160,7 +160,7 @@ impl RateControl for Gcc {
         let packets = received.len() as u32 + lost;
         if packets > 0 {
             self.loss_based.on_feedback(packets, lost, rtt, now);
-            let throughput = self.throughput.estimate().filter(|_| self.limit.since().is_none());
+            let throughput = || self.throughput.estimate().filter(|_| self.limit.since().is_none());
             self.loss_based.on_outcomes(&outcomes, throughput, now);
         }
         self.propagate(now);

@@ -3,7 +3,7 @@
 //!
 //! An object may depend on objects of earlier lines only. Therefore, the dependencies have no cycle.
 
-use aqm_net::Span;
+use aqm_net::{Span, data_lines};
 
 use crate::Exchange;
 
@@ -85,12 +85,7 @@ pub(super) struct Page {
 impl Page {
     /// Parses the contents of a file.
     pub(super) fn parse(content: &str) -> Result<Self, String> {
-        let content = content.strip_prefix('\u{feff}').unwrap_or(content);
-        let numbered = content.lines().enumerate().map(|(at, line)| {
-            let text = line.split('#').next().unwrap_or_default().trim();
-            (at + 1, text)
-        });
-        let mut lines = numbered.filter(|(_, text)| !text.is_empty());
+        let mut lines = data_lines(content);
         let header = lines.next().map(|(_, text)| fields(text)).unwrap_or_default();
         if header != COLUMNS {
             return Err(format!("must begin with a line that contains the columns {}", COLUMNS.join(",")));

@@ -97,6 +97,14 @@ def imports(sources: Mapping[str, str]) -> dict[str, set[str]]:
     return found
 
 
+def texts_without_use(module: str, source: str) -> Iterator[str]:
+    """The lines of a module with a formatted string that is a statement, such as the second half of a text
+    whose parentheses are missing. No linter in use reports them."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.JoinedStr):
+            yield f"{module}:{node.lineno}"
+
+
 def room_of(module: str) -> str:
     parts = module.split(".")
     return parts[1] if len(parts) > 1 and parts[1] != "__main__" else MODULE_ROOT
@@ -215,6 +223,11 @@ def test_private_names_are_used_in_their_own_module_only() -> None:
 @pytest.mark.parametrize("source", ["from aqmlab.p import _a", "from aqmlab import p\n\np._a()"])
 def test_a_private_name_of_another_module_is_found(source: str) -> None:
     assert foreign_private({"aqmlab.p": "_a = 1", "aqmlab.q": source}) == ["aqmlab.q: aqmlab.p._a"]
+
+
+def test_no_text_is_cut_in_two_statements() -> None:
+    assert [line for module, source in modules().items() for line in texts_without_use(module, source)] == []
+    assert list(texts_without_use("p", 'a = "x"\nf"{a}"')) == ["p:2"]
 
 
 def test_every_file_of_tests_is_part_of_the_program_of_its_crate() -> None:

@@ -67,6 +67,12 @@ def test_each_assumption_has_a_source(kind: str) -> None:
         assert len(line) <= 110 or not line.startswith("#")
 
 
+def test_the_comment_at_docsis_pie_has_the_source_of_the_buffer() -> None:
+    line = new.line_of(Answers(access="cable", down="20Mbps", up="2Mbps", rtt="30ms"), ())
+    comments = " ".join(one[2:] for one in scenario_of(line, "mine").scenario.splitlines() if one[:2] == "# ")
+    assert "(RFC 8034). Buffer: 100 ms, the default target buffer of DOCSIS 3.1 for the upload" in comments
+
+
 def test_a_known_buffer_is_used_in_all_units() -> None:
     for text, limit in (("256kB", "256kB"), ("100p", "100p"), ("200ms", "100kB")):
         answers = Answers(**{**vars(GIVEN), "buffer_up": text})

@@ -101,5 +101,7 @@ def _hints(hints: dict[str, Any]) -> str:
         newest, oldest = hints["newest_s"], hints["oldest_s"]
         age = "" if newest is None else f", {1e3 * newest:.1f} to {1e3 * oldest:.1f} ms old"
         return f"polled, {known}{age}"
-    return f"in packets, {known}; equal to the kernel's window in {hints['agreeing']} of "
-    f"{hints['compared']} samples"
+    return (
+        f"in packets, {known}; equal to the kernel's window in {hints['agreeing']} of {hints['compared']} "
+        "samples"
+    )

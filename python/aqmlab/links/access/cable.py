@@ -1,14 +1,13 @@
 """Cable modems: DOCSIS 3.1 with DOCSIS-PIE in the upload direction, and DOCSIS 3.0 with an unmanaged buffer.
 
 Sources: RFC 8034 (DOCSIS-PIE is required on DOCSIS 3.1 modems), tc-cake(8) (`docsis`: 18 bytes of overhead),
-G. White, "Right-sizing cable modem buffers for maximum application "
-"performance", NCTA Technical Papers 2011. The requests and
-grants of the upstream channel are not modelled.
+G. White, "Right-sizing cable modem buffers for maximum application performance", NCTA Technical Papers 2011.
+The requests and grants of the upload channel are not modelled.
 """
 
 from __future__ import annotations
 
-from aqmlab.links.access.kind import Access, Entry, Link, Side, drop_tail, rate_text, shapers
+from aqmlab.links.access.kind import RATE, Access, Entry, Link, Side, drop_tail, rate_text, shapers
 from aqmlab.links.buffer import PACKET_BYTES, Buffer
 from aqmlab.links.measured import Direction
 
@@ -27,9 +26,7 @@ servers."""
 
 def _rate(side: Side) -> tuple[float, Entry]:
     if side.is_ip:
-        return side.bps, Entry(
-            key="rate", value=rate_text(side.bps), comment="Measured rate, in bits of IP packets."
-        )
+        return side.bps, Entry(key="rate", value=rate_text(side.bps), comment=RATE[True])
     bps = side.bps * PACKET_BYTES / (PACKET_BYTES + OVERHEAD)
     comment = (
         f"Rate of IP packets of {PACKET_BYTES} bytes at a rate of {rate_text(side.bps)}. DOCSIS counts "
@@ -46,8 +43,10 @@ def _link(side: Side) -> Link:
         )
     else:
         queue = {"kind": "docsis-pie", "limit": USUAL.limit_at(bps)}
-        comment = "DOCSIS 3.1 modems must use DOCSIS-PIE in the upload direction (RFC 8034). Buffer: "
-        f"{USUAL_SOURCE}."
+        comment = (
+            "DOCSIS 3.1 modems must use DOCSIS-PIE in the upload direction (RFC 8034). Buffer: "
+            f"{USUAL_SOURCE}."
+        )
     return Link(entries=[rate], queue=queue, queue_comment=comment, alternatives=shapers(bps))
 
 

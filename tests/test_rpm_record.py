@@ -11,6 +11,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "reference"))
 
+import record_file
 from rpm import compare, links, simulated
 from rpm.links import CELLS, COLUMNS, Cell
 
@@ -40,7 +41,7 @@ def test_there_are_five_links_with_two_queues() -> None:
 def test_a_record_is_read_as_written(tmp_path: Path) -> None:
     path, other = tmp_path / "mach.csv.gz", Cell(5, 20, "fq-codel")
     links.write(path, [row(CELL, 1, 300.0), row(other, 1, 900.0)], ["Linux 6", "mach 0.4.0"])
-    assert links.origin(path) == ["Linux 6", "mach 0.4.0"]
+    assert record_file.origin(path) == ["Linux 6", "mach 0.4.0"]
     found = links.read(path)
     assert links.of_cell(found, CELL, 0)[0]["download_rpm"] == 300.0
     assert links.of_cell(found, other, 0)[0]["buffer_packets"] is None

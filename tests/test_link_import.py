@@ -204,24 +204,24 @@ REFUSED = {
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_a_bad_recording_is_refused_with_its_line(case: str, tmp_path: Path) -> None:
-    lines, columns, told = REFUSED[case]
+    lines, columns, message = REFUSED[case]
     path = written(tmp_path, *lines)
     with pytest.raises(LinkFileError) as caught:
         recording(path, columns=Columns(**columns))
-    said = str(caught.value)
-    assert said.startswith(f"{path}: ")
-    assert told in said
+    text = str(caught.value)
+    assert text.startswith(f"{path}: ")
+    assert message in text
 
 
 def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
-    for name, data, told in [
+    for name, data, message in [
         ("cut.gz", gzip.compress(b"0,8Mbps\n1,9Mbps\n" * 99)[:-20], "truncated"),
         ("damaged.gz", b"\x1f\x8b\x08\x00nothing of it", "damaged"),
         ("latin.csv", b"0,8Mbps # caf\xe9\n", "is not text"),
     ]:
         path = tmp_path / name
         path.write_bytes(data)
-        with pytest.raises(LinkFileError, match=told):
+        with pytest.raises(LinkFileError, match=message):
             recording(path)
     with pytest.raises(LinkFileError, match=r"missing\.csv: cannot be read: No such file"):
         recording(tmp_path / "missing.csv")
@@ -240,12 +240,12 @@ def test_a_part_and_means_are_taken() -> None:
     means = steps(RAMP, every_s=1.5)
     assert (means.times_s, means.bps) == ([0, 1.5, 3], [1_333_333, 2_666_667, 3_000_000])
     assert means.duration_s == 4.0
-    for bad, told in [
+    for bad, message in [
         ({"start_s": 4.0}, "--from: must be before the end"),
         ({"until_s": 5.0}, "--until: must be at most 4s, which is the end of the recording"),
         ({"every_s": 0.0}, "--every: must be greater than 0s"),
     ]:
-        with pytest.raises(ValueError, match=told):
+        with pytest.raises(ValueError, match=message):
             steps(RAMP, **bad)
 
 
@@ -283,7 +283,7 @@ def test_the_command_tells_what_is_doubtful_and_wrong(cli: Cli, tmp_path: Path) 
     found = json.loads(done.stdout)
     assert (found["file"], found["records"], found["most_bps"]) == ("router.rates.csv", 6, 22_000_000)
     assert (tmp_path / "router.rates.csv").is_file()
-    for arguments, told in [
+    for arguments, message in [
         (["--from", "2"], "--from"),
         (["--every", "2Mbps"], "--every: must be a time, such as 90s (got 2Mbps)"),
         (["--rate-unit", "kbps"], "select the rate with --direction"),
@@ -291,7 +291,7 @@ def test_the_command_tells_what_is_doubtful_and_wrong(cli: Cli, tmp_path: Path) 
     ]:
         done = cli("link", "import", path, "--out", "none.csv", *arguments)
         assert done.returncode == 2
-        assert told in done.stderr
+        assert message in done.stderr
         assert not (tmp_path / "none.csv").exists()
 
 

@@ -17,6 +17,7 @@ from aqmlab import stats
 from aqmlab.advice.candidates import TODAY
 from aqmlab.advice.constraints import Constraint
 from aqmlab.advice.uses import Score
+from aqmlab.results.pairs import by_seed
 from aqmlab.stats import Interval, Verdict
 
 if TYPE_CHECKING:
@@ -174,9 +175,7 @@ class _Values:
 
     def paired(self, name: str, other: str, measure: str) -> tuple[list[float], list[float]]:
         """Returns the values of two candidates for their common seeds."""
-        ours, theirs = self.of(name, measure), self.of(other, measure)
-        common = [seed for seed in ours if seed in theirs]
-        return [ours[seed] for seed in common], [theirs[seed] for seed in common]
+        return by_seed(self.of(name, measure), self.of(other, measure))
 
 
 def _assess(
@@ -186,7 +185,7 @@ def _assess(
     for one in constraints:
         excess = one.excess(*values.paired(name, TODAY, one.score.measure))
         found = stats.verdict(stats.mean_interval(excess, level), one.band)
-        verdicts[f"{one.text} [{one.score.measure}]"] = found
+        verdicts[one.key] = found
     gains = {} if name == TODAY else {one.measure: _gain(values, name, TODAY, one, level) for one in scores}
     return Assessment(
         name=name,

@@ -29,6 +29,11 @@ class Constraint:
     """The constraint as the person wrote it, or in aqmlab's words."""
 
     @property
+    def key(self) -> str:
+        """The text and the measure, which identify the constraint."""
+        return f"{self.text} [{self.score.measure}]"
+
+    @property
     def band(self) -> stats.Band:
         """The band of `excess`."""
         return stats.at_least(0.0) if self.at_least else stats.at_most(0.0)
@@ -41,15 +46,20 @@ class Constraint:
         return [value - self.limit for value in ours]
 
 
-def name_and_sign(text: str) -> tuple[str, str]:
-    """Returns the name of the use or measure that a constraint limits, and `<=` or `>=`. Raises `ValueError`
-    for another form."""
+def _match(text: str) -> re.Match[str]:
     match = _FORM.fullmatch(text)
     if match is None:
         raise ValueError(
             f"--subject-to: must be NAME >= NUMBER or NAME <= NUMBER, such as {EXAMPLE} (got {text!r})"
         )
-    return str(match[1]), str(match[2])
+    return match
+
+
+def name_and_sign(text: str) -> tuple[str, str]:
+    """Returns the name of the use or measure that a constraint limits, and `<=` or `>=`. Raises `ValueError`
+    for another form."""
+    match = _match(text)
+    return match[1], match[2]
 
 
 def parsed(text: str, scores: Sequence[Score]) -> list[Constraint]:
@@ -57,10 +67,9 @@ def parsed(text: str, scores: Sequence[Score]) -> list[Constraint]:
     for a measure. A number with `%` is relative to today's queue.
 
     Raises `ValueError` for another form, and for a name that is neither a use nor a measure of the scores."""
-    name, _ = name_and_sign(text)
-    match = _FORM.fullmatch(text)
-    assert match is not None
-    chosen = [score for score in scores if name in (score.use, score.measure, f"{score.use}={score.traffic}")]
+    match = _match(text)
+    name = match[1]
+    chosen = [score for score in scores if name in score.names]
     if not chosen:
         known = [*dict.fromkeys(score.use for score in scores), *(score.measure for score in scores)]
         raise ValueError(f"--subject-to: no score is named `{name}`: {hint(name, known)}")

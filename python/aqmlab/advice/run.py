@@ -80,7 +80,7 @@ class Question:
         found = list(self.scores_of_uses)
         for text in self.subject_to:
             name, sign = constraints.name_and_sign(text)
-            if not any(name in (one.use, one.measure, f"{one.use}={one.traffic}") for one in found):
+            if not any(name in one.names for one in found):
                 try:
                     found += uses.score_of(self.recorded, name, more_is_better=sign == ">=")
                 except ValueError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from aqmlab._support.words import capital, joined
 from aqmlab.advice.candidates import TODAY
 from aqmlab.advice.choice import GOODPUT, Advice, Assessment, Relation
 from aqmlab.advice.uses import Score
@@ -50,7 +51,7 @@ def _choice(advice: Advice) -> Iterator[str]:
 
 def _changed(today: Assessment, best: Assessment, score: Score) -> str:
     """Returns a sentence about the change of a score."""
-    return f"{_capital(_titled(score))} changes from {_mean(today, score)} to {_mean(best, score)}."
+    return f"{capital(_titled(score))} changes from {_mean(today, score)} to {_mean(best, score)}."
 
 
 def _titled(score: Score) -> str:
@@ -70,7 +71,7 @@ def _rivals(advice: Advice) -> Iterator[str]:
             "% of today's value."
         )
     if undecided := groups.get("undecided"):
-        yield f"The runs do not decide between {name} and {_joined(undecided)}."
+        yield f"The runs do not decide between {name} and {joined(undecided)}."
 
 
 def _price(advice: Advice) -> Iterator[str]:
@@ -88,7 +89,7 @@ def _price(advice: Advice) -> Iterator[str]:
 def _refused(advice: Advice) -> Iterator[str]:
     for verdict, words in (("fails", "violate"), ("undecided", "may violate")):
         for constraint in advice.constraints:
-            key = f"{constraint.text} [{constraint.score.measure}]"
+            key = constraint.key
             names = [_named(one) for one in advice.assessments if one.verdicts.get(key) == verdict]
             if names:
                 verb = words if len(names) > 1 or words.startswith("may") else f"{words}s"
@@ -107,23 +108,14 @@ def _named(one: Assessment) -> str:
     return TODAYS if one.name == TODAY else one.name
 
 
-def _joined(names: list[str]) -> str:
-    *most, last = names
-    return f"{', '.join(most)} and {last}" if most else last
-
-
 def _beginning(names: list[str]) -> str:
     """Returns names at the beginning of a sentence. The names of queues remain unchanged."""
-    text = _joined(names)
-    return _capital(text) if names[0] == TODAYS else text
+    text = joined(names)
+    return capital(text) if names[0] == TODAYS else text
 
 
 def _is(names: list[str]) -> str:
     return "are" if len(names) > 1 else "is"
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def rows(advice: Advice) -> Iterator[list[str]]:

@@ -103,6 +103,11 @@ class Score:
         """The title with the unit."""
         return f"{self.title} ({self.unit})" if self.unit else self.title
 
+    @property
+    def names(self) -> tuple[str, str, str]:
+        """The names with which a constraint may select the score."""
+        return self.use, self.measure, f"{self.use}={self.traffic}"
+
 
 def recorded(scenario: Scenario) -> Scenario:
     """Returns the scenario in which the histories of all workloads of datagrams are recorded, which the

@@ -10,7 +10,7 @@ import typer
 
 from aqmlab._support.files import write_text
 from aqmlab.cli import link_export, link_new, link_text
-from aqmlab.cli.options import quantity_of, time_of
+from aqmlab.cli.options import AsJson, quantity_of, time_of
 from aqmlab.cli.reference import aligned
 from aqmlab.links import formats, profile, rate_steps
 from aqmlab.links.content import STANDARD_INPUT
@@ -100,7 +100,7 @@ def import_(
     home: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Address of a host at home, for captures.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Read a file that describes a link, and print the scenario tables of the link.
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from aqmlab.cli.options import ScenarioFile, Settings, load_scenario
+from aqmlab.cli.options import AsJson, ScenarioFile, Settings, load_scenario
 
 app = typer.Typer(
     help="Write a scenario's link as commands for Linux, or read what tc shows.",
@@ -93,7 +93,7 @@ def write_(
         bool, typer.Option("--undo", help="Print the commands that undo the settings instead.")
     ] = False,
     settings: Settings = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Print the commands that make a Linux device behave like a link of a scenario, and list what tc cannot
     express. The commands are not executed."""
@@ -152,7 +152,7 @@ def read_(
     link: Annotated[
         str, typer.Option(metavar="TABLE", help="Name of the link's table in the printed scenario.")
     ] = "bottleneck",
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Print the queue that tc shows as a table of a scenario, and report what was skipped."""
     from aqmlab import tc

@@ -46,7 +46,9 @@ def slowest(run: Run, traffic: str | None = None, most: int = 10) -> pl.DataFram
     workload are considered."""
     import polars as pl
 
-    end_s = seconds(run.manifest["scenario"]["duration"])
+    from aqmlab.metrics.tables import window
+
+    end_s = window(run.manifest)[1]
     rows = run.transfers.with_columns(pl.col("traffic").cast(pl.String))
     if traffic is not None:
         rows = rows.filter(pl.col("traffic") == traffic)
@@ -97,14 +99,9 @@ def recorded(scenario: Scenario, traffic: str, *, lifetime_s: float | None = Non
     if not scenario.workloads[traffic].sends_datagrams:
         changes["record.senders"] = [traffic]
     if lifetime_s:
+        from aqmlab.metrics.tables import seconds
+
         duration = seconds(full["duration"])
         interval = max(lifetime_s / SAMPLES_OF_FLOW, duration / MOST_SAMPLES, 1e-4)
         changes["record.queue_every"] = f"{max(1, round(interval * 1e6))}us"
     return complete(scenario).with_(changes)
-
-
-def seconds(text: str) -> float:
-    """Returns the number of seconds in a time of a scenario, such as `100ms`."""
-    from aqmlab._support import quantities
-
-    return quantities.value_of(text, "s", "time")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from aqmlab._support.words import joined
 from aqmlab.explain.losses import Loss
 from aqmlab.explain.packets import ACK
 from aqmlab.explain.sender import Reaction
@@ -50,9 +51,9 @@ def _summary(story: Story) -> Iterator[str]:
         reactions = [_count(counters[name], word) for name, word in _COUNTED if counters[name]]
         again = _count(counters["retransmitted"], "segment")
         if counters["retransmitted"]:
-            yield f"The sender sent {again} again{', after ' + _joined(reactions) if reactions else ''}."
+            yield f"The sender sent {again} again{', after ' + joined(reactions) if reactions else ''}."
     if story.marks:
-        by = f" by {_joined(story.marking_links)}" if story.marking_links else ""
+        by = f" by {joined(story.marking_links)}" if story.marking_links else ""
         yield f"{_count(story.marks, 'packet').capitalize()} arrived with a mark{by}."
     if story.delays_s is not None:
         least, mean, most = story.delays_s
@@ -255,8 +256,3 @@ def _count(number: int, noun: str) -> str:
 
 def _share(part: int, whole: int) -> str:
     return f"{part if part else 'none'} of the {whole} packets that the sender sent"
-
-
-def _joined(words: Any) -> str:
-    *most, last = list(words)
-    return f"{', '.join(most)} and {last}" if most else str(last)

@@ -105,6 +105,8 @@ def life(run: Run, flow: int, traffic: str | None = None) -> tuple[str, float]:
     and for a flow that does not belong to the workload `traffic`."""
     import polars as pl
 
+    from aqmlab.metrics.tables import window
+
     rows = run.flows.with_columns(pl.col("traffic").cast(pl.String))
     if traffic is not None:
         rows = rows.filter(pl.col("traffic") == traffic)
@@ -118,7 +120,7 @@ def life(run: Run, flow: int, traffic: str | None = None) -> tuple[str, float]:
             f"--flow {flow}: no flow{of} has this number; the {rows.height} flows are in {least}-{most}"
         )
     row = found.row(0, named=True)
-    end = row["end_s"] if row["end_s"] is not None else runs.seconds(run.manifest["scenario"]["duration"])
+    end = row["end_s"] if row["end_s"] is not None else window(run.manifest)[1]
     return row["traffic"], max(end - row["start_s"], 1e-3)
 
 

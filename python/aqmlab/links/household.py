@@ -14,7 +14,6 @@ from aqmlab._support.names import hint, listed
 class Activity:
     """A workload of a household."""
 
-    summary: str
     table: Mapping[str, Any]
     """The table `[traffic.NAME]`. The node `right` is the home."""
     comment: str
@@ -27,7 +26,6 @@ class Activity:
 
 ACTIVITIES: Mapping[str, Activity] = {
     "web": Activity(
-        summary="one person who reads Web pages",
         table={
             "kind": "sessions",
             "users": 1,
@@ -51,32 +49,27 @@ ACTIVITIES: Mapping[str, Activity] = {
         "sizes and the mean think time of 5 s are aqmlab's choice.",
     ),
     "call": Activity(
-        summary="one telephone call",
         table={"kind": "call"},
         use="calls",
         comment="A call with G.711, 80 kb/s in each direction (RFC 7928, section 9.1).",
         has_voice=True,
     ),
     "video-call": Activity(
-        summary="one video call that adapts its rate",
         table={"kind": "video-call", "control": {"kind": "gcc"}},
         use="calls",
         comment="A video call of at most 2.5 Mb/s in each direction, which adapts its rate as WebRTC does.",
     ),
     "video": Activity(
-        summary="one person who watches a video",
         table={"kind": "video"},
         use="video",
         comment="A video in segments of 4 s, whose client chooses the bit rate (DASH).",
     ),
     "download": Activity(
-        summary="one long download",
         table={"kind": "ftp", "flows": 1},
         use="downloads",
         comment="A download that lasts for the whole run, such as an update of a game.",
     ),
     "upload": Activity(
-        summary="one long upload",
         table={"kind": "ftp", "flows": 1, "from": "right", "to": "left"},
         use="uploads",
         comment="An upload that lasts for the whole run, such as a backup.",

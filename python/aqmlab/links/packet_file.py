@@ -29,11 +29,11 @@ MOST_CAPTURED = 262_144
 MOST_BLOCK = 16 * 2**20
 """Maximum length of a pcapng block; libpcap accepts 16 MiB."""
 
-TCP, UDP = 6, 17
+TCP = 6
 SYN, ACK = 0x02, 0x10
 
 _ETHERNET, _LOOPBACK, _COOKED, _COOKED_2, _RAW = 1, 0, 113, 276, (12, 14, 101, 228, 229)
-_IPV4, _IPV6, _TAGS = 0x0800, 0x86DD, (0x8100, 0x88A8)
+_IPV4, _IPV6 = 0x0800, 0x86DD
 
 
 class Packet(NamedTuple):

@@ -128,8 +128,6 @@ class Recording:
     """Time of the load event; `None` if unknown."""
     skipped: Mapping[str, int] = field(default_factory=dict)
     """Number of entries that were skipped, by reason."""
-    pages: int = 1
-    """Number of pages in the file."""
 
 
 def read(path: Path, page: int = 1) -> Recording:
@@ -181,7 +179,7 @@ def _recording(root: Node, page: int) -> Recording:
             f"log.entries: the sizes of the responses must add up to at most {MOST_SIZE:.0f} bytes"
         )
     load_event = None if chosen is None else _load_event_s(chosen, zero)
-    return Recording(entries=tuple(entries.found), load_event_s=load_event, skipped=skipped, pages=count)
+    return Recording(entries=tuple(entries.found), load_event_s=load_event, skipped=skipped)
 
 
 def _load_event_s(page: Node, zero: datetime) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from aqmlab.links.measured import PAYLOAD_TO_IP
 from aqmlab.pages.entries import Entry
 
 LEAST_RTT_S = 0.0001
@@ -19,9 +20,6 @@ resolution of the recorded times matters; aqmlab's choice."""
 
 MOST_STARTS = 1000
 """Maximum number of intervals that are compared; aqmlab's choice."""
-
-WIRE = 1500 / 1448
-"""Bytes of a full-sized packet per byte of payload (IPv4 and TCP with time stamps)."""
 
 LEAST_BPS, MOST_BPS = 1e4, 1e10
 """Limits of the fitted rate, in bits per second; aqmlab's choice."""
@@ -109,4 +107,4 @@ def least_rate_bps(entries: Sequence[Entry], rtt_s: float) -> float:
         long = lengths >= window * (1 - 1e-9)
         if long.any():
             most = max(most, float((totals[long] / lengths[long]).max()))
-    return min(MOST_BPS, max(LEAST_BPS, 8 * WIRE * most))
+    return min(MOST_BPS, max(LEAST_BPS, 8 * PAYLOAD_TO_IP * most))

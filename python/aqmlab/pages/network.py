@@ -114,10 +114,9 @@ def on_scenario(
         )
     if "bottleneck" in scenario.effective and ends is not None:
         raise ValueError("--ends: is only used with a scenario that has a table `links`")
-    from aqmlab._support import quantities
+    from aqmlab.metrics.tables import seconds
 
-    warm_up = quantities.value_of(str(scenario.effective["warm_up"]), "s", "time")
-    timing = _Timing(start_s=warm_up, stagger_s=STAGGER_S)
+    timing = _Timing(start_s=seconds(scenario.effective["warm_up"]), stagger_s=STAGGER_S)
     return _with_pages(
         scenario.given, scenario.files, scenario.name, pages, timing, users=users, http=http, ends=ends
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from aqmlab.charts.chart import Chart, Mark
@@ -43,17 +43,10 @@ class Fit:
     error_s: float
     """Mean absolute difference between the simulated and the recorded ends of the objects, in seconds."""
 
-    @property
-    def load_s(self) -> float | None:
-        """Simulated time of the last object for which the load event waits."""
-        return self._times[0]
-
-    @property
-    def render_s(self) -> float | None:
-        """Simulated time of the last render-blocking object."""
-        return self._times[1]
-
-    _times: tuple[float | None, float | None]
+    load_s: float | None
+    """Simulated time of the last object for which the load event waits."""
+    render_s: float | None
+    """Simulated time of the last render-blocking object."""
 
 
 def fitted(page: Page, *, rate_bps: float | None = None, rtt_s: float | None = None) -> Fit:
@@ -81,9 +74,7 @@ page; aqmlab's choice, because a HAR file contains no losses."""
 def _load(page: Page, link: AccessLink) -> Fit:
     import polars as pl
 
-    link = AccessLink(
-        rate_bps=link.rate_bps, rtt_s=link.rtt_s, up_bps=link.up_bps, buffer_s=RECORDED_BUFFER_S
-    )
+    link = replace(link, buffer_s=RECORDED_BUFFER_S)
     tables = on_link(link, [page], http=page.http).run(1).tables
     objects = tables["page_objects"].with_columns(pl.col("object").cast(pl.Int64))
     ends = dict(objects.select("object", "end_s").iter_rows())
@@ -98,7 +89,8 @@ def _load(page: Page, link: AccessLink) -> Fit:
         link=link,
         objects=objects,
         error_s=sum(differences) / len(differences),
-        _times=(load["load_s"], load["render_s"]),
+        load_s=load["load_s"],
+        render_s=load["render_s"],
     )
 
 

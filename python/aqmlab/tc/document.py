@@ -144,13 +144,13 @@ def _reject_constant(name: str) -> None:
 
 def _add(document: Document, at: str, entry: Any) -> None:
     if not isinstance(entry, dict):
-        raise document.error(at, f"must be an object (got {_shown(entry)}); {CURE}")
+        raise document.error(at, f"must be an object (got {shown(entry)}); {CURE}")
     if not entry:
         return
     names = ("kind", "handle", "dev", "parent", "class")
     for name in names:
         if name in entry and not isinstance(entry[name], str):
-            raise document.error(f"{at}.{name}", f"must be a text (got {_shown(entry[name])}); {CURE}")
+            raise document.error(f"{at}.{name}", f"must be a text (got {shown(entry[name])}); {CURE}")
     if "class" in entry:
         document.classes.append(Entry(at, {**entry, "kind": entry["class"]}))
     elif "kind" not in entry:
@@ -176,6 +176,7 @@ def _add_line(document: Document, at: str, found: re.Match[str]) -> None:
     document.classes.append(Entry(at, fields))
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """Returns a value for an error message, in at most 40 characters."""
     text = json.dumps(value, default=str)
     return text if len(text) <= 40 else f"{text[:37]}..."

@@ -10,9 +10,6 @@ from aqmlab.tc.options import Options, codel_time, gain, packets, rate, size, ti
 
 Queue = dict[str, Any]
 
-_MTU = 1514
-"""Size of a full Ethernet packet."""
-
 
 def _pfifo(options: Options, _link: int) -> Queue:
     return {"kind": "drop-tail", "limit": packets(options.count("limit"))}

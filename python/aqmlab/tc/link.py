@@ -80,8 +80,16 @@ class Link:
         found: dict[str, Any] = json.loads(text)
         return found
 
-    def limits(self) -> Iterator[str]:
-        """Yields what `tc` cannot express about the link, apart from its queue."""
+    @property
+    def left_to_netem(self) -> list[str]:
+        """The keys of the link whose properties need a `netem`."""
+        return [
+            *(["delay"] if self.delay_ns else []),
+            *(key for key in ("loss", "reordering") if self.table.get(key)),
+        ]
+
+    def limits(self, qdisc: Mapping[str, Any]) -> Iterator[str]:
+        """Yields what `tc` cannot express about the link and about its queue, which is `qdisc`."""
         bps = round(_core.quantity(self.rate)[0])
         if bps % 8:
             yield (
@@ -91,6 +99,8 @@ class Link:
         for key in dict.fromkeys([*_REASONS, *self.table]):
             if key not in _WRITTEN and self.table.get(key):
                 yield f"{self.path}.{key}: {_REASONS.get(key, _NO_COUNTERPART)}"
+        for at, why in qdisc["limits"]:
+            yield f"{self.path}.queue.{at}: {why}"
 
 
 def chosen(scenario: Scenario, name: str, direction: str = "forward", *, argument: str = "link") -> Link:

@@ -129,12 +129,8 @@ def networkd(
     checked_device("device", device)
     one = chosen(scenario, link, direction)
     found = one.qdisc(device)
-    limits = [*one.limits(), *(f"{one.path}.queue.{at}: {why}" for at, why in found["root"]["limits"])]
-    keys = [
-        *(["delay"] if one.delay_ns else []),
-        *(key for key in ("loss", "reordering") if one.table.get(key)),
-    ]
-    limits += [f"{one.path}.{key}: left out; the real line has its own" for key in keys]
+    limits = list(one.limits(found["root"]))
+    limits += [f"{one.path}.{key}: left out; the real line has its own" for key in one.left_to_netem]
     lines = ["[Match]", f"Name={device}", *_sections(one, found["root"], "root", [1], limits)]
     undo = [
         f"# Remove the sections from /etc/systemd/network/{device}.network before these commands.",

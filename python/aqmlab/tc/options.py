@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from aqmlab.tc.document import Document
+from aqmlab.tc.document import Document, shown
 
 _MOST = 2**32 - 1
 """Largest value of most numbers, which the kernel stores in 32 bits."""
@@ -34,9 +33,7 @@ class Options:
     def _wrong(self, name: str, allowed: str) -> ValueError:
         if name not in self.values:
             return self.document.error(f"{self.at}.{name}", f"is missing: must be {allowed}")
-        text = json.dumps(self.values[name], default=str)
-        shown = text if len(text) <= 40 else f"{text[:37]}..."
-        return self.document.error(f"{self.at}.{name}", f"must be {allowed} (got {shown})")
+        return self.document.error(f"{self.at}.{name}", f"must be {allowed} (got {shown(self.values[name])})")
 
     def has(self, name: str) -> bool:
         """Returns whether the option is printed."""

@@ -54,7 +54,7 @@ def sqm(
                 f"{', '.join(_KINDS)}"
             )
         kinds[role] = kind
-        limits += [*one.limits(), *(f"{one.path}.queue.{at}: {why}" for at, why in found["root"]["limits"])]
+        limits += one.limits(found["root"])
         limits += _unused(one)
         settings[role] = _kbps(one, found["root"], limits)
         advanced |= _options(role, found["root"])
@@ -75,9 +75,7 @@ def sqm(
 
 def _unused(link: Link) -> list[str]:
     """Returns the properties of a link that a shaper in front of a real line does not imitate."""
-    given = [key for key in ("loss", "reordering") if link.table.get(key)]
-    keys = [*(["delay"] if link.delay_ns else []), *given]
-    return [f"{link.path}.{key}: sqm has no netem; the real line has its own" for key in keys]
+    return [f"{link.path}.{key}: sqm has no netem; the real line has its own" for key in link.left_to_netem]
 
 
 def _kbps(link: Link, root: Mapping[str, Any], limits: list[str]) -> int:

@@ -31,10 +31,7 @@ class _Plan:
     def queue(self, link: Link, device: str) -> None:
         """Adds the shaper and the queue of a link."""
         found = link.qdisc(device)
-        self.limits += [
-            *link.limits(),
-            *(f"{link.path}.queue.{at}: {why}" for at, why in found["root"]["limits"]),
-        ]
+        self.limits += link.limits(found["root"])
         own = found["own_rate"]
         if own is not None and found["root"]["kind"] != "htb" and own < link.bps:
             self.limits.append(

@@ -13,6 +13,7 @@ from contextlib import suppress
 from aqmlab.links.content import Content, LinkFileError, number_in
 from aqmlab.links.format import Columns, Format, Options
 from aqmlab.links.measured import Direction, Measured, RateKind, Way
+from aqmlab.links.quantiles import quantile
 from aqmlab.links.rate_steps import Recording, recording_of
 
 _AUTORATE = re.compile(r"(DATA|LOAD|SUMMARY|REFLECTOR|CPU|CPU_RAW|SHAPER|DEBUG|INFO|SYSLOG|ERROR)(_HEADER)?;")
@@ -82,7 +83,7 @@ def _baseline(lines: Sequence[str]) -> float | None:
             row = dict(zip(names, fields, strict=True))
             with suppress(LinkFileError):
                 found.append(sum(number_in(row.get(name, ""), 0, name) for name in _BASELINES))
-    return sorted(found)[len(found) // 2] / 1e6 if found else None
+    return quantile(found, 0.5) / 1e6 if found else None
 
 
 def _autorate(lines: Sequence[str], direction: Direction, rate_kind: RateKind) -> Recording:

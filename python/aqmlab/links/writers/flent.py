@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from aqmlab._core import __version__
 from aqmlab._support import files
+from aqmlab.metrics.tables import seconds
 from aqmlab.scenario import Scenario
 from aqmlab.scenario.run import Run
 
@@ -114,7 +115,7 @@ def write(run: Run, target: Path, title: str) -> Path:
 
 def _document(run: Run, title: str) -> dict[str, Any]:
     scenario = run.manifest["scenario"]
-    duration_s = _seconds(scenario["duration"])
+    duration_s = seconds(scenario["duration"])
     steps = max(math.floor(duration_s / STEP_S + 1e-9), 1)
     times = [round(STEP_S * number, 6) for number in range(1, steps + 1)]
     streams = _streams(run)
@@ -168,12 +169,6 @@ def _document(run: Run, title: str) -> dict[str, Any]:
         "results": results,
         "raw_values": raw,
     }
-
-
-def _seconds(text: str) -> float:
-    from aqmlab import _core
-
-    return _core.quantity(text)[0]
 
 
 def _streams(run: Run) -> list[_Stream]:

@@ -19,6 +19,7 @@ from typing import Any
 
 from aqmlab import stats
 from aqmlab._support.files import write_text
+from aqmlab._support.words import capital
 from aqmlab.results.labels import format_labels
 from aqmlab.study.records import Record, interval_of
 from aqmlab.study.report_claims import listed
@@ -203,7 +204,7 @@ def _numbers(results: Record) -> str:
         if one["one_is_enough"] and all("all_of" in part for part in one["parts"]):
             text, table = _combinations(one["parts"])
         else:
-            text = ". ".join(_capitalised(line) for line in _lines(one["parts"]))
+            text = ". ".join(capital(line) for line in _lines(one["parts"]))
             text = f"The claim holds if any one part holds. {text}" if one["one_is_enough"] else text
         sentence = f"*{one['statement'].rstrip('.')}* ({one['source']})"
         text = f"- **{one['id']}** {one['verdict']}: {sentence}. {text}."
@@ -263,10 +264,6 @@ def _lines(parts: Sequence[Record]) -> Iterator[str]:
         begin = f"{context}: " if context and context != before else ""
         before = context
         yield f"{begin}{what}: {'; '.join(map(_at, several))}; claimed: {claimed}"
-
-
-def _capitalised(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}"
 
 
 def _at(part: Record) -> str:

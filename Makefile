@@ -93,7 +93,7 @@ fuzz: $(CORE) $(CHECKERS)  ## Drive 100,000 random connections, queues, lines an
 	AQM_FUZZ_CASES=$(FUZZ_CASES) cargo test --locked --release -p aqm-traffic --lib mangled_files
 
 .PHONY: reference
-reference: $(CORE)  ## Compare with recorded ns-2, ns-3, Linux and str0m runs and with theory, in one table.
+reference: $(CORE)  ## Compare with recorded ns-2, ns-3, Linux and str0m runs, with theory, real HTTP pages and published Wi-Fi rates.
 	$(PYTHON) reference/agreement.py
 	cd reference && ../$(PYTHON) -m http_pages.compare
 	cd reference && ../$(PYTHON) -m wifi_airtime.compare

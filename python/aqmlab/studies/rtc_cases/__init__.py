@@ -1,8 +1,9 @@
 """The test cases of RFC 8867 for rate controls of real-time media, behind five queues.
 
 RFC 8867, section 5, describes eight test cases. `scenarios/rfc8867/` contains a scenario for each of them.
-This study runs each scenario with drop-tail, CoDel, FQ-CoDel, PIE and CAKE, and tabulates the rate in each
-phase of a case, the 95 % quantile of the frame delay, losses and freezes. The RFC describes the behaviour
+This study runs each scenario with the rate controls GCC and SCReAM behind drop-tail, CoDel, FQ-CoDel, PIE
+and CAKE, and tabulates the rate in each phase of a case, the 95 % quantile of the frame delay, losses and
+freezes. The RFC describes the behaviour
 that a rate control should have in words, without limits that a rule could test, so the study has no claims.
 """
 
@@ -35,6 +36,8 @@ QUEUES: Mapping[str, Mapping[str, Any]] = {
 }
 """Queues beside the case's own drop-tail queue of 300 ms. CAKE does not shape: the link sets the rate."""
 
+GCC, SCREAM = "GCC", "SCReAM"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
@@ -46,6 +49,8 @@ class Case:
     measures: tuple[Measure, ...]
     links: tuple[str, ...] = ("bottleneck",)
     """Links whose queues are compared."""
+    media: tuple[str, ...] = ("media",)
+    """Workloads whose rate control is compared."""
 
     @property
     def name(self) -> str:
@@ -53,7 +58,8 @@ class Case:
         return self.section.replace(".", "-")
 
     def experiment(self) -> Experiment:
-        """Returns the case with all queues."""
+        """Returns the case with all rate controls and queues."""
+        scream = {f"traffic.{name}.control": {"kind": "scream"} for name in self.media}
         queues: dict[str, Any] = {DROP_TAIL: {}}
         for name, table in QUEUES.items():
             queues[name] = {f"{link}.queue": table for link in self.links}
@@ -61,7 +67,7 @@ class Case:
             self.name,
             f"{self.section} {self.title}",
             SCENARIOS / f"{self.name}.toml",
-            {"queue": Changes(queues)},
+            {"control": Changes({GCC: {}, SCREAM: scream}), "queue": Changes(queues)},
             self.measures,
             seeds=SEEDS,
             quick=Form(seeds=1),
@@ -72,6 +78,11 @@ def phases(*bounds: int, traffic: str | None = None, backward: bool = False) -> 
     """Returns the received rate in each phase between consecutive times (s)."""
     pairs = itertools.pairwise(bounds)
     return tuple(m.rate(first, last, traffic=traffic, backward=backward) for first, last in pairs)
+
+
+def several(count: int) -> tuple[str, ...]:
+    """Returns the names of the workloads of a case with several media flows."""
+    return tuple(f"media-{number}" for number in range(1, count + 1))
 
 
 CASES = (
@@ -95,15 +106,17 @@ CASES = (
         section="5.4",
         title="Three competing flows",
         measures=(*phases(0, 20, 40, 119), m.jain(60, 119), *m.QUALITY),
+        media=several(3),
     ),
     Case(
         section="5.5",
         title="Round-trip time fairness",
         measures=(
-            *(m.rate(100, 299, traffic=f"media-{number}") for number in range(1, 6)),
+            *(m.rate(100, 299, traffic=name) for name in several(5)),
             m.jain(100, 299),
             *m.QUALITY,
         ),
+        media=several(5),
     ),
     Case(
         section="5.6",
@@ -124,14 +137,17 @@ CASES = (
             m.jain(80, 119),
             *m.QUALITY,
         ),
+        media=several(3),
     ),
 )
 
 
 def table(case: Case, experiment: Experiment) -> Table:
-    """Returns the table of a case, with a row for each queue."""
+    """Returns the table of a case, with a row for each rate control and queue."""
     columns = [experiment[one] for one in case.measures]
-    return Table(case.name, f"{case.section} {case.title}", listed(columns, "queue"), shows=(experiment,))
+    return Table(
+        case.name, f"{case.section} {case.title}", listed(columns, "control", "queue"), shows=(experiment,)
+    )
 
 
 EXPERIMENTS = {case.name: case.experiment() for case in CASES}
@@ -142,6 +158,6 @@ STUDY = Study.of(
     *EXPERIMENTS.values(),
     *(table(case, EXPERIMENTS[case.name]) for case in CASES),
     paper=PAPER,
-    question="How do video calls with Google Congestion Control do in the test cases of RFC 8867, and what "
-    "does the queue change?",
+    question="How do video calls with Google Congestion Control and SCReAM do in the test cases of RFC 8867, "
+    "and what does the queue change?",
 )

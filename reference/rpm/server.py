@@ -1,4 +1,5 @@
-"""The server: HTTP/2 over TLS with the three objects that a test of responsiveness needs.
+"""The server: HTTP/2 over TLS with the three objects that a test of responsiveness needs. A client that
+offers only HTTP/1.1, as mach does on the idle line, gets the small object.
 
     python -m rpm.server CERTIFICATE KEY
 
@@ -32,6 +33,7 @@ of bytes that TCP has not sent yet."""
 WINDOW = 2**31 - 1
 """Windows of HTTP/2 for uploads, which TCP limits instead."""
 ENDLESS = bytes(FRAME)
+SMALL_OVER_HTTP1 = b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\nconnection: close\r\n\r\n\0"
 
 
 class Connection:
@@ -42,6 +44,8 @@ class Connection:
         self.arrived, self.leaving = ssl.MemoryBIO(), ssl.MemoryBIO()
         self.tls = context.wrap_bio(self.arrived, self.leaving, server_side=True)
         self.http: h2.connection.H2Connection | None = None
+        self.request = b""
+        """The part of a request over HTTP/1.1 that has arrived."""
         self.out = b""
         self.streams: deque[tuple[int, int | None]] = deque()
         """Streams whose responses are incomplete, with the number of bytes left, in the order of their
@@ -59,11 +63,15 @@ class Connection:
             return False
         self.arrived.write(data)
         try:
-            if self.http is None:
-                self.tls.do_handshake()
+            self.tls.do_handshake()
+            uses_http2 = self.tls.selected_alpn_protocol() == "h2"
+            if uses_http2 and self.http is None:
                 self._begin()
             while plain := self.tls.read(65536):
-                self._on_plain(plain)
+                if uses_http2:
+                    self._on_plain(plain)
+                else:
+                    self._on_plain_http1(plain)
         except ssl.SSLWantReadError:
             pass
         except (ssl.SSLError, h2.exceptions.ProtocolError):
@@ -75,6 +83,13 @@ class Connection:
         self.http.initiate_connection()
         self.http.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: WINDOW})
         self.http.increment_flow_control_window(WINDOW - 65535)
+
+    def _on_plain_http1(self, plain: bytes) -> None:
+        """Responds to a complete GET request over HTTP/1.1."""
+        self.request += plain
+        if self.request.endswith(b"\r\n\r\n"):
+            self.request = b""
+            self.tls.write(SMALL_OVER_HTTP1)
 
     def _on_plain(self, plain: bytes) -> None:
         assert self.http is not None
@@ -169,7 +184,7 @@ def main() -> None:
     """Serves until the process is ended."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(sys.argv[1], sys.argv[2])
-    context.set_alpn_protocols(["h2"])
+    context.set_alpn_protocols(["h2", "http/1.1"])
     context.num_tickets = 0
     selector = selectors.DefaultSelector()
     selector.register(listener(), selectors.EVENT_READ)

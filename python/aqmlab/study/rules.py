@@ -15,14 +15,17 @@ changes.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from importlib import resources
 from typing import Any
 
 from aqmlab.results.rule import AnyRule, Combined, digest
 from aqmlab.study import seeds as study_seeds
+from aqmlab.study.experiment import Experiment
 from aqmlab.study.points import needed_by
 from aqmlab.study.publication import Claim, Study
+from aqmlab.sweep import Point
 
 FILE = "data/rules.json"
 CHANGES = "data/changes.json"
@@ -67,15 +70,26 @@ def plan(study: Study, claim: Claim) -> dict[str, Any]:
         "scenarios": digest(
             {
                 one.name: [
-                    (list(map(str, point.labels.values())), sweep.scenario_of(point).given)
-                    for point in sweep.points()
-                    if (one.name, tuple(point.labels.values())) in points
+                    (list(map(str, labels)), given())
+                    for labels, given in _scenarios(one).items()
+                    if (one.name, labels) in points
                 ]
                 for one in used
-                for sweep in [one.sweep("full")]
             }
         ),
     }
+
+
+@cache
+def _scenarios(experiment: Experiment) -> Mapping[tuple[Any, ...], Callable[[], dict[str, Any]]]:
+    """Returns a function for each point of the full sweep that returns the point's scenario. Several claims
+    need the same point, so each scenario is built only once."""
+    sweep = experiment.sweep("full")
+
+    def given(point: Point) -> Callable[[], dict[str, Any]]:
+        return cache(lambda: sweep.scenario_of(point).given)
+
+    return {tuple(point.labels.values()): given(point) for point in sweep.points()}
 
 
 def _experiments(claim: Claim) -> list[Any]:

@@ -409,8 +409,3 @@ def test_every_card_is_a_study_whose_claims_have_points() -> None:
         assert (f"rfc7928-{PARAMETERS}" in {one.name for one in made.experiments}) == bool(
             parameters.variants(queues.shipped({"kind": kind}), "10Mbps").tables
         )
-
-
-def test_the_table_of_the_documentation_is_that_of_its_values() -> None:
-    folder = ROOT / "docs" / "report-cards"
-    assert (folder / "index.md").read_text(encoding="utf-8") == pages.overview(pages.read_all(folder))

@@ -18,7 +18,7 @@ from rpm.links import CELLS, COLUMNS, Cell
 CELL = Cell(5, 80, "drop-tail")
 
 
-def row(cell: Cell, repetition: int, rpm: float, nodelay: int = 0) -> dict[str, object]:
+def row(cell: Cell, repetition: int, rpm: float) -> dict[str, object]:
     """A row of the record."""
     of_cell = dict(zip(links.KEY, cell.key, strict=True))
     rest = dict.fromkeys(COLUMNS, 1) | {"download_rpm": rpm, "upload_rpm": 2 * rpm}
@@ -27,7 +27,6 @@ def row(cell: Cell, repetition: int, rpm: float, nodelay: int = 0) -> dict[str, 
         **of_cell,
         "buffer_packets": cell.buffer_packets,
         "repetition": repetition,
-        "nodelay": nodelay,
     }
 
 
@@ -43,8 +42,8 @@ def test_a_record_is_read_as_written(tmp_path: Path) -> None:
     links.write(path, [row(CELL, 1, 300.0), row(other, 1, 900.0)], ["Linux 6", "mach 0.4.0"])
     assert record_file.origin(path) == ["Linux 6", "mach 0.4.0"]
     found = links.read(path)
-    assert links.of_cell(found, CELL, 0)[0]["download_rpm"] == 300.0
-    assert links.of_cell(found, other, 0)[0]["buffer_packets"] is None
+    assert links.of_cell(found, CELL)[0]["download_rpm"] == 300.0
+    assert links.of_cell(found, other)[0]["buffer_packets"] is None
 
 
 def test_the_simulated_test_has_the_connections_of_mach_in_its_last_seconds() -> None:
@@ -65,10 +64,3 @@ def test_a_comparison_has_the_means_of_both(tmp_path: Path) -> None:
     assert download.difference == pytest.approx(download.simulated[0] / 300 - 1)
     assert upload.recorded == (580.0, 620.0)
     assert "of 2 differ by at most 10 %" in compare.text(found)
-
-
-def test_runs_without_nagle_are_compared_separately(tmp_path: Path) -> None:
-    path = tmp_path / "mach.csv.gz"
-    links.write(path, [row(CELL, 1, 100.0), row(CELL, 1, 250.0, nodelay=1)], [])
-    found = compare.compare(replications=1, record=path)
-    assert [(one.nodelay, one.recorded[0]) for one in found] == [(0, 100), (0, 200), (1, 250), (1, 500)]

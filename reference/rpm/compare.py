@@ -30,8 +30,6 @@ class Comparison:
     """The recorded and the simulated responsiveness of a link in one direction, in RPM."""
 
     cell: Cell
-    nodelay: int
-    """1 if Nagle's algorithm was disabled in the test program."""
     direction: str
     recorded: tuple[float, ...]
     simulated: tuple[float, ...]
@@ -58,24 +56,19 @@ def compare(
     rows = links.read(record)
 
     def one(cell: Cell) -> list[Comparison]:
-        recorded = {nodelay: links.of_cell(rows, cell, nodelay) for nodelay in (0, 1)}
-        if not any(recorded.values()):
+        recorded = links.of_cell(rows, cell)
+        if not recorded:
             return []
         scenario = simulated.scenario(cell)
         runs = [scenario.run(seed=seed) for seed in range(1, replications + 1)]
-        return [
-            _direction(cell, nodelay, direction, ours, runs)
-            for nodelay, ours in recorded.items()
-            for direction in DIRECTIONS
-            if ours
-        ]
+        return [_direction(cell, direction, recorded, runs) for direction in DIRECTIONS]
 
     with ThreadPoolExecutor() as pool:
         return [found for of_cell in pool.map(one, cells) for found in of_cell]
 
 
 def _direction(
-    cell: Cell, nodelay: int, direction: str, recorded: Sequence[Mapping[str, Any]], runs: list[Any]
+    cell: Cell, direction: str, recorded: Sequence[Mapping[str, Any]], runs: list[Any]
 ) -> Comparison:
     from aqmlab.metrics.line_tests import LineTest
     from aqmlab.scenario.workloads import workloads
@@ -84,7 +77,6 @@ def _direction(
     tests = [LineTest.of(run.tables, "test", settings or {}).rounds(direction) for run in runs]
     return Comparison(
         cell=cell,
-        nodelay=nodelay,
         direction=direction,
         recorded=tuple(row[f"{direction}_rpm"] for row in recorded),
         simulated=tuple(test.rpm() for test in tests),
@@ -102,19 +94,13 @@ def text(found: list[Comparison]) -> str:
         spread = stdev(one.recorded) if len(one.recorded) > 1 else 0.0
         own = stdev(one.simulated) if len(one.simulated) > 1 else 0.0
         lines.append(
-            f"{one.cell.rate_mbps:4g} {one.cell.rtt_ms:4g}  {one.cell.queue:10}  "
-            f"{'off' if one.nodelay else 'on':5}  {one.direction:9}  "
+            f"{one.cell.rate_mbps:4g} {one.cell.rtt_ms:4g}  {one.cell.queue:10}  {one.direction:9}  "
             f"{len(one.recorded):4}  {mean(one.recorded):6.0f} ({spread:4.0f})  "
             f"{mean(one.simulated):6.0f} ({own:4.0f})  {100 * one.difference:+8.1f} %  "
             f"({one.foreign:.0f} / {one.loaded:.0f})"
         )
-    for nodelay in (0, 1):
-        ours = [one for one in found if one.nodelay == nodelay]
-        agree, of = sum(one.agrees for one in ours), "without" if nodelay else "with"
-        if ours:
-            lines.append(
-                f"{of} Nagle's algorithm, {agree} of {len(ours)} differ by at most {100 * BAND:.0f} %"
-            )
+    agree = sum(one.agrees for one in found)
+    lines.append(f"{agree} of {len(found)} differ by at most {100 * BAND:.0f} %")
     return "\n".join(lines)
 
 

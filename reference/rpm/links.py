@@ -21,7 +21,7 @@ LEAST_BUFFER = 50
 
 KEY = ("rate_mbps", "rtt_ms", "queue")
 COLUMNS = (
-    *("rate_mbps", "rtt_ms", "queue", "buffer_packets", "nodelay", "repetition"),
+    *("rate_mbps", "rtt_ms", "queue", "buffer_packets", "repetition"),
     *("idle_latency_ms", "jitter_ms"),
     *("download_rpm", "download_mbps", "download_latency_ms"),
     *("upload_rpm", "upload_mbps", "upload_latency_ms"),
@@ -78,7 +78,6 @@ def _value(name: str, text: str) -> Any:
     return float(text) if text else None
 
 
-def of_cell(rows: Sequence[Mapping[str, Any]], cell: Cell, nodelay: int) -> list[Mapping[str, Any]]:
-    """The rows of a cell with (0) or without (1) Nagle's algorithm in the test program."""
-    key = (*cell.key, nodelay)
-    return [row for row in rows if tuple(row[name] for name in (*KEY, "nodelay")) == key]
+def of_cell(rows: Sequence[Mapping[str, Any]], cell: Cell) -> list[Mapping[str, Any]]:
+    """The rows of a cell."""
+    return [row for row in rows if tuple(row[name] for name in KEY) == cell.key]

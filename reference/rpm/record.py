@@ -2,7 +2,7 @@
 
     cargo install cf-mach --version 0.4.0 --locked
     cd reference
-    python -m rpm.record [--mach FILE] [--nodelay] [--repetitions N] [--rates MBPS,...]
+    python -m rpm.record [--mach FILE] [--repetitions N] [--rates MBPS,...]
         [--out FILE] [--continue]
     python -m rpm.record --table [--out FILE]
 
@@ -54,20 +54,13 @@ def origin(mach: str) -> list[str]:
     ]
 
 
-def without_nagle(folder: Path) -> list[str]:
-    """The words before a command that disable Nagle's algorithm in the command's sockets."""
-    library = folder / "nodelay.so"
-    source = HERE / "nodelay.c"
-    subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-o", library, source, "-ldl"], check=True)
-    return ["env", f"LD_PRELOAD={library}"]
-
-
-def commands(folder: Path, mach: str, nodelay: bool) -> tuple[list[str], list[str], Path]:
+def commands(folder: Path, mach: str) -> tuple[list[str], list[str], Path]:
     """The commands of the server and of the client, and the file with the client's output.
 
     Both programs have the lowest real-time priority, so that other programs of the machine do not delay them.
     The priority of the router is higher. With `--std 0`, no result counts as stable, so that each direction
-    lasts `TEST_MS`.
+    lasts `TEST_MS`. mach reads all certificates of the machine for each connection, which takes several
+    milliseconds; the environment therefore names the server's certificate only.
     """
     cert, key = certificate.write(folder, "server")
     out = folder / "mach.json"
@@ -76,7 +69,9 @@ def commands(folder: Path, mach: str, nodelay: bool) -> tuple[list[str], list[st
     urls = ["--small", f"https://{SERVER}/small", "--large", f"https://{SERVER}/large"]
     urls += ["--upload", f"https://{SERVER}/upload", "--insecure", "--disable-aim-scores"]
     test = [
-        *(without_nagle(folder) if nodelay else []),
+        "env",
+        f"SSL_CERT_FILE={cert}",
+        "SSL_CERT_DIR=",
         mach,
         "rpm",
         *urls,
@@ -89,14 +84,14 @@ def commands(folder: Path, mach: str, nodelay: bool) -> tuple[list[str], list[st
     return server, client, out
 
 
-def behind(cell: Cell, repetition: int, mach: str, nodelay: bool) -> dict[str, Any]:
+def behind(cell: Cell, repetition: int, mach: str) -> dict[str, Any]:
     """The row of one run behind a link."""
     from aqmlab import live
 
     changes = {"bottleneck": cell.bottleneck()}
     for attempt in range(1, ATTEMPTS + 1):
         with tempfile.TemporaryDirectory() as folder:
-            server, client, out = commands(Path(folder), mach, nodelay)
+            server, client, out = commands(Path(folder), mach)
             run = live.run(live.with_command(None, client, server, changes), seed=1, until_done=True)
             if live.status(run) != 0:
                 raise RuntimeError(f"{cell}: mach ended with status {live.status(run)}")
@@ -105,7 +100,6 @@ def behind(cell: Cell, repetition: int, mach: str, nodelay: bool) -> dict[str, A
         row = {
             **dict(zip(links.KEY, cell.key, strict=True)),
             "buffer_packets": cell.buffer_packets,
-            "nodelay": int(nodelay),
             "repetition": repetition,
             "idle_latency_ms": found["report"]["unloaded_latency_ms"],
             "jitter_ms": found["report"]["jitter_ms"],
@@ -128,16 +122,15 @@ def behind(cell: Cell, repetition: int, mach: str, nodelay: bool) -> dict[str, A
 
 def table(rows: list[dict[str, Any]]) -> str:
     """The means of each link as text."""
-    lines = ["rate  rtt  queue        Nagle  runs  download RPM  upload RPM"]
+    lines = ["rate  rtt  queue        runs  download RPM  upload RPM"]
     for cell in CELLS:
-        for nodelay in (0, 1):
-            ours = links.of_cell(rows, cell, nodelay)
-            if ours:
-                means = [sum(row[f"{one}_rpm"] for row in ours) / len(ours) for one in DIRECTIONS]
-                lines.append(
-                    f"{cell.rate_mbps:4g} {cell.rtt_ms:4g}  {cell.queue:11}  {'off' if nodelay else 'on':5}  "
-                    f"{len(ours):4}  {means[0]:12.0f}  {means[1]:10.0f}"
-                )
+        ours = links.of_cell(rows, cell)
+        if ours:
+            means = [sum(row[f"{one}_rpm"] for row in ours) / len(ours) for one in DIRECTIONS]
+            lines.append(
+                f"{cell.rate_mbps:4g} {cell.rtt_ms:4g}  {cell.queue:11}  "
+                f"{len(ours):4}  {means[0]:12.0f}  {means[1]:10.0f}"
+            )
     return "\n".join(lines)
 
 
@@ -149,7 +142,6 @@ def main() -> None:
     parser.add_argument(
         "--rates", default="2,5,10,20", metavar="MBPS,...", help="only the links with these rates"
     )
-    parser.add_argument("--nodelay", action="store_true", help="disable Nagle's algorithm in mach")
     parser.add_argument("--table", action="store_true", help="only print the means of FILE")
     parser.add_argument("--continue", dest="go_on", action="store_true", help="keep the rows of FILE")
     parser.add_argument("--out", type=Path, default=HERE / "mach.csv.gz", metavar="FILE")
@@ -164,14 +156,12 @@ def main() -> None:
             sys.exit(f"{options.out} was recorded with other versions: {'; '.join(before)}")
         found = list(links.read(options.out))
     rates = [float(text) for text in options.rates.split(",")]
-    there = {
-        (row["rate_mbps"], row["rtt_ms"], row["queue"], row["nodelay"], row["repetition"]) for row in found
-    }
+    there = {(row["rate_mbps"], row["rtt_ms"], row["queue"], row["repetition"]) for row in found}
     for repetition in range(1, options.repetitions + 1):
         for cell in (one for one in CELLS if one.rate_mbps in rates):
-            if (*cell.key, float(options.nodelay), repetition) in there:
+            if (*cell.key, repetition) in there:
                 continue
-            found.append(behind(cell, repetition, options.mach, options.nodelay))
+            found.append(behind(cell, repetition, options.mach))
             links.write(options.out, found, origin(options.mach))
             print(f"{repetition} {cell}", file=sys.stderr, flush=True)
     print(table(links.read(options.out)))

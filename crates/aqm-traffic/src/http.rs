@@ -16,8 +16,8 @@ const MAX_CONNECTIONS: u32 = 1000;
 /// Number of connections of a browser to one server with HTTP/1.1 (RFC 7928, section 7.2).
 const BROWSER_CONNECTIONS: u32 = 6;
 /// Sizes of TLS 1.3 messages, in bytes: the client's first flight, and the server's flight with a certificate chain.
-const CLIENT_HELLO: u64 = 517;
-const SERVER_FLIGHT: u64 = 3000;
+pub(crate) const CLIENT_HELLO: u64 = 517;
+pub(crate) const SERVER_FLIGHT: u64 = 3000;
 
 /// Urgency of a response whose request does not specify an urgency (RFC 9218, section 4.1).
 pub(crate) const DEFAULT_URGENCY: u8 = 3;

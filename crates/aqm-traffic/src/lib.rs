@@ -334,6 +334,9 @@ pub struct Conversation {
     /// its own; `None` if the exchanges take place one after the other. With streams, pauses and `client_delay` have no
     /// effect.
     pub streams: Option<Priority>,
+    /// Size of the frames of requests in streams, in bytes. The streams of the client take turns after the packet that
+    /// completes a frame; 1 if they take turns after each packet.
+    pub request_frame: u64,
     /// Exchange that precedes the first request and is not a transfer: the TLS handshake. Transports whose own handshake
     /// includes TLS omit this exchange.
     pub handshake: Option<Exchange>,
@@ -356,6 +359,7 @@ impl Conversation {
             first,
             rest: Vec::new(),
             streams: None,
+            request_frame: 1,
             handshake: None,
             client_delay: Span::ZERO,
             server_delay: Span::ZERO,

@@ -81,9 +81,20 @@ impl Multiplexing {
         has_handshake: bool,
         now: Instant,
     ) -> Self {
-        let Conversation { number, page, page_objects, first, rest, streams, handshake, host, .. } =
-            conversation;
-        let schedule = || StreamSchedule::new(streams.unwrap_or(aqm_traffic::http::Priority::InOrder));
+        let Conversation {
+            number,
+            page,
+            page_objects,
+            first,
+            rest,
+            streams,
+            request_frame,
+            handshake,
+            host,
+            ..
+        } = conversation;
+        let schedule =
+            |frame| StreamSchedule::new(streams.unwrap_or(aqm_traffic::http::Priority::InOrder), frame);
         let mut waiting = vec![first];
         waiting.extend(rest);
         let mut state = Self {
@@ -95,7 +106,7 @@ impl Multiplexing {
             missing: waiting.len() as u32,
             waiting,
             is_open: number.is_some(),
-            schedules: [schedule(), schedule()],
+            schedules: [schedule(1), schedule(request_frame)],
             received: [0; 2],
             first_transfer: 0,
             due: BinaryHeap::new(),

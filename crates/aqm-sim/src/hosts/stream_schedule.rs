@@ -30,6 +30,8 @@ struct Unsent {
     stream: StreamNumber,
     /// Number of bytes that have not been sent.
     left: u64,
+    /// Number of bytes of the current frame that have not been sent.
+    frame_left: u64,
     urgency: u8,
 }
 
@@ -37,6 +39,9 @@ struct Unsent {
 #[derive(Clone, Debug)]
 pub(crate) struct StreamSchedule {
     priority: Priority,
+    /// Number of bytes of a frame. With [`Priority::RoundRobin`], streams take turns after the packet that completes a
+    /// frame.
+    frame: u64,
     /// Streams with bytes that have not been sent. The next stream is first. More urgent streams precede less urgent
     /// streams.
     unsent: VecDeque<Unsent>,
@@ -51,9 +56,10 @@ pub(crate) struct StreamSchedule {
 }
 
 impl StreamSchedule {
-    pub(crate) fn new(priority: Priority) -> Self {
+    pub(crate) fn new(priority: Priority, frame: u64) -> Self {
         Self {
             priority,
+            frame,
             unsent: VecDeque::new(),
             missing: Vec::new(),
             pieces: VecDeque::new(),
@@ -63,10 +69,11 @@ impl StreamSchedule {
     }
 
     /// Adds the stream with this number, which has `bytes` bytes. The stream is sent after the streams of the same
-    /// urgency, and before less urgent streams (higher numbers).
+    /// urgency, and before less urgent streams (higher numbers). A frame in progress is completed first.
     pub(crate) fn write(&mut self, stream: StreamNumber, bytes: u64, urgency: u8) {
-        let position = self.turn_after(urgency);
-        self.unsent.insert(position, Unsent { stream, left: bytes, urgency });
+        let is_in_frame = self.unsent.front().is_some_and(|one| one.frame_left < self.frame);
+        let position = self.turn_after(urgency).max(usize::from(is_in_frame));
+        self.unsent.insert(position, Unsent { stream, left: bytes, frame_left: self.frame, urgency });
         if self.missing.len() <= stream as usize {
             self.missing.resize(stream as usize + 1, 0);
         }
@@ -84,13 +91,19 @@ impl StreamSchedule {
             let Some(next) = self.unsent.front_mut() else { return };
             let bytes = next.left.min(end - self.sent);
             next.left -= bytes;
+            next.frame_left = next.frame_left.saturating_sub(bytes);
+            let frame_is_complete = next.frame_left == 0;
+            if frame_is_complete {
+                next.frame_left = self.frame;
+            }
             let next = *next;
             self.sent += bytes;
             self.pieces.push_back(Piece { end: self.sent, stream: next.stream, has_arrived: false });
-            if next.left == 0 || self.priority == Priority::RoundRobin {
+            let is_next_turn = frame_is_complete && self.priority == Priority::RoundRobin;
+            if next.left == 0 || is_next_turn {
                 self.unsent.pop_front();
             }
-            if next.left > 0 && self.priority == Priority::RoundRobin {
+            if next.left > 0 && is_next_turn {
                 let position = self.turn_after(next.urgency);
                 self.unsent.insert(position, next);
             }
@@ -126,7 +139,11 @@ mod tests {
     use super::*;
 
     fn schedule(priority: Priority, sizes: &[u64]) -> StreamSchedule {
-        let mut schedule = StreamSchedule::new(priority);
+        schedule_in_frames(priority, 1, sizes)
+    }
+
+    fn schedule_in_frames(priority: Priority, frame: u64, sizes: &[u64]) -> StreamSchedule {
+        let mut schedule = StreamSchedule::new(priority, frame);
         for (stream, &bytes) in (0..).zip(sizes) {
             schedule.write(stream, bytes, 3);
         }
@@ -155,6 +172,16 @@ mod tests {
         let mut in_turn = schedule(Priority::RoundRobin, &[250, 100, 150]);
         let pieces = [(0, 100), (1, 100), (2, 100), (0, 100), (2, 50), (0, 50)];
         assert_eq!(send(&mut in_turn, 500), pieces);
+    }
+
+    #[test]
+    fn a_stream_keeps_its_turn_until_its_frame_is_complete() {
+        let mut streams = schedule_in_frames(Priority::RoundRobin, 250, &[700, 100]);
+        streams.on_sent(100);
+        streams.write(2, 100, 1);
+        let pieces: Vec<_> = send(&mut streams, 900).iter().map(|piece| piece.0).collect();
+        // Packets have 100 bytes, so that a frame takes three packets.
+        assert_eq!(pieces, [0, 0, 0, 2, 1, 0, 0, 0, 0]);
     }
 
     #[test]

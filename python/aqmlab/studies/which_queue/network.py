@@ -190,8 +190,8 @@ def rows_with(**values: Any) -> tuple[str, ...]:
     return tuple(name for name, row in ROWS.items() if all(row[one] in some for one, some in values.items()))
 
 
-VARIED_ROWS = tuple(name for name, levels in zip(ROWS, array(), strict=True) if levels[2] < 2)
-"""Rows in which variants run: those of two of the four levels of the line, which are slower than 1 Gb/s."""
+SLOW_ROWS = tuple(name for name, levels in zip(ROWS, array(), strict=True) if levels[2] < 2)
+"""Rows with two of the four levels of the line, which are slower than 1 Gb/s."""
 
 DOWN_ROWS = rows_with(load=("download", "download and upload"))
 UP_ROWS = rows_with(load=("download and upload",))

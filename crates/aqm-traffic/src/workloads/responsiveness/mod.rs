@@ -26,10 +26,10 @@ use aqm_net::{ConfigError, Size, Span, choices, parameters};
 
 use self::running::Responsiveness;
 use crate::description::{Application, LineTest};
-use crate::http::{Http, Priority, TransportNeed, Version};
+use crate::http::{CLIENT_HELLO, Priority, SERVER_FLIGHT, TransportNeed, Version};
 use crate::parameters::{check_datagrams, check_link_header, check_request, check_transfers};
 use crate::probe_record::Phase;
-use crate::{Build, BuildContext, Workload};
+use crate::{Build, BuildContext, Exchange, Workload};
 
 choices! {
     /// Directions in which a test loads the line.
@@ -93,6 +93,18 @@ parameters! {
         pub request: Size = Size::from_bytes(100), "aqmlab's choice: the headers";
         /// Size of the response to a probe.
         pub response: Size = Size::from_bytes(100), "aqmlab's choice: headers and 1 B (draft, section 5.3)";
+        /// Size of the client's first TLS message. The message has about 1500 B if the client offers a post-quantum key
+        /// exchange.
+        pub client_hello: Size = Size::from_bytes(CLIENT_HELLO), "RFC 7685: 512 B with padding, and the header of the record";
+        /// Size of the server's TLS messages, which contain the certificates.
+        pub server_flight: Size = Size::from_bytes(SERVER_FLIGHT), "aqmlab's choice: a chain of two certificates with ECDSA keys";
+        /// Whether the client uses Nagle's algorithm (RFC 9293, section 3.7.4), as cf-mach 0.4.0 does. The first request
+        /// on a new connection then waits until the client's last TLS message is acknowledged.
+        pub nagle: bool = false, "draft, section 5.3: the request follows the handshake";
+        /// Size of the HTTP/2 frames of an upload. A self probe waits until the client has sent the frame in progress;
+        /// 1 B if the probe waits only for the packet in progress. Clients that do not limit frames send 16,384 B
+        /// (RFC 9113, section 4.2).
+        pub upload_frame: Size = Size::from_bytes(1), "draft, section 6.1.1: no queueing in hosts";
         /// Interval between echoes; no echoes if the interval is zero. An echo is a datagram of 100 B that the server
         /// returns.
         pub echo_every: Span = Span::from_millis(100), "aqmlab's choice";
@@ -139,7 +151,14 @@ impl Build for Config {
             format_args!("must be above 0 and at most {MAX_PROBES} (got {})", self.probes_per_second);
         let within = self.probes_per_second > 0.0 && self.probes_per_second <= MAX_PROBES;
         ConfigError::unless(within, "probes_per_second", problem)?;
-        for (path, size) in [("request", self.request), ("response", self.response)] {
+        let sizes = [
+            ("request", self.request),
+            ("response", self.response),
+            ("client_hello", self.client_hello),
+            ("server_flight", self.server_flight),
+            ("upload_frame", self.upload_frame),
+        ];
+        for (path, size) in sizes {
             check_request(Some(size)).map_err(|error| ConfigError::at(path, error.problem))?;
         }
         let seconds = context.duration.seconds();
@@ -149,8 +168,12 @@ impl Build for Config {
             check_datagrams(2.0 * seconds / self.echo_every.seconds(), "echo_every")?;
             check_link_header(echoes::BYTES, "echo_every", context)?;
         }
-        let http = Http { http: Some(self.http), tls: self.tls, ..Http::default() };
-        let handshake = http.persistence(None, Some(self.request))?.and_then(|found| found.handshake);
+        let handshake =
+            self.tls.then(|| Exchange::immediate(self.client_hello.bytes(), self.server_flight.bytes()));
+        let problem = "is a property of the request after a TLS handshake: set `tls` to true";
+        ConfigError::unless(self.tls || !self.nagle, "nagle", problem)?;
+        let problem = "HTTP/1.1 has no frames: set `http` to \"2\"";
+        ConfigError::unless(http2 || self.upload_frame.bytes() == 1, "upload_frame", problem)?;
         let streams = http2.then_some(Priority::RoundRobin);
         Ok(Box::new(Responsiveness::new(self.clone(), streams, handshake, context)))
     }

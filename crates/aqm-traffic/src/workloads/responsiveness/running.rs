@@ -16,6 +16,12 @@ use crate::{ArrivedDatagram, BuildContext, Conversation, Exchange, TrafficContex
 const BYTES_OF_PROBES: [f64; 2] = [5000.0, 1000.0];
 /// Size of the object that a load-generating connection transfers, in bytes. The draft requires an infinite size.
 pub(super) const ENDLESS: u64 = 1_000_000_000_000_000;
+/// The end of the client's TLS handshake and the server's response, which acknowledges the message and contains the
+/// settings of HTTP/2. Sizes in bytes, with the headers of TLS records: Finished with SHA-384 after the compatibility
+/// message (RFC 8446, sections 4.4.4 and D.4), and four settings with an update of the window (RFC 9113, section 6).
+const FINISHED: u64 = 80;
+const SETTINGS: u64 = 100;
+
 /// An event of the test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
@@ -43,8 +49,10 @@ struct Load {
 struct Foreign {
     /// Position of the probe in the record.
     position: usize,
-    /// Time at which the GET request was sent; `None` before the end of the TLS handshake.
+    /// Time at which the client could send the GET request; `None` before the end of the TLS handshake.
     requested: Option<Instant>,
+    /// Whether the request waits for an acknowledgement.
+    waits: bool,
 }
 
 /// The progress of a phase with load.
@@ -229,6 +237,7 @@ impl Responsiveness {
             cx.converse(Conversation {
                 number: Some(number),
                 streams: self.streams,
+                request_frame: self.config.upload_frame.bytes(),
                 handshake: self.handshake,
                 ..Conversation::single(first)
             });
@@ -325,7 +334,7 @@ impl Responsiveness {
     fn probe_foreign(&mut self, cx: &mut dyn TrafficContext) {
         let (number, now) = (self.number(), cx.now());
         let position = self.record(ProbeKind::Foreign, None, now);
-        self.foreign.insert(number, Foreign { position, requested: None });
+        self.foreign.insert(number, Foreign { position, requested: None, waits: false });
         let first = self.handshake.unwrap_or(self.get());
         cx.converse(Conversation { number: Some(number), ..Conversation::single(first) });
         if self.handshake.is_none() {
@@ -347,10 +356,17 @@ impl Responsiveness {
             probe.tcp = established.map(|at| at.since(probe.start));
             if self.handshake.is_some() {
                 probe.tls = established.map(|at| now.since(at));
-                self.foreign.insert(number, Foreign { requested: Some(now), ..foreign });
-                cx.request(number, self.get());
-                return cx.finish(number);
+                let foreign = Foreign { requested: Some(now), waits: self.config.nagle, ..foreign };
+                self.foreign.insert(number, foreign);
+                if foreign.waits {
+                    return cx.request(number, Exchange::immediate(FINISHED, SETTINGS));
+                }
+                return self.send_get(number, cx);
             }
+        }
+        if foreign.waits {
+            self.foreign.insert(number, Foreign { waits: false, ..foreign });
+            return self.send_get(number, cx);
         }
         let requested = foreign.requested.or(established);
         probe.response = requested.map(|at| now.since(at));
@@ -358,6 +374,12 @@ impl Responsiveness {
         if self.phase == Some(Phase::Idle) {
             self.probe_idle(cx);
         }
+    }
+
+    /// Sends the GET request of a foreign probe, which is the last request on the connection.
+    fn send_get(&self, number: u32, cx: &mut dyn TrafficContext) {
+        cx.request(number, self.get());
+        cx.finish(number);
     }
 
     /// Sends a self probe on a random load-generating connection, unless no connection transfers data yet.

@@ -200,6 +200,27 @@ fn without_tls_a_foreign_probe_is_one_exchange() {
 }
 
 #[test]
+fn with_nagles_algorithm_a_foreign_probe_waits_for_an_acknowledgement_before_its_request() {
+    let (workload, cx) = run(&Config { nagle: true, ..short() }, 20, 1_000_000);
+    let probe = record(&*workload).probes.iter().find(|probe| probe.kind == ProbeKind::Foreign).unwrap();
+    // In this test, each exchange takes 20 ms. The first exchange carries the end of the TLS handshake.
+    assert_eq!([probe.tls, probe.response], [20, 40].map(|count| Some(Span::from_millis(count))));
+    let of_first: Vec<u64> =
+        cx.requests.iter().filter(|one| one.1 == 1).map(|(_, _, exchange)| exchange.request).collect();
+    assert_eq!(of_first, [80, Config::default().request.bytes()]);
+}
+
+#[test]
+fn the_sizes_of_tls_messages_and_of_frames_are_those_of_the_parameters() {
+    let sizes = [1467, 697, 16_384].map(Size::from_bytes);
+    let [client_hello, server_flight, upload_frame] = sizes;
+    let (_, cx) = run(&Config { client_hello, server_flight, upload_frame, ..short() }, 20, 1_000_000);
+    let (_, load) = cx.conversations.iter().find(|(_, one)| one.first.request == ENDLESS).unwrap();
+    assert_eq!(load.handshake, Some(Exchange::immediate(1467, 697)));
+    assert_eq!(load.request_frame, 16_384);
+}
+
+#[test]
 fn invalid_parameters_are_rejected() {
     let path = |config: Config| config.build(&context(1, 100)).err().unwrap().path;
     assert_eq!(path(Config { http: Version::Three, ..Config::default() }), "http");
@@ -213,5 +234,9 @@ fn invalid_parameters_are_rejected() {
     assert_eq!(path(Config { max_connections: 0, ..Config::default() }), "max_connections");
     assert_eq!(path(Config { probes_per_second: 0.0, ..Config::default() }), "probes_per_second");
     assert_eq!(path(Config { response: Size::from_bytes(0), ..Config::default() }), "response");
+    assert_eq!(path(Config { client_hello: Size::from_bytes(0), ..Config::default() }), "client_hello");
+    assert_eq!(path(Config { nagle: true, tls: false, ..Config::default() }), "nagle");
+    let frames = Config { upload_frame: Size::from_bytes(2), http: Version::One, ..Config::default() };
+    assert_eq!(path(frames), "upload_frame");
     assert_eq!(path(Config { echo_every: Span::from_nanos(1), ..Config::default() }), "echo_every");
 }

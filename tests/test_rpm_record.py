@@ -51,7 +51,7 @@ def test_the_simulated_test_has_the_connections_of_mach_in_its_last_seconds() ->
     intervals = run.tables["test_intervals"].with_columns(pl.col("phase").cast(pl.String))
     for direction in links.DIRECTIONS:
         rows = intervals.filter(pl.col("phase") == direction)
-        assert rows["connections"].to_list() == [1, 2, 3, 4, 5, 6]
+        assert rows["connections"].to_list() == [1, 2, 3, 4, 5, 6, 7]
         assert not rows["rpm_stable"].any()
 
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from rpm import links, simulated
 from rpm.links import CELLS, DIRECTIONS, Cell
+from rpm.result import result
 
 HERE = Path(__file__).resolve().parent
 BAND = 0.10
@@ -70,18 +71,14 @@ def compare(
 def _direction(
     cell: Cell, direction: str, recorded: Sequence[Mapping[str, Any]], runs: list[Any]
 ) -> Comparison:
-    from aqmlab.metrics.line_tests import LineTest
-    from aqmlab.scenario.workloads import workloads
-
-    settings = workloads(runs[0].manifest["scenario"])["test"].responsiveness
-    tests = [LineTest.of(run.tables, "test", settings or {}).rounds(direction) for run in runs]
+    tests = [found for found in (result(run, direction) for run in runs) if found is not None]
     return Comparison(
         cell=cell,
         direction=direction,
         recorded=tuple(row[f"{direction}_rpm"] for row in recorded),
-        simulated=tuple(test.rpm() for test in tests),
-        foreign=mean(test.foreign_rpm() for test in tests),
-        loaded=mean(test.loaded_rpm() for test in tests),
+        simulated=tuple(test.rpm(1) for test in tests),
+        foreign=mean(test.foreign_rpm(1) for test in tests),
+        loaded=mean(test.loaded_rpm(1) for test in tests),
     )
 
 

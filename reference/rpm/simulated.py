@@ -3,13 +3,11 @@
 No setting is fitted to the record. The settings follow from the source of cf-mach 0.4.0
 (`src/nq_rpm/mod.rs`), whose algorithm differs from the draft:
 
-- mach opens a connection when a direction begins and then in every second interval of 1 s, beginning with the
-  first interval. The last result, after 12 s, counts the probes that begin between 7 s and 11 s: five
-  connections generate load between 7 s and 9 s, and six between 9 s and 11 s. aqmlab opens a connection every
-  2 s, so that five connections generate load between 8 s and 10 s, and six between 10 s and 12 s. These four
-  seconds are two intervals.
-- mach sends one probe at a time, foreign and self probes in turn. aqmlab sends probes at the draft's rate.
-- Neither program stops before 12 s, because no result counts as stable.
+- mach opens a connection when a direction begins, after 1 s, and then every 2 s. aqmlab opens a connection
+  when a direction begins and then every 2 s, so that each number of connections is reached one second later.
+  `result.py` allows for this second.
+- mach sends one probe at a time, foreign and self probes in turn.
+- Neither program stops early, because no result counts as stable.
 - mach enables Nagle's algorithm, and its HTTP library sends DATA frames of 16,384 B.
 - The sizes of the TLS messages are those of the two programs, as read from a packet capture: a ClientHello
   with the key exchange X25519MLKEM768, and a self-signed certificate.
@@ -32,8 +30,9 @@ def scenario(cell: Cell) -> al.Scenario:
         "kind": "responsiveness",
         "interval": "2s",
         "moving_average": 2,
-        "limit": "12s",
+        "limit": "14s",
         "tolerance": NEVER,
+        "probing": "sequential",
         "client_hello": "1467B",
         "server_flight": "697B",
         "nagle": True,

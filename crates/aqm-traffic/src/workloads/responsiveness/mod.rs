@@ -9,8 +9,8 @@
 //! The client is the receiver of the workload's data. Every probe is recorded ([`ProbeRecord`]); the scores are computed
 //! from the record.
 //!
-//! aqmlab's choices, where the draft is silent: foreign and self probes alternate, and there are no probes in the first
-//! interval, because the capacity is still unknown. The capacity is the largest goodput of an interval. A result counts
+//! aqmlab's choices, where the draft is silent: foreign and self probes alternate, and with `probing = "rate"`, there are
+//! no probes in the first interval, because the capacity is still unknown. The capacity is the largest goodput of an interval. A result counts
 //! probes that began in the last intervals and are complete. A load-generating connection that TCP gives up on is
 //! replaced in the next interval, as by `cf-mach`; the draft aborts the test. When a phase ends, all of its connections
 //! end at once, without RST segments. The hosts have no send buffers between HTTP and TCP, as if `TCP_NOTSENT_LOWAT`
@@ -40,6 +40,17 @@ choices! {
         Download = "download",
         /// From the client.
         Upload = "upload",
+    }
+}
+
+choices! {
+    /// Times at which a test sends probes while it loads the line.
+    pub enum Probing {
+        /// At a rate: foreign and self probes alternate, also while earlier probes are in progress (draft, section 5.3).
+        Rate = "rate",
+        /// One probe at a time: when a probe is complete, a probe of the other kind begins, as in cf-mach 0.4.0. The
+        /// first probe begins with the load. `probes_per_second` and `probe_share` have no effect.
+        Sequential = "sequential",
     }
 }
 
@@ -77,6 +88,9 @@ parameters! {
         pub added_connections: u32 = 1, "draft, section 5.2";
         /// Maximum number of load-generating connections (`MNP`).
         pub max_connections: u32 = 16, "draft, section 5.2";
+        /// Times at which probes are sent. With `sequential`, more probes begin while the delay is short, so that the
+        /// score is higher on a line whose delay varies.
+        pub probing: Probing = Probing::Rate, "draft, section 5.3";
         /// Maximum number of probes per second, half of which are foreign probes (`MPS`).
         pub probes_per_second: f64 = 100.0, "draft, section 5.2";
         /// Share of the capacity that the probes may use (`PTC`). A foreign probe counts as 5000 B, and a self probe as

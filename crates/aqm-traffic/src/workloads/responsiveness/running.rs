@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 use aqm_net::{Instant, Rng, Span};
 
-use super::Config;
 use super::echoes::Echoes;
 use super::stability::{Averages, Samples};
+use super::{Config, Probing};
 use crate::http::Priority;
 use crate::probe_record::{Phase, Probe, ProbeKind, ProbeRecord, TestInterval};
 use crate::{ArrivedDatagram, BuildContext, Conversation, Exchange, TrafficContext, Workload};
@@ -171,6 +171,7 @@ impl Workload for Responsiveness {
         let Some(load) = self.loads.get_mut(&number) else { return };
         if let Some(probe) = load.probes.pop_front().and_then(|at| self.record.probes.get_mut(at)) {
             probe.response = Some(cx.now().since(probe.start));
+            self.on_complete(ProbeKind::Own, cx);
         }
     }
 
@@ -178,8 +179,11 @@ impl Workload for Responsiveness {
         if let Some(load) = self.loads.remove(&number) {
             self.failed += 1;
             self.progress.lost += load.bytes;
-        } else if self.foreign.remove(&number).is_some() && self.phase == Some(Phase::Idle) {
-            self.probe_idle(cx);
+            if !load.probes.is_empty() {
+                self.on_complete(ProbeKind::Own, cx);
+            }
+        } else if self.foreign.remove(&number).is_some() {
+            self.on_complete(ProbeKind::Foreign, cx);
         }
     }
 
@@ -218,6 +222,9 @@ impl Responsiveness {
             Some(Phase::Idle) => self.probe_idle(cx),
             Some(direction) => {
                 self.add_loads(self.config.initial_connections, direction, cx);
+                if self.config.probing == Probing::Sequential {
+                    self.probe_foreign(cx);
+                }
                 self.wake(cx.now() + self.config.interval, Event::Interval, cx);
             }
         }
@@ -291,7 +298,8 @@ impl Responsiveness {
         if rpm_stable || now.since(progress.begun) >= config.limit {
             return self.begin_next_phase(cx);
         }
-        let begins_probing = progress.probes == 0 && progress.capacity > 0.0;
+        let begins_probing =
+            config.probing == Probing::Rate && progress.probes == 0 && progress.capacity > 0.0;
         self.add_loads(self.config.added_connections, direction, cx);
         self.wake(now + self.config.interval, Event::Interval, cx);
         if begins_probing {
@@ -321,6 +329,17 @@ impl Responsiveness {
         }
         self.idle_left -= 1;
         self.probe_foreign(cx);
+    }
+
+    /// Sends the probe that follows a complete or failed probe, if the next probe waits for this end.
+    fn on_complete(&mut self, kind: ProbeKind, cx: &mut dyn TrafficContext) {
+        match (self.phase, self.config.probing, kind) {
+            (None, ..) | (Some(Phase::Download | Phase::Upload), Probing::Rate, _) => {}
+            (Some(Phase::Idle), ..) => self.probe_idle(cx),
+            // If no connection transfers data yet, another new connection is opened.
+            (_, Probing::Sequential, ProbeKind::Foreign) if self.probe_load(cx) => {}
+            (_, Probing::Sequential, _) => self.probe_foreign(cx),
+        }
     }
 
     /// Records a probe that begins now. Returns its position in the record.
@@ -371,9 +390,7 @@ impl Responsiveness {
         let requested = foreign.requested.or(established);
         probe.response = requested.map(|at| now.since(at));
         self.foreign.remove(&number);
-        if self.phase == Some(Phase::Idle) {
-            self.probe_idle(cx);
-        }
+        self.on_complete(ProbeKind::Foreign, cx);
     }
 
     /// Sends the GET request of a foreign probe, which is the last request on the connection.
@@ -382,8 +399,9 @@ impl Responsiveness {
         cx.finish(number);
     }
 
-    /// Sends a self probe on a random load-generating connection, unless no connection transfers data yet.
-    fn probe_load(&mut self, cx: &mut dyn TrafficContext) {
+    /// Sends a self probe on a random load-generating connection, unless no connection transfers data yet. Returns
+    /// whether a response is expected.
+    fn probe_load(&mut self, cx: &mut dyn TrafficContext) -> bool {
         let handshake = self.handshake.map_or(0, |handshake| handshake.response);
         let is_active = |number: &&u32| {
             cx.connection(**number)
@@ -391,7 +409,7 @@ impl Responsiveness {
         };
         let active: Vec<u32> = self.loads.keys().filter(is_active).copied().collect();
         if active.is_empty() {
-            return;
+            return false;
         }
         let number = active[self.rng.below(active.len() as u64) as usize];
         if self.streams.is_some() {
@@ -399,7 +417,8 @@ impl Responsiveness {
             if let Some(load) = self.loads.get_mut(&number) {
                 load.probes.push_back(position);
             }
-            return cx.request(number, self.get());
+            cx.request(number, self.get());
+            return true;
         }
         let rtt = cx.connection(number).and_then(|state| match self.phase {
             Some(Phase::Upload) => state.client_rtt,
@@ -408,6 +427,7 @@ impl Responsiveness {
         if rtt.is_some() {
             self.record(ProbeKind::Own, rtt, cx.now());
         }
+        false
     }
 
     /// Sends an echo, unless the test is over.

@@ -200,6 +200,38 @@ fn without_tls_a_foreign_probe_is_one_exchange() {
 }
 
 #[test]
+fn sequential_probes_begin_when_the_previous_probe_is_complete() {
+    let (workload, _) = run(&Config { probing: Probing::Sequential, ..short() }, 20, 1_000_000);
+    let probes: Vec<&Probe> = record(&*workload)
+        .probes
+        .iter()
+        .filter(|probe| probe.phase == Phase::Download && probe.kind != ProbeKind::Echo)
+        .collect();
+    // The load begins at 1 s. In this test, a new connection takes 50 ms and a request on a connection 20 ms.
+    assert_eq!((probes[0].start, probes[0].kind), (millis(1000), ProbeKind::Foreign));
+    for (one, next) in probes.iter().zip(&probes[1..]) {
+        let (kind, takes) = match one.kind {
+            ProbeKind::Foreign => (ProbeKind::Own, 50),
+            _ => (ProbeKind::Foreign, 20),
+        };
+        assert_eq!((next.kind, next.start), (kind, one.start + Span::from_millis(takes)));
+    }
+    assert!(probes.len() > 100);
+}
+
+#[test]
+fn a_failed_probe_is_followed_by_the_next() {
+    let config = Config { probing: Probing::Sequential, idle_probes: 0, ..short() };
+    let mut workload = config.build(&context(1, 20)).unwrap();
+    let mut cx = RecordingContext::default();
+    workload.start(&mut cx);
+    workload.on_wake(&mut cx);
+    assert_eq!(cx.conversations.len(), 2, "a connection with load and a foreign probe");
+    workload.on_connection_failed(2, &mut cx);
+    assert_eq!(cx.conversations.last().unwrap().1.number, Some(3));
+}
+
+#[test]
 fn with_nagles_algorithm_a_foreign_probe_waits_for_an_acknowledgement_before_its_request() {
     let (workload, cx) = run(&Config { nagle: true, ..short() }, 20, 1_000_000);
     let probe = record(&*workload).probes.iter().find(|probe| probe.kind == ProbeKind::Foreign).unwrap();

@@ -16,6 +16,9 @@ DIRECTIONS = ("download", "upload")
 QUEUES = ("drop-tail", "fq-codel")
 LINES = ((2, 40), (5, 20), (5, 80), (10, 40), (20, 20))
 """Rate in both directions (Mb/s) and round-trip time without queueing (ms)."""
+NOT_SENT = 4096
+"""Value of `TCP_NOTSENT_LOWAT` of both hosts in bytes. A socket accepts data while fewer bytes wait for TCP,
+and is writable again when less than half of this number waits."""
 LEAST_BUFFER = 50
 """Least buffer of Drop Tail in packets (aqmlab's choice: small buffers of home routers)."""
 

@@ -32,15 +32,12 @@ from typing import Any
 import record_file
 from http_pages import certificate
 from rpm import links
-from rpm.links import CELLS, DIRECTIONS, Cell
+from rpm.links import CELLS, DIRECTIONS, NOT_SENT, Cell
 
 HERE = Path(__file__).resolve().parent
 ATTEMPTS = 5
 TEST_MS = 12_000
 """Duration of a direction, which is mach's default."""
-NOT_SENT = 4096
-"""Value of the client's `net.ipv4.tcp_notsent_lowat`, as in the server. mach does not set
-`TCP_NOTSENT_LOWAT`."""
 SERVER = "10.1.0.1"
 
 

@@ -23,13 +23,12 @@ import h2.connection
 import h2.events
 import h2.settings
 
+from rpm.links import NOT_SENT
+
 PORT = 443
 FRAME = 1378
 """Payload of a DATA frame in bytes. With the headers of HTTP/2 (9 B) and TLS (22 B), TCP with timestamps and
 IP, a packet has 1461 B."""
-NOT_SENT = 4096
-"""Value of `TCP_NOTSENT_LOWAT` in bytes. The socket is writable while it holds less than half of this number
-of bytes that TCP has not sent yet."""
 WINDOW = 2**31 - 1
 """Windows of HTTP/2 for uploads, which TCP limits instead."""
 ENDLESS = bytes(FRAME)

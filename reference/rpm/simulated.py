@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import Any
 
 import aqmlab as al
-from rpm.links import Cell
+from rpm.links import NOT_SENT, Cell
 
 NEVER = 1e-9
 """Tolerance with which results are never stable, as with mach's `--std 0`."""
@@ -37,6 +37,7 @@ def scenario(cell: Cell) -> al.Scenario:
         "server_flight": "697B",
         "nagle": True,
         "upload_frame": "16384B",
+        "send_buffer": f"{NOT_SENT}B",
         "tcp": {"profile": "linux-6"},
     }
     table = {

@@ -337,6 +337,9 @@ pub struct Conversation {
     /// Size of the frames of requests in streams, in bytes. The streams of the client take turns after the packet that
     /// completes a frame; 1 if they take turns after each packet.
     pub request_frame: u64,
+    /// Number of bytes that each host passes to TCP before TCP can send them. In a conversation with streams, a new
+    /// request or response waits behind these bytes.
+    pub send_buffer: u64,
     /// Exchange that precedes the first request and is not a transfer: the TLS handshake. Transports whose own handshake
     /// includes TLS omit this exchange.
     pub handshake: Option<Exchange>,
@@ -360,6 +363,7 @@ impl Conversation {
             rest: Vec::new(),
             streams: None,
             request_frame: 1,
+            send_buffer: 0,
             handshake: None,
             client_delay: Span::ZERO,
             server_delay: Span::ZERO,

@@ -89,12 +89,13 @@ impl Multiplexing {
             rest,
             streams,
             request_frame,
+            send_buffer,
             handshake,
             host,
             ..
         } = conversation;
-        let schedule =
-            |frame| StreamSchedule::new(streams.unwrap_or(aqm_traffic::http::Priority::InOrder), frame);
+        let priority = streams.unwrap_or(aqm_traffic::http::Priority::InOrder);
+        let schedule = |frame| StreamSchedule::new(priority, frame, send_buffer);
         let mut waiting = vec![first];
         waiting.extend(rest);
         let mut state = Self {

@@ -5,8 +5,9 @@
 //!
 //! K. Oku, L. Pardue, RFC 9218 (priorities of HTTP), 2022, section 10: more urgent streams first.
 //!
-//! aqmlab's choice: a stream is assigned to each byte of a connection when the byte is first sent, as if the sender had
-//! no buffer between the streams and the connection. A retransmission carries the same bytes of the same streams.
+//! A stream is assigned to each byte of a connection when the byte enters the send buffer, which is between the streams
+//! and the connection. By default, the send buffer is empty, so that the stream is assigned when the byte is first sent
+//! (aqmlab's choice). A retransmission carries the same bytes of the same streams.
 
 use std::collections::VecDeque;
 
@@ -42,6 +43,8 @@ pub(crate) struct StreamSchedule {
     /// Number of bytes of a frame. With [`Priority::RoundRobin`], streams take turns after the packet that completes a
     /// frame.
     frame: u64,
+    /// Number of bytes in the send buffer.
+    buffer: u64,
     /// Streams with bytes that have not been sent. The next stream is first. More urgent streams precede less urgent
     /// streams.
     unsent: VecDeque<Unsent>,
@@ -51,20 +54,23 @@ pub(crate) struct StreamSchedule {
     pieces: VecDeque<Piece>,
     /// Sequence number of the first byte of the first piece.
     begin: u64,
-    /// Sequence number after the last sent byte.
-    sent: u64,
+    /// Sequence number after the last byte to which a stream is assigned.
+    assigned: u64,
 }
 
 impl StreamSchedule {
-    pub(crate) fn new(priority: Priority, frame: u64) -> Self {
+    /// Returns a schedule without streams. The frames and the send buffer have the given numbers of bytes. A send buffer
+    /// requires that bytes arrive in order.
+    pub(crate) fn new(priority: Priority, frame: u64, buffer: u64) -> Self {
         Self {
             priority,
             frame,
+            buffer,
             unsent: VecDeque::new(),
             missing: Vec::new(),
             pieces: VecDeque::new(),
             begin: 0,
-            sent: 0,
+            assigned: 0,
         }
     }
 
@@ -85,11 +91,12 @@ impl StreamSchedule {
         self.unsent.partition_point(|one| one.urgency <= urgency)
     }
 
-    /// Assigns streams to the bytes below `end` that are sent for the first time, all in one packet.
+    /// Refills the send buffer after the bytes below `end` were sent for the first time, all in one packet.
     pub(crate) fn on_sent(&mut self, end: u64) {
-        while self.sent < end {
+        let end = end + self.buffer;
+        while self.assigned < end {
             let Some(next) = self.unsent.front_mut() else { return };
-            let bytes = next.left.min(end - self.sent);
+            let bytes = next.left.min(end - self.assigned);
             next.left -= bytes;
             next.frame_left = next.frame_left.saturating_sub(bytes);
             let frame_is_complete = next.frame_left == 0;
@@ -97,8 +104,8 @@ impl StreamSchedule {
                 next.frame_left = self.frame;
             }
             let next = *next;
-            self.sent += bytes;
-            self.pieces.push_back(Piece { end: self.sent, stream: next.stream, has_arrived: false });
+            self.assigned += bytes;
+            self.pieces.push_back(Piece { end: self.assigned, stream: next.stream, has_arrived: false });
             let is_next_turn = frame_is_complete && self.priority == Priority::RoundRobin;
             if next.left == 0 || is_next_turn {
                 self.unsent.pop_front();
@@ -143,7 +150,7 @@ mod tests {
     }
 
     fn schedule_in_frames(priority: Priority, frame: u64, sizes: &[u64]) -> StreamSchedule {
-        let mut schedule = StreamSchedule::new(priority, frame);
+        let mut schedule = StreamSchedule::new(priority, frame, 0);
         for (stream, &bytes) in (0..).zip(sizes) {
             schedule.write(stream, bytes, 3);
         }
@@ -182,6 +189,18 @@ mod tests {
         let pieces: Vec<_> = send(&mut streams, 900).iter().map(|piece| piece.0).collect();
         // Packets have 100 bytes, so that a frame takes three packets.
         assert_eq!(pieces, [0, 0, 0, 2, 1, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn a_new_stream_waits_behind_the_send_buffer() {
+        let mut streams = StreamSchedule::new(Priority::RoundRobin, 1, 250);
+        streams.write(0, 1000, 3);
+        streams.on_sent(100);
+        streams.write(1, 50, 3);
+        (200..=500).step_by(100).for_each(|end| streams.on_sent(end));
+        // 350 bytes were sent or in the buffer when stream 1 was written, and the next 100 bytes follow in turn.
+        assert!(complete(&mut streams, 0, 400).is_empty());
+        assert_eq!(complete(&mut streams, 400, 500), [1]);
     }
 
     #[test]

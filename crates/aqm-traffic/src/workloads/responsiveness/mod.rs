@@ -13,8 +13,8 @@
 //! no probes in the first interval, because the capacity is still unknown. The capacity is the largest goodput of an interval. A result counts
 //! probes that began in the last intervals and are complete. A load-generating connection that TCP gives up on is
 //! replaced in the next interval, as by `cf-mach`; the draft aborts the test. When a phase ends, all of its connections
-//! end at once, without RST segments. The hosts have no send buffers between HTTP and TCP, as if `TCP_NOTSENT_LOWAT`
-//! were very small (draft, section 6.1.1).
+//! end at once, without RST segments. By default, the hosts have no send buffers between HTTP and TCP, as if
+//! `TCP_NOTSENT_LOWAT` were very small (draft, section 6.1.1).
 
 mod echoes;
 mod running;
@@ -119,6 +119,9 @@ parameters! {
         /// 1 B if the probe waits only for the packet in progress. Clients that do not limit frames send 16,384 B
         /// (RFC 9113, section 4.2).
         pub upload_frame: Size = Size::from_bytes(1), "draft, section 6.1.1: no queueing in hosts";
+        /// Number of bytes that the hosts pass from HTTP to TCP before TCP can send them, as `TCP_NOTSENT_LOWAT` allows. A
+        /// self probe waits behind these bytes.
+        pub send_buffer: Size = Size::from_bytes(0), "draft, section 6.1.1: no queueing in hosts";
         /// Interval between echoes; no echoes if the interval is zero. An echo is a datagram of 100 B that the server
         /// returns.
         pub echo_every: Span = Span::from_millis(100), "aqmlab's choice";
@@ -128,6 +131,8 @@ parameters! {
 /// Maximum number of connections and of probes per second. A larger number is assumed to be a typing error.
 const MAX_CONNECTIONS: u32 = 10_000;
 const MAX_PROBES: f64 = 100_000.0;
+/// Maximum size of the hosts' send buffers: the default limit of Linux's send buffers (`net.ipv4.tcp_wmem`).
+const MAX_SEND_BUFFER: Size = Size::from_bytes(4_194_304);
 
 impl Build for Config {
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Workload>, ConfigError> {
@@ -188,6 +193,10 @@ impl Build for Config {
         ConfigError::unless(self.tls || !self.nagle, "nagle", problem)?;
         let problem = "HTTP/1.1 has no frames: set `http` to \"2\"";
         ConfigError::unless(http2 || self.upload_frame.bytes() == 1, "upload_frame", problem)?;
+        let problem = "delays streams, which HTTP/1.1 does not have: set `http` to \"2\"";
+        ConfigError::unless(http2 || self.send_buffer.bytes() == 0, "send_buffer", problem)?;
+        let problem = format_args!("must be at most {MAX_SEND_BUFFER} (got {})", self.send_buffer);
+        ConfigError::unless(self.send_buffer <= MAX_SEND_BUFFER, "send_buffer", problem)?;
         let streams = http2.then_some(Priority::RoundRobin);
         Ok(Box::new(Responsiveness::new(self.clone(), streams, handshake, context)))
     }

@@ -245,6 +245,7 @@ impl Responsiveness {
                 number: Some(number),
                 streams: self.streams,
                 request_frame: self.config.upload_frame.bytes(),
+                send_buffer: self.config.send_buffer.bytes(),
                 handshake: self.handshake,
                 ..Conversation::single(first)
             });

@@ -246,10 +246,12 @@ fn with_nagles_algorithm_a_foreign_probe_waits_for_an_acknowledgement_before_its
 fn the_sizes_of_tls_messages_and_of_frames_are_those_of_the_parameters() {
     let sizes = [1467, 697, 16_384].map(Size::from_bytes);
     let [client_hello, server_flight, upload_frame] = sizes;
-    let (_, cx) = run(&Config { client_hello, server_flight, upload_frame, ..short() }, 20, 1_000_000);
+    let send_buffer = Size::from_bytes(4096);
+    let config = Config { client_hello, server_flight, upload_frame, send_buffer, ..short() };
+    let (_, cx) = run(&config, 20, 1_000_000);
     let (_, load) = cx.conversations.iter().find(|(_, one)| one.first.request == ENDLESS).unwrap();
     assert_eq!(load.handshake, Some(Exchange::immediate(1467, 697)));
-    assert_eq!(load.request_frame, 16_384);
+    assert_eq!((load.request_frame, load.send_buffer), (16_384, 4096));
 }
 
 #[test]
@@ -270,5 +272,9 @@ fn invalid_parameters_are_rejected() {
     assert_eq!(path(Config { nagle: true, tls: false, ..Config::default() }), "nagle");
     let frames = Config { upload_frame: Size::from_bytes(2), http: Version::One, ..Config::default() };
     assert_eq!(path(frames), "upload_frame");
+    let buffer = Config { send_buffer: Size::from_bytes(1), http: Version::One, ..Config::default() };
+    assert_eq!(path(buffer), "send_buffer");
+    let buffer = Config { send_buffer: Size::from_bytes(4_194_305), ..Config::default() };
+    assert_eq!(path(buffer), "send_buffer");
     assert_eq!(path(Config { echo_every: Span::from_nanos(1), ..Config::default() }), "echo_every");
 }

@@ -93,10 +93,11 @@ fuzz: $(CORE) $(CHECKERS)  ## Drive 100,000 random connections, queues, lines an
 	AQM_FUZZ_CASES=$(FUZZ_CASES) cargo test --locked --release -p aqm-traffic --lib mangled_files
 
 .PHONY: reference
-reference: $(CORE)  ## Compare with recorded ns-2, ns-3, Linux and str0m runs, with theory, real HTTP pages and published Wi-Fi rates.
+reference: $(CORE)  ## Compare with recorded ns-2, ns-3, Linux and str0m runs, with theory, real HTTP pages, a speed test and published Wi-Fi rates.
 	$(PYTHON) reference/agreement.py
 	cd reference && ../$(PYTHON) -m http_pages.compare
 	cd reference && ../$(PYTHON) -m wifi_airtime.compare
+	cd reference && ../$(PYTHON) -m rpm.compare
 
 .PHONY: tc-kernel
 tc-kernel: $(CORE)  ## Run the commands of `aqmlab tc write` in a real kernel (User-Mode Linux), and read them back.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -124,6 +125,17 @@ def test_a_score_of_zero_today_is_no_worse_than_zero() -> None:
     limit = constraints.no_worse(WEB, 0.05)
     assert stats.verdict(stats.mean_interval(limit.excess([0.0] * 5, [0.0] * 5)), limit.band) == "holds"
     assert stats.verdict(stats.mean_interval(limit.excess([1.0, 1.1, 1.2], [0.0] * 3)), limit.band) == "fails"
+
+
+def test_todays_queue_is_never_worse_than_itself() -> None:
+    noisy = [(page, 4.0) for page in (1.0, 9.0, 1.0, 9.0, 1.0)]
+    found = choice.judge(
+        results(today=noisy, a=noisy), [WEB, CALLS], [constraints.no_worse(WEB, 0.05)], 0.05, uses=2
+    )
+    assert found.of("today").admissible == "holds"
+    assert found.of("a").admissible == "undecided"
+    more = constraints.parsed("calls >= 110%", [CALLS])
+    assert choice.judge(results(today=noisy, a=noisy), [CALLS], more, 0.05, uses=1).outcome == "impossible"
 
 
 @pytest.mark.parametrize(
@@ -375,6 +387,55 @@ def test_each_step_has_other_seeds_and_the_same_queue_at_all_links_can_be_requir
     assert question.is_separate
     assert not replace(question, same=True).is_separate
     assert not replace(question, at=["bottleneck"]).is_separate
+
+
+@pytest.mark.parametrize("penalty", [0.0, 1.0])
+def test_a_third_step_compares_the_changes_of_several_links_together(
+    penalty: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The queue `c` is the best common queue, but `b` is better for downloads and `a` for uploads. With a
+    # penalty, `b` and `a` are good only beside `c`.
+    saved = {"bottleneck": {"b": 0.5, "c": 0.4, "a": 0.1}, "bottleneck-back": {"a": 0.5, "c": 0.4, "b": 0.1}}
+
+    def page(queues: Mapping[str, str]) -> float:
+        extra = penalty if list(queues.values()) == ["b", "a"] else 0.0
+        return 2.0 - sum(saved[link].get(name, 0.0) for link, name in queues.items()) + extra
+
+    def run(progress: advice.run.Progress, combinations: Mapping[str, Mapping[str, str]]) -> Results:
+        measure = progress.question.scores[0].measure
+        progress.results.append(
+            Results.of_rows(
+                [
+                    Row(labels={"queue": name}, seed=seed, values={measure: value, GOODPUT: 5.0})
+                    for name, queues in combinations.items()
+                    for seed, (value, _) in enumerate(around(page(queues), spread=0.002))
+                ],
+                {"queue": tuple(combinations)},
+            )
+        )
+        progress.tried |= combinations
+        return progress.results[-1]
+
+    monkeypatch.setattr(advice.run.Progress, "run", run)
+    own = {name: {"kind": "codel", "target": f"{number}ms"} for number, name in enumerate("abc", start=1)}
+    scenario = al.Scenario.from_dict({**BOTH, "queues": own}, name="both")
+    question = advice.Question(scenario=scenario, uses=["web"], queues=list("abc"), tolerance=0.01)
+    found, steps = advice.advise(question)
+    assert found is not None
+    assert (len(steps), found.tried, found.possible) == (3, 11, 16)
+    assert found.base == {"bottleneck": "c", "bottleneck-back": "c"}
+    text = " ".join(advice.of_recommendation(found))
+    if penalty:
+        assert found.common == "c"
+        assert found.rejected == {"bottleneck": "b", "bottleneck-back": "a"}
+        assert "together are not as good as c at all links" in text
+    else:
+        assert found.queues == {"bottleneck": "b", "bottleneck-back": "a"}
+        assert "Use b at bottleneck (download) and a at bottleneck-back (upload)." in text
+    assert found.final.outcome == "change"
+    assert found.final.assessments[1].means[question.scores[0].measure].value == pytest.approx(
+        page(found.queues), abs=0.01
+    )
 
 
 def test_the_queue_of_each_direction_is_searched() -> None:

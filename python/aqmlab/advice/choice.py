@@ -194,6 +194,9 @@ def assess(
     """Returns the results of a candidate."""
     verdicts: dict[str, Verdict] = {}
     for one in constraints:
+        if name == TODAY and one.holds_today:
+            verdicts[one.key] = "holds"
+            continue
         excess = one.excess(*values.paired(name, TODAY, one.score.measure))
         found = stats.verdict(stats.mean_interval(excess, level), one.band)
         verdicts[one.key] = found

@@ -41,6 +41,11 @@ class Constraint:
         """The band of `excess`."""
         return stats.at_least(0.0) if self.at_least else stats.at_most(0.0)
 
+    @property
+    def holds_today(self) -> bool:
+        """Whether today's queue satisfies the constraint, whatever its score is."""
+        return self.is_relative and (self.limit <= 1 if self.at_least else self.limit >= 1)
+
     def excess(self, ours: Sequence[float], today: Sequence[float]) -> list[float]:
         """Returns the differences between the values of a score and the limit. The two sequences are paired
         by seed."""

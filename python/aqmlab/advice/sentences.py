@@ -68,6 +68,8 @@ def of_link(one: LinkChoice, found: Recommendation) -> list[str]:
         )
     elif one.outcome == "today":
         lines.append(f"At {place}, today's queue is as good as {base}, {within}, and can stay.")
+    elif one.is_undecided:
+        lines.append(f"At {place}, the runs do not show a better queue than {base}.")
     else:
         lines.append(f"At {place}, no other queue is better than {base}.")
     groups = {
@@ -82,7 +84,10 @@ def of_link(one: LinkChoice, found: Recommendation) -> list[str]:
     if worse := groups["worse"]:
         lines.append(f"{_beginning(worse)} {_is(worse)} worse.")
     if undecided := groups["undecided"]:
-        lines.append(f"The runs do not decide between {base} and {joined(undecided)}.")
+        lines.append(
+            f"The runs do not decide whether {joined(undecided)} {_is(undecided)} better or worse "
+            f"than {base}."
+        )
     return [*lines, *_refused(one.assessments, same.constraints)]
 
 

@@ -10,6 +10,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from aqmlab import stats
+from aqmlab._support.words import joined
 from aqmlab.advice import candidates, choice, constraints, links, uses
 from aqmlab.advice.candidates import TODAY
 from aqmlab.advice.choice import GOODPUT, Advice
@@ -289,6 +290,11 @@ def note(question: Question) -> str | None:
     queue."""
     from aqmlab.scenario.queues import replacement
 
+    if question.is_separate:
+        return (
+            f"The search covered the links {joined(question.links)}; --at LINK selects links, and --same "
+            "gives all links the same queue."
+        )
     if found := replacement(question.scenario, question.at):
         return found
     return (

@@ -155,7 +155,7 @@ def _list(scenario: "Scenario", traffic: str | None, most: int, seed: int | None
         heads.insert(2, "page")
         for cells, page in zip(rows, found["page"], strict=True):
             cells.insert(2, _number(page))
-    title = "The slowest transfers" if has_transfers else "The flows with the most dropped packets"
+    title = "The slowest transfers" if has_transfers else "The flows with the most dropped and marked packets"
     table_text.print_table(f"{title}, seed {run.manifest['seed']}", heads, rows, left=2)
     print(f"To explain one of these flows: aqmlab explain SCENARIO --flow {found['flow'][0]}")
 

@@ -64,8 +64,10 @@ def _summary(story: Story) -> Iterator[str]:
         yield f"{_count(story.marks, 'packet').capitalize()} arrived with a mark{by}."
         if story.transport == "tcp":
             number = sum(one.kind == "mark" for one in story.reactions)
-            times = f"{_count(number, 'time')} because of marks" if number else "after none of the marks"
-            yield f"The sender reduced its window {times.replace('one time', 'once')}."
+            # BBR responds without a change of the threshold, so the reactions do not show its responses.
+            if number:
+                times = "once" if number == 1 else f"{number} times"
+                yield f"The sender reduced its window {times} because of marks."
             yield "Marks delay no data, because marked packets arrive. Their price is the smaller window."
     if story.delays_s is not None:
         least, mean, most = story.delays_s
@@ -226,8 +228,7 @@ def _answer(group: list[Mark]) -> str:
     text = f" The window was {first.window_before:.1f} segments before {after} at {_at(first.echo_s)}"
     if first.window_next is not None:
         text += f", and {first.window_next:.1f} segments one round trip later"
-    rest = "" if first.response_s is not None else ", because the sender did not respond"
-    return f"{text}{rest}."
+    return f"{text}."
 
 
 def _when(group: Sequence[Loss | Mark]) -> str:

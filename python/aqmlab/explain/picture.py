@@ -21,9 +21,9 @@ QUEUE_COLOURS = ("#4C4C4C", "#8C6BB1", "#A6761D")
 MARKS = {
     WINDOW: Mark(colour="#0072B2", shape="steps", width=1.2),
     THRESHOLD: Mark(colour="#D55E00", shape="steps", width=0.9, layer=2),
-    RESPONSE: Mark(colour="#7B2CBF", shape="dot", width=4.0, layer=5),
+    RESPONSE: Mark(colour="#E6007E", shape="dot", width=4.0, layer=5),
 }
-OF_MARKS = Mark(colour="#7B2CBF", shape="dot", width=3.2, layer=6)
+OF_MARKS = Mark(colour="#E6007E", shape="dot", width=3.2, layer=6)
 
 
 def chart(story: Story) -> Chart:

@@ -38,7 +38,7 @@ LIMITS = {
 """What a story of each transport does not contain."""
 
 
-MOST_ROUNDS = 3
+MOST_ROUNDS = 10
 """Maximum number of responses to marks that are described one by one (aqmlab's choice). A sender that
 responds in each round trip would need hundreds of sentences, which would hide the other events."""
 
@@ -60,7 +60,9 @@ def _summary(story: Story) -> Iterator[str]:
         if counters["retransmitted"]:
             yield f"The sender sent {again} again{', after ' + joined(reactions) if reactions else ''}."
     if story.marks:
-        by = f" by {joined(story.marking_links)}" if story.marking_links else ""
+        of_marks = [mark.link for mark in story.marked if not mark.backward]
+        links = list(dict.fromkeys(of_marks)) or story.marking_links
+        by = f" by {joined(links)}" if links else ""
         yield f"{_count(story.marks, 'packet').capitalize()} arrived with a mark{by}."
         if story.transport == "tcp":
             number = sum(one.kind == "mark" for one in story.reactions)
@@ -197,17 +199,20 @@ def _losses(group: list[Loss], story: Story) -> str:
 
 
 def _marks(group: list[Mark], story: Story) -> str:
-    links = joined(list(dict.fromkeys(one.link for one in group)))
     parts = _numbers(group, OF_MARKS)
     numbers = f", with {joined(parts)}" if parts else ""
-    return f"{_when(group)}, {links} marked {_named(group, story)}{numbers}."
+    return f"{_when(group)}, {group[0].link} marked {_named(group, story)}{numbers}."
 
 
 def _rounds(marks: list[Mark], reactions: list[Reaction], story: Story) -> str:
     """Returns the sentence about marks to which the sender responded many times."""
     windows = [one.window_after for one in reactions]
+    by_link = [
+        [one for one in marks if one.link == link] for link in dict.fromkeys(one.link for one in marks)
+    ]
+    text = " ".join(_marks(group, story) for group in by_link)
     return (
-        f"{_marks(marks, story)} The sender responded {len(reactions)} times, from "
+        f"{text} The sender responded {len(reactions)} times, from "
         f"{_at(reactions[0].time_s)} to {_at(reactions[-1].time_s)}: the congestion window was "
         f"{reactions[0].window_before:.1f} segments before the first response, and {min(windows):.1f} to "
         f"{max(windows):.1f} segments after the responses."

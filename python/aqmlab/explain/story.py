@@ -86,9 +86,10 @@ def explain(
     seed: int | None = None,
 ) -> Story:
     """Runs a scenario and returns the life of a flow: the first run finds the flow, and the second run
-    records its history. If queues marked packets of the flow, a third run also records all packets at the
-    links of these queues. Without `flow`, the flow of the transfer that completed `page` is explained or,
-    without `page`, the slowest transfer. With `traffic`, the flow belongs to this workload.
+    records its history. If queues marked packets of the flow, a third run, which ends soon after the flow,
+    also records all packets at the links that marked packets. Without `flow`, the flow of the transfer that
+    completed `page` is explained or, without `page`, the slowest transfer. With `traffic`, the flow belongs
+    to this workload.
 
     Raises `ValueError` if the scenario is not at packet level or has no transfer, and `LookupError` for an
     unknown flow or workload."""
@@ -104,9 +105,24 @@ def explain(
     name, lifetime = life(found, flow, traffic)
     complete = runs.recorded(scenario, name, lifetime_s=lifetime)
     story = of_run(complete.run(seed), flow)
-    if story.marks:
-        story = of_run(complete.with_({"record.packets": list(story.marking_links)}).run(seed), flow)
-    return story
+    return _with_marks(story, complete, seed) if story.marks else story
+
+
+def _with_marks(story: Story, scenario: Scenario, seed: int | None) -> Story:
+    """Returns the story from a run that also records the packets at the links that marked packets. Because
+    these are the packets of all flows, the run ends after the flow, if this leaves the flow unchanged."""
+    located = scenario.with_({"record.packets": list(story.marking_links)})
+    end_s = story.counters["end_s"]
+    if end_s is not None:
+        try:
+            found = of_run(located.with_({"duration": f"{end_s + 0.001:.3f}s"}).run(seed), story.flow)
+        except (ValueError, LookupError):
+            pass  # The shorter run is refused or lacks the flow, because a workload depends on the duration.
+        else:
+            if found.transfers == story.transfers and found.reactions == story.reactions:
+                # The goodput is relative to the duration of the run.
+                return replace(found, counters=story.counters)
+    return of_run(located.run(seed), story.flow)
 
 
 def life(run: Run, flow: int, traffic: str | None = None) -> tuple[str, float]:

@@ -62,8 +62,8 @@ class Assessment:
             "runs": self.seeds,
             "admissible": self.admissible,
             "constraints": dict(self.verdicts),
-            "means": {name: _plain(found) for name, found in self.means.items()},
-            "gains": {name: _plain(found) for name, found in self.gains.items()},
+            "means": {name: plain(found) for name, found in self.means.items()},
+            "gains": {name: plain(found) for name, found in self.gains.items()},
         }
 
 
@@ -122,7 +122,8 @@ class Advice:
         }
 
 
-def _plain(interval: Interval) -> dict[str, float | None]:
+def plain(interval: Interval) -> dict[str, float | None]:
+    """Returns an interval for JSON, with `None` for ends that are not finite."""
     ends = {"mean": interval.value, "low": interval.low, "high": interval.high}
     return {name: value if math.isfinite(value) else None for name, value in ends.items()}
 

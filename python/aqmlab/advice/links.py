@@ -54,6 +54,14 @@ class Comparison:
     gain: Interval
     """The improvement of this score; positive is better."""
 
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the comparison for JSON."""
+        return {
+            "relation": self.relation,
+            "measure": self.score.measure,
+            "gain": choice.plain(self.gain),
+        }
+
 
 @dataclass(frozen=True, kw_only=True)
 class LinkChoice:
@@ -92,7 +100,7 @@ class LinkChoice:
         queues = [
             {
                 **one.to_dict(),
-                "relation": None if one.name == self.base else self.comparisons[one.name].relation,
+                "comparison": None if one.name == self.base else self.comparisons[one.name].to_dict(),
             }
             for one in self.assessments
         ]

@@ -15,6 +15,7 @@ from aqmlab.advice.uses import Score
 from aqmlab.stats import Interval, plus_minus
 
 TODAYS = "today's queue"
+MORE_RUNS = "More runs (--most) or longer runs may decide the question."
 
 RELATIONS = {"better": "better", "equal": "as good", "undecided": "undecided", "worse": "worse"}
 """The words for relations in tables."""
@@ -98,11 +99,14 @@ def of_recommendation(found: Recommendation) -> list[str]:
     several = "both directions" if set(links) == set(DIRECTIONS) else "all links"
     if found.rejected is not None:
         lines.append(
-            f"The changes at several links do not add up: {_phrase(found.rejected, found)} together are not "
-            f"as good as {label_of(found.base)} at all links."
+            f"The runs do not show that {_phrase(found.rejected, found)} together are as good as "
+            f"{label_of(found.base)} at all links."
         )
     if final.outcome == "impossible":
         lines.append("No tried combination satisfies the constraints, so there is nothing to recommend.")
+    elif final.best == TODAY and final.outcome == "undecided":
+        lines.append("The runs do not decide whether another queue is better than today's queues.")
+        lines.append(MORE_RUNS)
     elif final.best == TODAY:
         lines += _choice(final)
     else:
@@ -111,7 +115,7 @@ def of_recommendation(found: Recommendation) -> list[str]:
         if final.outcome == "undecided":
             lines.append(f"The runs do not decide whether to use {best.name}.")
             lines.append(_changed(today, best, final.objective))
-            lines.append("More runs (--most) or longer runs may decide the question.")
+            lines.append(MORE_RUNS)
         else:
             if found.common is not None:
                 lines.append(f"The same queue serves {several}: {found.common}.")
@@ -188,7 +192,7 @@ def _choice(advice: Advice) -> Iterator[str]:
         yield f"Among the queues that no constraint excludes, {best.name} has the best mean. " + _changed(
             today, best, score
         )
-    yield "More runs (--most) or longer runs may decide the question."
+    yield MORE_RUNS
 
 
 def _changed(today: Assessment, best: Assessment, score: Score) -> str:

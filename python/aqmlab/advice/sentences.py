@@ -75,15 +75,18 @@ def of_link(one: LinkChoice, found: Recommendation) -> list[str]:
         lines.append(f"At {place}, no other queue is better than {base}.")
     groups = {
         relation: [_of(name) for name in one.related(relation) if name != one.best]
-        for relation in ("equal", "worse", "undecided")
+        for relation in ("better", "equal", "worse", "undecided")
     }
-    if equal := groups["equal"]:
-        lines.append(f"{_beginning(equal)} {_is(equal)} as good as {base}, {within}.")
-        new = {assessment.name for assessment in one.assessments} - {TODAY, one.base}
-        if one.base != TODAY and new and new == set(equal):
-            lines.append("Which of the new queues this link gets does not matter.")
-    if worse := groups["worse"]:
-        lines.append(f"{_beginning(worse)} {_is(worse)} worse.")
+    if better := groups["better"]:
+        lines.append(f"{_beginning(better)} {_is(better)} also better than {base}.")
+    if one.outcome != "other":
+        if equal := groups["equal"]:
+            lines.append(f"{_beginning(equal)} {_is(equal)} as good as {base}, {within}.")
+            new = {assessment.name for assessment in one.assessments} - {TODAY, one.base}
+            if one.base != TODAY and new == set(equal):
+                lines.append("Which of the new queues this link gets does not matter.")
+        if worse := groups["worse"]:
+            lines.append(f"{_beginning(worse)} {_is(worse)} worse.")
     if undecided := groups["undecided"]:
         lines.append(
             f"The runs do not decide whether {joined(undecided)} {_is(undecided)} better or worse "

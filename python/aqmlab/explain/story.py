@@ -119,7 +119,8 @@ def _with_marks(story: Story, scenario: Scenario, seed: int | None) -> Story:
         except (ValueError, LookupError):
             pass  # The shorter run is refused or lacks the flow, because a workload depends on the duration.
         else:
-            if found.transfers == story.transfers and found.reactions == story.reactions:
+            same = ("transfers", "losses", "reactions", "marks", "lost_acknowledgements")
+            if all(getattr(found, name) == getattr(story, name) for name in same):
                 # The goodput is relative to the duration of the run.
                 return replace(found, counters=story.counters)
     return of_run(located.run(seed), story.flow)

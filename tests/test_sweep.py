@@ -34,6 +34,7 @@ from aqmlab.sweep import claims as claim_tables
 from aqmlab.sweep import explain as sweep_explain
 from aqmlab.sweep import file as sweep_file
 from aqmlab.sweep import run as sweep_run
+from aqmlab.sweep import stopping
 
 FILE = """\
 scenario = "small.toml"
@@ -1012,3 +1013,12 @@ def test_the_bar_tells_how_many_runs_failed(small: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(progress.Bar, "_show", lambda self, completed, words: said.append(words))
     sweep_run.run(failing(small, 4), Store.in_memory(), label="failing")
     assert said[-1] == "6 of 6 runs, 2 failed"
+
+
+def test_relative_to_a_baseline_of_zero_only_equal_differences_are_precise() -> None:
+    rule = Precision(relative=0.05, least=5, most=10)
+    zero = {"score": dict.fromkeys(range(5), 0.0)}
+    equal = {"score": dict.fromkeys(range(5), 100.0)}
+    spread = {"score": {seed: 100.0 + seed for seed in range(5)}}
+    assert stopping._look(rule, "score", equal, zero, 5).enough
+    assert not stopping._look(rule, "score", spread, zero, 5).enough

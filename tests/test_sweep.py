@@ -28,13 +28,12 @@ from aqmlab.results.table import Results
 from aqmlab.scenario import ScenarioFileError
 from aqmlab.stats.precision import Precision
 from aqmlab.store import Store
-from aqmlab.sweep import Stopping, Sweep
+from aqmlab.sweep import Stopping, Sweep, stopping
 from aqmlab.sweep import charts as sweep_charts
 from aqmlab.sweep import claims as claim_tables
 from aqmlab.sweep import explain as sweep_explain
 from aqmlab.sweep import file as sweep_file
 from aqmlab.sweep import run as sweep_run
-from aqmlab.sweep import stopping
 
 FILE = """\
 scenario = "small.toml"

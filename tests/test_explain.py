@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from aqmlab import explain as explained
 from aqmlab.cli.app import app
 from aqmlab.explain import runs
 from aqmlab.explain.losses import losses
+from aqmlab.explain.marks import marks
 from aqmlab.explain.packets import Direction, Row, directions, rows_of
 from aqmlab.scenario.tcps import with_tcp
 
@@ -230,6 +232,174 @@ def test_datagrams_and_quic_have_losses_without_costs(scenario: al.Scenario) -> 
     assert story.losses
     assert all(loss.cost_s is None for loss in story.losses)
     assert "is not known for QUIC" in "\n".join(explained.sentences(story))
+
+
+def marking(queue: dict[str, Any], tcp: str = "linux", **traffic: Any) -> al.Scenario:
+    """Returns a scenario in which a transfer is alone on a link that marks packets."""
+    file = {"kind": "ftp", "flows": 1, "sizes": {"kind": "constant", "value": "600kB"}} | traffic
+    alone = {
+        "duration": "6s",
+        "bottleneck": {"rate": "10Mbps", "delay": "25ms", "queue": queue},
+        "traffic": {"file": file},
+    }
+    scenario = with_tcp(al.Scenario.from_dict(alone, name="marks"), tcp)
+    return (
+        scenario
+        if scenario.effective["tcp"]["ecn"]["mode"] == "on"
+        else scenario.with_({"tcp.ecn.mode": "on"})
+    )
+
+
+def test_exactly_the_marked_packets_are_found_with_the_response_of_the_sender() -> None:
+    # The instrument numbers the arriving packets; the first packet is the SYN.
+    story = explained.explain(
+        marking({"kind": "drop-nth", "packets": [], "marked": [40, 44, 200]}, "newreno"), 0
+    )
+    sent = [
+        row for row in rows_of(story.run.tables["packets"], 0) if row.event == "send" and not row.backward
+    ]
+    assert [mark.first_byte for mark in story.marked] == [sent[number - 1].begin for number in (40, 44, 200)]
+    assert story.marks == 3
+    first, second, third = story.marked
+    assert (first.link, first.average, first.probability) == ("bottleneck", None, None)
+    assert first.waited_s == pytest.approx(first.time_s - first.arrived_s)
+    # The sender reduces the window once, because both packets were in flight at the same time.
+    assert first.window_after == story.reactions[0].threshold < 0.6 * first.window_before
+    assert first.window_next < first.window_before
+    assert first.response_s == first.echo_s
+    assert second.response_s == first.echo_s < second.echo_s
+    assert third.response_s == third.echo_s
+    assert [one.kind for one in story.reactions] == ["mark", "mark"]
+    text = explained.sentences(story)
+    assert "The sender reduced its window 2 times because of marks." in text
+    assert sum("marked 2 packets" in one for one in text) == 1
+    assert all(sentence.endswith(".") for sentence in text)
+    shown = json.loads(json.dumps(story.to_dict()))["marked"]
+    assert [one["link"] for one in shown] == ["bottleneck"] * 3
+    table = explained.chart(story).table
+    assert table.filter(event="marked (ECN)")["time_s"].to_list() == [mark.time_s for mark in story.marked]
+    assert table.filter(event="response to a mark").height == 2
+
+
+@pytest.mark.parametrize(
+    ("queue", "tcp", "columns"),
+    [
+        ({"kind": "red", "ecn": "always", "weight": 0.05}, "linux", {"average", "probability"}),
+        ({"kind": "dualpi2"}, "prague", {"probability"}),
+        ({"kind": "dualpi2"}, "dctcp", {"probability"}),
+        ({"kind": "codel", "ecn": True}, "linux", set[str]()),
+    ],
+)
+def test_each_mark_of_a_flow_has_its_queue_and_numbers(
+    queue: dict[str, Any], tcp: str, columns: set[str]
+) -> None:
+    story = explained.explain(marking(queue, tcp), 0)
+    received = story.counters["packets_marked"]
+    assert len(story.marked) == received > 0
+    assert any(one.kind == "mark" for one in story.reactions)
+    for name in ("average", "probability"):
+        assert all((getattr(mark, name) is not None) == (name in columns) for mark in story.marked), name
+    for mark in story.marked:
+        assert mark.length_packets >= 1
+        assert mark.sent_s <= mark.arrived_s <= mark.time_s < mark.received_s < mark.echo_s
+        assert mark.response_s is not None
+        assert mark.response_s <= mark.echo_s
+
+
+def test_the_run_that_finds_the_marks_ends_after_the_flow() -> None:
+    beside = {"other": {"kind": "ftp", "flows": 2}, "late": {"kind": "udp", "rate": "1Mbps", "start": "5s"}}
+    early = marking({"kind": "dualpi2"}).with_({f"traffic.{name}": table for name, table in beside.items()})
+    flow = int(runs.slowest(early.run(), "file")["flow"][0])
+    story = explained.explain(early, flow)
+    assert story.marked
+    located = runs.recorded(early, "file", lifetime_s=1.0).with_({"record.packets": ["bottleneck"]})
+    whole = explained.of_run(located.run(), flow)
+    assert story.run.tables["packets"]["time_s"].max() < 5 < whole.run.tables["packets"]["time_s"].max()
+    # The sampling interval of the probability differs.
+    assert [replace(one, probability=None) for one in story.marked] == [
+        replace(one, probability=None) for one in whole.marked
+    ]
+    assert (story.counters, story.losses) == (whole.counters, whole.losses)
+
+
+def test_a_mark_is_found_at_the_link_that_marked_the_packet() -> None:
+    chain = {
+        "duration": "5s",
+        "links": {
+            name: {"from": ends[0], "to": ends[1], "rate": rate, "delay": "5ms", "queue": queue}
+            for name, ends, rate, queue in (
+                ("near", "ab", "20Mbps", {"kind": "drop-nth", "packets": [], "marked": [30]}),
+                ("far", "bc", "20Mbps", {"kind": "drop-nth", "packets": [], "marked": [30, 50]}),
+            )
+        }
+        | {"back": {"from": "c", "to": "a", "rate": "100Mbps", "delay": "10ms"}},
+        "tcp": {"ecn": {"mode": "on"}},
+        "traffic": {
+            "file": {
+                "kind": "ftp",
+                "flows": 1,
+                "from": "a",
+                "to": "c",
+                "sizes": {"kind": "constant", "value": "200kB"},
+            }
+        },
+    }
+    story = explained.explain(al.Scenario.from_dict(chain, name="chain"), 0)
+    # The second link does not change the mark of the 30th packet.
+    assert [mark.link for mark in story.marked] == ["near", "far"]
+
+
+def test_a_dropped_packet_and_its_retransmission_are_told_apart_from_a_mark() -> None:
+    def at(time_s: float, event: str, first: int, ecn: str = "ect-0", link: str | None = "bottleneck") -> Row:
+        again = Row(time_s, event, link, False, first, 100, 140, None, 16, ecn, 3, None)
+        return again
+
+    forward, _ = directions(
+        [
+            *SYN,
+            at(1.00, "send", 0, link=None),
+            at(1.01, "enqueue", 0),
+            at(1.02, "drop", 0),
+            at(1.50, "retransmit", 0, link=None),
+            at(1.51, "enqueue", 0),
+            at(1.52, "start", 0, "ce"),
+            at(1.60, "receive", 0, "ce", None),
+        ],
+        [],
+    )
+    gauges = pl.DataFrame(
+        {
+            "time_s": [1.0, 1.505, 1.515],
+            "link": ["bottleneck"] * 3,
+            "name": ["prob"] * 3,
+            "value": [0.1, 0.2, 0.3],
+        }
+    )
+    [mark] = marks(forward, gauges)
+    assert (mark.again, mark.time_s, mark.length_packets) == (True, 1.52, 3)
+    # The value is the last sample before the packet arrived at the queue.
+    assert mark.probability == 0.2
+    [loss] = losses(forward)
+    assert not loss.again
+
+
+def test_many_responses_to_marks_have_one_sentence() -> None:
+    endless = marking({"kind": "dualpi2"}, "prague", sizes=None).with_({"duration": "12s"})
+    story = explained.explain(endless, 0)
+    responses = sum(one.kind == "mark" for one in story.reactions)
+    assert responses > 10
+    text = explained.sentences(story)
+    assert len(text) < 12
+    assert not any("echo of a mark" in one for one in text)
+    assert sum(f"The sender responded {responses} times" in one for one in text) == 1
+
+
+def test_marks_of_quic_have_no_response(scenario: al.Scenario) -> None:
+    story = explained.explain(marking({"kind": "drop-nth", "packets": [], "marked": [40]}, "quic"), 0)
+    [mark] = story.marked
+    assert story.transport == "quic"
+    assert mark.echo_s is None
+    assert any("bottleneck marked packet" in one for one in explained.sentences(story))
 
 
 @pytest.fixture(scope="module")

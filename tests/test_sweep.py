@@ -28,7 +28,7 @@ from aqmlab.results.table import Results
 from aqmlab.scenario import ScenarioFileError
 from aqmlab.stats.precision import Precision
 from aqmlab.store import Store
-from aqmlab.sweep import Stopping, Sweep
+from aqmlab.sweep import Stopping, Sweep, stopping
 from aqmlab.sweep import charts as sweep_charts
 from aqmlab.sweep import claims as claim_tables
 from aqmlab.sweep import explain as sweep_explain
@@ -1012,3 +1012,12 @@ def test_the_bar_tells_how_many_runs_failed(small: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(progress.Bar, "_show", lambda self, completed, words: said.append(words))
     sweep_run.run(failing(small, 4), Store.in_memory(), label="failing")
     assert said[-1] == "6 of 6 runs, 2 failed"
+
+
+def test_relative_to_a_baseline_of_zero_only_equal_differences_are_precise() -> None:
+    rule = Precision(relative=0.05, least=5, most=10)
+    zero = {"score": dict.fromkeys(range(5), 0.0)}
+    equal = {"score": dict.fromkeys(range(5), 100.0)}
+    spread = {"score": {seed: 100.0 + seed for seed in range(5)}}
+    assert stopping._look(rule, "score", equal, zero, 5).enough
+    assert not stopping._look(rule, "score", spread, zero, 5).enough

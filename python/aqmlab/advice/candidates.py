@@ -52,14 +52,16 @@ def table_of(scenario: Scenario, name: str) -> Mapping[str, Any]:
     return queue_table(own, name)
 
 
-def with_candidate(scenario: Scenario, name: str, links: Sequence[str]) -> Scenario:
-    """Returns the scenario with a candidate at these links. `TODAY` leaves the scenario unchanged."""
-    return scenario.with_(changes(scenario, name, links))
+def with_candidates(scenario: Scenario, queues: Mapping[str, str]) -> Scenario:
+    """Returns the scenario with a candidate at each of these links. `TODAY` leaves the queue of a link
+    unchanged."""
+    return scenario.with_(changes(scenario, queues))
 
 
-def changes(scenario: Scenario, name: str, links: Sequence[str]) -> dict[str, Any]:
-    """Returns the changes of the scenario that install a candidate at these links."""
-    if name == TODAY:
-        return {}
-    table = dict(table_of(scenario, name))
-    return {f"{scenario.links[link][0]}.queue": table for link in links}
+def changes(scenario: Scenario, queues: Mapping[str, str]) -> dict[str, Any]:
+    """Returns the changes of the scenario that install a candidate at each of these links."""
+    return {
+        f"{scenario.links[link][0]}.queue": dict(table_of(scenario, name))
+        for link, name in queues.items()
+        if name != TODAY
+    }

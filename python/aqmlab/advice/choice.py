@@ -55,6 +55,17 @@ class Assessment:
         found = set(self.verdicts.values())
         return "fails" if "fails" in found else "undecided" if "undecided" in found else "holds"
 
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the results for JSON."""
+        return {
+            "queue": self.name,
+            "runs": self.seeds,
+            "admissible": self.admissible,
+            "constraints": dict(self.verdicts),
+            "means": {name: plain(found) for name, found in self.means.items()},
+            "gains": {name: plain(found) for name, found in self.gains.items()},
+        }
+
 
 @dataclass(frozen=True, kw_only=True)
 class Advice:
@@ -107,21 +118,12 @@ class Advice:
                 }
                 for one in self.scores
             ],
-            "queues": [
-                {
-                    "queue": one.name,
-                    "runs": one.seeds,
-                    "admissible": one.admissible,
-                    "constraints": dict(one.verdicts),
-                    "means": {name: _plain(found) for name, found in one.means.items()},
-                    "gains": {name: _plain(found) for name, found in one.gains.items()},
-                }
-                for one in self.assessments
-            ],
+            "queues": [one.to_dict() for one in self.assessments],
         }
 
 
-def _plain(interval: Interval) -> dict[str, float | None]:
+def plain(interval: Interval) -> dict[str, float | None]:
+    """Returns an interval for JSON, with `None` for ends that are not finite."""
     ends = {"mean": interval.value, "low": interval.low, "high": interval.high}
     return {name: value if math.isfinite(value) else None for name, value in ends.items()}
 
@@ -132,15 +134,13 @@ def judge(
     constraints: Sequence[Constraint],
     tolerance: float,
     uses: int,
+    level: float = stats.LEVEL,
 ) -> Advice:
     """Chooses among the values of the axis `queue`, the first of which is `TODAY`. The first `uses` scores
-    are those of uses."""
-    values = _Values(results, [*dict.fromkeys(one.measure for one in scores), GOODPUT])
-    others = max(1, len(values.names) - 1)
-    # For each candidate but today's: a comparison of each score and of each constraint with today's queue,
-    # and a comparison of each score of a use with the best candidate.
-    level = stats.look_level(results.looks, others * (len(scores) + len(constraints) + uses))
-    assessments = [_assess(values, name, scores, constraints, level) for name in values.names]
+    are those of uses. All intervals together have the confidence level `level`."""
+    values = Values(results, scores)
+    level = level_of_each(results, scores, constraints, uses, level)
+    assessments = [assess(values, name, scores, constraints, level) for name in values.names]
     choices = [(score, *_choose(values, assessments, score, tolerance, level)) for score in scores[:uses]]
     deciding = next((at for at, choice in enumerate(choices) if choice[-1] != "keep"), 0)
     objective, best, rivals, outcome = choices[deciding]
@@ -159,12 +159,23 @@ def judge(
     )
 
 
-class _Values:
-    """The values of measures by candidate, in the order of common seeds."""
+def level_of_each(
+    results: Results, scores: Sequence[Score], constraints: Sequence[Constraint], uses: int, level: float
+) -> float:
+    """Returns the confidence level of each interval, so that all intervals together have the confidence level
+    `level`."""
+    others = max(1, len(results.axes["queue"]) - 1)
+    # For each candidate but today's: a comparison of each score and of each constraint with today's queue,
+    # and a comparison of each score of a use with the best candidate.
+    return stats.look_level(results.looks, others * (len(scores) + len(constraints) + uses), level)
 
-    def __init__(self, results: Results, measures: Sequence[str]) -> None:
+
+class Values:
+    """The values of scores and of the goodput by candidate, in the order of common seeds."""
+
+    def __init__(self, results: Results, scores: Sequence[Score]) -> None:
         self.names = [str(name) for name in results.axes["queue"]]
-        self.measures = measures
+        self.measures = [*dict.fromkeys(one.measure for one in scores), GOODPUT]
         self._results = results
 
     def of(self, name: str, measure: str) -> dict[int, float]:
@@ -178,15 +189,21 @@ class _Values:
         return by_seed(self.of(name, measure), self.of(other, measure))
 
 
-def _assess(
-    values: _Values, name: str, scores: Sequence[Score], constraints: Sequence[Constraint], level: float
+def assess(
+    values: Values, name: str, scores: Sequence[Score], constraints: Sequence[Constraint], level: float
 ) -> Assessment:
+    """Returns the results of a candidate."""
     verdicts: dict[str, Verdict] = {}
     for one in constraints:
+        if name == TODAY and one.holds_today:
+            verdicts[one.key] = "holds"
+            continue
         excess = one.excess(*values.paired(name, TODAY, one.score.measure))
         found = stats.verdict(stats.mean_interval(excess, level), one.band)
         verdicts[one.key] = found
-    gains = {} if name == TODAY else {one.measure: _gain(values, name, TODAY, one, level) for one in scores}
+    gains = (
+        {} if name == TODAY else {one.measure: gain_over(values, name, TODAY, one, level) for one in scores}
+    )
     return Assessment(
         name=name,
         means={
@@ -199,7 +216,7 @@ def _assess(
     )
 
 
-def _gain(values: _Values, name: str, other: str, score: Score, level: float) -> Interval:
+def gain_over(values: Values, name: str, other: str, score: Score, level: float) -> Interval:
     """Returns by how much a candidate is better than another candidate."""
     ours, theirs = values.paired(name, other, score.measure)
     if score.more_is_better:
@@ -219,7 +236,7 @@ def relation(gain: Interval, margin: float) -> Relation:
 
 
 def _choose(
-    values: _Values, assessments: Sequence[Assessment], score: Score, tolerance: float, level: float
+    values: Values, assessments: Sequence[Assessment], score: Score, tolerance: float, level: float
 ) -> tuple[str | None, dict[str, Relation], Outcome]:
     possible = [one for one in assessments if one.admissible != "fails"]
     if not possible:
@@ -237,7 +254,7 @@ def _choose(
 
     def rivals(winner: Assessment) -> dict[str, Relation]:
         gains = {
-            one.name: _gain(values, winner.name, one.name, score, level)
+            one.name: gain_over(values, winner.name, one.name, score, level)
             for one in possible
             if one is not winner
         }

@@ -1,4 +1,4 @@
-"""Constraints on the scores of a queue, such as `calls >= 4` or `downloads >= 90%`."""
+"""Constraints on the scores of a queue, such as `calls >= 4`, `downloads >= 90%` or `bufferbloat >= B`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ from dataclasses import dataclass
 from aqmlab import stats
 from aqmlab._support.names import hint
 from aqmlab.advice.uses import Score
+from aqmlab.metrics import bufferbloat
 
-_FORM = re.compile(r"\s*([\w.=-]+?)\s*(<=|>=)\s*([0-9]*\.?[0-9]+)\s*(%?)\s*")
+_FORM = re.compile(r"\s*([\w.=-]+?)\s*(<=|>=)\s*(?:([0-9]*\.?[0-9]+)\s*(%?)|([A-Za-z]\+?))\s*")
 
 EXAMPLE = "'calls >= 4' or 'downloads >= 90%'"
+GRADE = "grade"
+"""Last part of the name of the measure that letters limit."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +41,11 @@ class Constraint:
         """The band of `excess`."""
         return stats.at_least(0.0) if self.at_least else stats.at_most(0.0)
 
+    @property
+    def holds_today(self) -> bool:
+        """Whether today's queue satisfies the constraint, whatever its score is."""
+        return self.is_relative and (self.limit <= 1 if self.at_least else self.limit >= 1)
+
     def excess(self, ours: Sequence[float], today: Sequence[float]) -> list[float]:
         """Returns the differences between the values of a score and the limit. The two sequences are paired
         by seed."""
@@ -50,21 +58,44 @@ def _match(text: str) -> re.Match[str]:
     match = _FORM.fullmatch(text)
     if match is None:
         raise ValueError(
-            f"--subject-to: must be NAME >= NUMBER or NAME <= NUMBER, such as {EXAMPLE} (got {text!r})"
+            f"--subject-to: must be NAME >= NUMBER or NAME <= NUMBER, such as {EXAMPLE}, or 'bufferbloat >= "
+            f"B' (got {text!r})"
         )
     return match
 
 
 def name_and_sign(text: str) -> tuple[str, str]:
-    """Returns the name of the use or measure that a constraint limits, and `<=` or `>=`. Raises `ValueError`
-    for another form."""
+    """Returns the name of the use or measure that a constraint limits, and `<=` or `>=` for the values of the
+    measure. Raises `ValueError` for another form."""
     match = _match(text)
-    return match[1], match[2]
+    return match[1], "<=" if match[5] else match[2]
+
+
+def _rank(text: str, match: re.Match[str], chosen: Sequence[Score]) -> int:
+    """Returns the limit of a constraint whose limit is a grade. Raises `ValueError` for a score without
+    grades, for an unknown grade, and for `<=`, because the best grade has the smallest number."""
+    for score in chosen:
+        if score.measure.rpartition(".")[2] != GRADE:
+            raise ValueError(
+                f"--subject-to: the limit of `{match[1]}` must be a number, because only the grade of "
+                f"bufferbloat has letters (got {text!r})"
+            )
+    letter = match[5].upper()
+    if letter not in bufferbloat.GRADES:
+        raise ValueError(
+            f"--subject-to: no grade is named `{match[5]}`; available: {', '.join(bufferbloat.GRADES)}"
+        )
+    if match[2] == "<=":
+        raise ValueError(
+            f"--subject-to: write '{match[1]} >= {letter}' for the grade {letter} or better (got {text!r})"
+        )
+    return bufferbloat.GRADES.index(letter)
 
 
 def parsed(text: str, scores: Sequence[Score]) -> list[Constraint]:
     """Returns the constraints of `NAME >= NUMBER` or `NAME <= NUMBER`: one for each score of a use, or one
-    for a measure. A number with `%` is relative to today's queue.
+    for a measure. A number with `%` is relative to today's queue. The limit of a grade of bufferbloat may be
+    a letter, such as `bufferbloat >= B` for B or better.
 
     Raises `ValueError` for another form, and for a name that is neither a use nor a measure of the scores."""
     match = _match(text)
@@ -73,11 +104,17 @@ def parsed(text: str, scores: Sequence[Score]) -> list[Constraint]:
     if not chosen:
         known = [*dict.fromkeys(score.use for score in scores), *(score.measure for score in scores)]
         raise ValueError(f"--subject-to: no score is named `{name}`: {hint(name, known)}")
+    if match[3] is None:
+        limit = float(_rank(text, match, chosen))
+    elif match[4]:
+        limit = float(match[3]) / 100
+    else:
+        limit = float(match[3])
     return [
         Constraint(
             score=score,
-            limit=float(match[3]) / (100 if match[4] else 1),
-            at_least=match[2] == ">=",
+            limit=limit,
+            at_least=name_and_sign(text)[1] == ">=",
             is_relative=bool(match[4]),
             text=" ".join(text.split()),
         )

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 
-from aqmlab.advice.choice import GOODPUT, Advice
+from aqmlab.advice.choice import GOODPUT, Assessment
+from aqmlab.advice.uses import Score
 from aqmlab.charts.chart import Chart
 
 
-def chart(advice: Advice) -> Chart:
+def chart(scores: Sequence[Score], assessments: Sequence[Assessment]) -> Chart:
     """Returns the chart, with a panel for each score. The intervals of the scores are drawn; the table also
     contains those of the goodput (`goodput_low`, `goodput_high`)."""
     rows = [
@@ -22,8 +25,8 @@ def chart(advice: Advice) -> Chart:
             "low": one.means[score.measure].low,
             "high": one.means[score.measure].high,
         }
-        for score in advice.scores
-        for one in advice.assessments
+        for score in scores
+        for one in assessments
     ]
     return Chart(
         kind="line",
@@ -34,5 +37,5 @@ def chart(advice: Advice) -> Chart:
         x_label="goodput of all workloads (Mbps)",
         y_label="",
         panel="score",
-        beneath={score.label: score.label for score in advice.scores},
+        beneath={score.label: score.label for score in scores},
     )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from aqmlab import measures
 from aqmlab._support.mistakes import Mistakes
 from aqmlab._support.names import hint, listed
+from aqmlab.metrics.outcome import PROFILES
 
 if TYPE_CHECKING:
     from aqmlab.scenario import Scenario
@@ -31,6 +32,8 @@ class Use:
     needs: str
     """The traffic that a scenario needs for this use."""
 
+
+_TEST = 'a workload with kind = "responsiveness"'
 
 USES: Mapping[str, Use] = {
     use.name: use
@@ -75,7 +78,22 @@ USES: Mapping[str, Use] = {
             name="responsiveness",
             summary="round trips per minute under load (RPM)",
             measures={"rpm": True},
-            needs='a workload with kind = "responsiveness"',
+            needs=_TEST,
+        ),
+        Use(
+            name="bufferbloat",
+            summary="grade of bufferbloat, from 0 (A+) to 5 (F)",
+            measures={"grade": False},
+            needs=f"{_TEST} and requests on the idle line (`idle_probes`)",
+        ),
+        *(
+            Use(
+                name=f"qoo-{name}",
+                summary=f"Quality of Outcome of {profile.title}",
+                measures={f"qoo-{name}": True},
+                needs=f"{_TEST} and echoes (`echo_every`)",
+            )
+            for name, profile in PROFILES.items()
         ),
     )
 }

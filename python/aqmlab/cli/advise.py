@@ -32,7 +32,7 @@ from aqmlab.cli.options import (
 from aqmlab.cli.table_text import Form, TableForm
 
 if TYPE_CHECKING:
-    from aqmlab.advice import Advice
+    from aqmlab.advice import Recommendation
     from aqmlab.tc import Commands
 
 
@@ -43,9 +43,10 @@ def advise(
         typer.Option(
             "--for",
             metavar="USE,...",
-            help="Uses of the line: web, calls, video, games, downloads, uploads or responsiveness, the most "
-            "important use first. No score must become worse, and the first score that a queue improves "
-            "decides. USE=WORKLOAD selects one workload.",
+            help="Uses of the line: web, calls, video, games, downloads, uploads, responsiveness, "
+            "bufferbloat (the grade), or a Quality of Outcome (qoo-web, qoo-streaming, qoo-conferencing, "
+            "qoo-audio, qoo-backup, qoo-gaming); the most important use first. No score must become worse, "
+            "and the first score that a queue improves decides. USE=WORKLOAD selects one workload.",
         ),
     ],
     queues: Annotated[
@@ -62,12 +63,17 @@ def advise(
         list[str] | None,
         typer.Option(
             metavar="LIMIT",
-            help="Limit of a use or measure, such as 'calls >= 4' or, relative to today, 'downloads >= "
-            "90%'. Repeat "
-            "the option for further limits.",
+            help="Limit of a use or measure, such as 'calls >= 4', 'bufferbloat >= B' or, relative to today, "
+            "'downloads >= 90%'. Repeat the option for further limits.",
         ),
     ] = None,
     at: At = None,
+    same: Annotated[
+        bool,
+        typer.Option(
+            "--same", help="Give all links the same queue, instead of finding the queue of each link."
+        ),
+    ] = False,
     precision: Annotated[
         float,
         typer.Option(help="Half-width of the interval of each improvement, as a share of today's score."),
@@ -99,7 +105,6 @@ def advise(
     """Find the queue that serves your uses of a line best, or learn that no queue helps or that the runs do
     not decide."""
     from aqmlab import advice
-    from aqmlab.charts import chart as plot
     from aqmlab.store import Store
 
     kinds, look = pictures_of(pictures), Look.parsed(width, font)
@@ -110,6 +115,7 @@ def advise(
         queues=listed(queues),
         subject_to=subject_to or (),
         at=links_of(at),
+        same=same,
         precision=precision,
         tolerance=tolerance,
         most=most,
@@ -119,18 +125,19 @@ def advise(
         Store(store) as kept,
         dask_options.executor(jobs, dask, dask_slurm, dask_ssh, dask_workers) as executor,
     ):
-        found, results = advice.advise(question, store=kept, executor=executor, label="advise", retry=True)
-    for failure in results.failures:
+        found, steps = advice.advise(question, store=kept, executor=executor, label="advise", retry=True)
+    failures = [failure for step in steps for failure in step.failures]
+    for failure in failures:
         print(f"aqmlab: {failure}", file=sys.stderr)
     if found is None:
         raise interrupted(store)
     to_type: dict[str, Commands] = {}
-    if found.outcome == "change" and found.best:
+    if found.final.outcome == "change":
         try:
-            to_type = advice.commands(question, found.best, device)
+            to_type = advice.commands(question, found.queues, device)
         except ValueError as error:
             print(f"aqmlab: no commands of tc: {error}", file=sys.stderr)
-    written = list(plot.save(advice.chart(found), out, "trade-off", pictures=kinds, look=look).values())
+    written = _save(found, out, kinds, look)
     if as_json:
         files = [str(path) for path in written]
         commands = {
@@ -145,27 +152,67 @@ def advise(
             if note := advice.note(question):
                 print(note)
             for link, one in to_type.items():
-                print(f"\nCommands that install {found.best} at {link} (aqmlab never executes them):")
+                names = dict.fromkeys(found.queues[name] for name in link.split(" and "))
+                print(
+                    f"\nCommands that install {' and '.join(names)} at {link} (aqmlab never executes them):"
+                )
                 print(one.text(), end="")
             print_files(written)
-    if results.too_wide:
+    if wide := sum(step.too_wide for step in steps):
+        points = sum(len(step.axes["queue"]) for step in steps)
         print(
-            f"aqmlab: {results.too_wide} of {len(found.assessments)} queues reached the maximum number of "
-            "runs (--most "
-            f"{most}) with intervals wider than --precision {precision:g}",
+            f"aqmlab: {wide} of {points} {'combinations' if found.links else 'queues'} reached the maximum "
+            f"number of runs (--most {most}) with intervals wider than --precision {precision:g}",
             file=sys.stderr,
         )
-    if results.failures:
+    if failures:
         raise typer.Exit(1)
 
 
-def _print(found: "Advice", form: Form) -> None:
+def _save(found: "Recommendation", out: Path, kinds: tuple[str, ...], look: Look) -> list[Path]:
+    """Writes the pictures of the trade-off at all links together and at each link."""
+    from aqmlab import advice
+    from aqmlab.charts import chart as plot
+
+    scores = found.same.scores
+    charts = {"trade-off": advice.chart(scores, found.same.assessments)} | {
+        f"trade-off-{one.link}": advice.chart(scores, one.assessments) for one in found.links
+    }
+    return [
+        path
+        for name, chart in charts.items()
+        for path in plot.save(chart, out, name, pictures=kinds, look=look).values()
+    ]
+
+
+def _print(found: "Recommendation", form: Form) -> None:
     from aqmlab import advice
     from aqmlab.cli import table_text
 
-    heads = ("queue", *(score.label for score in found.scores), "goodput (Mbps)", "constraints", "runs")
-    table_text.print_table(
-        "Queues, with simultaneous 95 % intervals", heads, list(advice.rows(found)), left=1, form=form
-    )
-    for sentence in advice.sentences(found):
+    same = found.same
+    heads = ["queue", *(score.label for score in same.scores), "goodput (Mbps)", "constraints", "runs"]
+    together = " at all links together" if found.links else ""
+    title = f"Queues{together}, with simultaneous 95 % intervals"
+    table_text.print_table(title, heads, list(advice.rows(same)), left=1, form=form)
+    for sentence in advice.of_first_step(found) if found.links else advice.sentences(same):
         print(sentence)
+    for one in found.links:
+        print()
+        others = " and ".join(advice.place_of(link, found) for link in found.queues if link != one.link)
+        title = (
+            f"Queues at {advice.place_of(one.link, found)}, with {advice.label_of(found.base)} at {others}"
+        )
+        compared = f"against {advice.label_of(found.base)}"
+        table_text.print_table(
+            title,
+            [*heads[:-1], compared, heads[-1]],
+            list(advice.rows_of_link(one, found)),
+            left=1,
+            form=form,
+        )
+        for sentence in advice.of_link(one, found):
+            print(sentence)
+    if found.links:
+        print()
+        for sentence in advice.of_recommendation(found):
+            print(sentence)

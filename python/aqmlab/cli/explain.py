@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from aqmlab.scenario.run import Run
 
 ROWS = 20
-"""Maximum number of rows of the table of losses, unless `--all` is given."""
+"""Maximum number of rows of the tables of losses and marks, unless `--all` is given."""
 
 
 def explain(
@@ -61,7 +61,7 @@ def explain(
     most: Annotated[int, typer.Option(min=1, metavar="N", help="Number of listed transfers.")] = 10,
     seed: Seed = None,
     every_loss: Annotated[
-        bool, typer.Option("--all", help=f"Print all losses of the flow instead of at most {ROWS}.")
+        bool, typer.Option("--all", help=f"Print all losses and marks of the flow instead of at most {ROWS}.")
     ] = False,
     out: Annotated[
         Path | None,
@@ -73,8 +73,8 @@ def explain(
     font: Font = None,
     settings: Settings = None,
 ) -> None:
-    """Explain a transfer: which packets were dropped, by which queue and why, what the sender did, and what
-    each loss cost.
+    """Explain a transfer: which packets were dropped or marked, by which queue and why, what the sender did,
+    and what each loss cost.
 
     Without --flow, the command lists the slowest transfers of the run."""
     from aqmlab import explain as explained
@@ -97,6 +97,7 @@ def explain(
     for sentence in explained.sentences(story):
         print(sentence)
     _print_losses(story, None if every_loss else ROWS)
+    _print_marks(story, None if every_loss else ROWS)
     if written:
         print("\nPicture and numbers: " + ", ".join(map(str, written)))
 
@@ -154,7 +155,7 @@ def _list(scenario: "Scenario", traffic: str | None, most: int, seed: int | None
         heads.insert(2, "page")
         for cells, page in zip(rows, found["page"], strict=True):
             cells.insert(2, _number(page))
-    title = "The slowest transfers" if has_transfers else "The flows with the most dropped packets"
+    title = "The slowest transfers" if has_transfers else "The flows with the most dropped and marked packets"
     table_text.print_table(f"{title}, seed {run.manifest['seed']}", heads, rows, left=2)
     print(f"To explain one of these flows: aqmlab explain SCENARIO --flow {found['flow'][0]}")
 
@@ -191,6 +192,41 @@ def _print_losses(story: "Story", most: int | None) -> None:
         table_text.print_table(f"Losses of flow {story.flow}", heads, rows, left=3)
     if len(losses) < len(story.losses):
         print(f"and {len(story.losses) - len(losses)} more losses: use --all or --json")
+
+
+def _print_marks(story: "Story", most: int | None) -> None:
+    from aqmlab.cli import table_text
+
+    number = "first byte" if story.transport == "tcp" else "number"
+    of_sender = ("echo", "window", "round trip later") if story.transport == "tcp" else ()
+    heads = ("time", "link", number, "queued", "average", "probability", "waited", *of_sender)
+    marks = story.marked if most is None else story.marked[:most]
+    rows = [
+        (
+            f"{mark.time_s:.6f} s",
+            mark.link,
+            "SYN" if mark.is_syn else str(mark.first_byte),
+            _number(mark.length_packets),
+            _number(mark.average),
+            _number(mark.probability),
+            f"{mark.waited_ms:.1f} ms",
+            *(
+                (
+                    "-" if mark.echo_s is None else f"{mark.echo_s:.6f} s",
+                    _number(mark.window_before),
+                    _number(mark.window_next),
+                )
+                if of_sender
+                else ()
+            ),
+        )
+        for mark in marks
+    ]
+    if rows:
+        print()
+        table_text.print_table(f"Marks of flow {story.flow}", heads, rows, left=2)
+    if len(marks) < len(story.marked):
+        print(f"and {len(story.marked) - len(marks)} more marks: use --all or --json")
 
 
 def _save(story: "Story", folder: Path, kinds: tuple[str, ...], look: Look) -> list[Path]:

@@ -92,7 +92,7 @@ def _loss(direction: Direction, index: int) -> Loss:
         reason=str(details.get("reason", "")),
         backward=direction.backward,
         first_byte=packet.begin,
-        payload_bytes=max(0, packet.end - max(packet.begin, 0) - (1 if (packet.flags or 0) & 1 else 0)),
+        payload_bytes=packet.payload_bytes,
         size_bytes=packet.size_bytes,
         is_syn=packet.is_syn,
         flags=packet.flags,

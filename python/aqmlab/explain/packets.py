@@ -2,12 +2,17 @@
 
 Each direction of a TCP connection is analysed separately. The SYN precedes the data and has the sequence
 number -1, and a FIN follows the data and counts as one byte.
+
+The table has no event for a mark. At a link in `record.packets`, the row `enqueue` contains the codepoint
+with which a packet arrived, and the row `start` contains the codepoint with which the packet left the queue.
+A queue marked the packet if only the latter is `ce`.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -31,6 +36,8 @@ class Row(NamedTuple):
     ack_bytes: int | None
     flags: int | None
     ecn: str
+    length_packets: int | None = None
+    average: float | None = None
 
     @property
     def begin(self) -> int:
@@ -41,6 +48,19 @@ class Row(NamedTuple):
     def end(self) -> int:
         """The sequence number after the packet."""
         return self.sequence_bytes + self.payload_bytes + ((self.flags or 0) & FIN)
+
+
+class Marking(NamedTuple):
+    """The passage of a packet through the queue that marked the packet."""
+
+    link: str
+    arrived_s: float
+    left_s: float
+    """Time at which the transmission of the packet began."""
+    length_packets: int | None
+    """Number of queued packets after the arrival, including the packet."""
+    average: float | None
+    """The discipline's average after the arrival; `None` if the discipline has no average."""
 
 
 @dataclass(kw_only=True)
@@ -62,11 +82,20 @@ class Packet:
     """Whether the packet arrived with a mark."""
     drop: dict[str, Any] | None = None
     """The row of the table `drops`."""
+    marking: Marking | None = None
+    """How the packet got its mark; `None` if no link in `record.packets` marked the packet."""
+    links: list[str] = field(default_factory=list)
+    """The links in `record.packets` that the packet has left."""
 
     @property
     def is_syn(self) -> bool:
         """Whether the packet is a SYN or a SYN-ACK."""
         return self.begin < 0
+
+    @property
+    def payload_bytes(self) -> int:
+        """Number of payload bytes."""
+        return max(0, self.end - max(self.begin, 0) - ((self.flags or 0) & FIN))
 
     @property
     def carries(self) -> bool:
@@ -117,14 +146,32 @@ class Direction:
         return sent + first + share * (last - first)
 
 
+class Acknowledgements:
+    """The acknowledgements, with their SACK blocks, that arrived at the sender of the data."""
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self._rows = [row for row in rows if row.event in ("acknowledge", "sack")]
+        self._times = [row.time_s for row in self._rows]
+
+    def first(self, byte: int, after_s: float) -> float | None:
+        """Returns the time of the first acknowledgement of a byte after `after_s`. The byte -1 is a SYN."""
+        for row in self._rows[bisect_right(self._times, after_s) :]:
+            begin = -1 if row.event == "acknowledge" else row.sequence_bytes
+            if begin <= byte < row.sequence_bytes + row.payload_bytes:
+                return row.time_s
+        return None
+
+
 def rows_of(packets: pl.DataFrame, flow: int) -> list[Row]:
-    """Returns the events at the ends of a flow and the drops of its packets, in chronological order."""
+    """Returns the events at the ends of a flow, the drops of its packets, and the passages of its packets
+    through the queues of links in `record.packets`, in chronological order."""
     import polars as pl
 
     events = packets.filter(pl.col("flow") == flow).with_columns(
         pl.col("event", "link", "ecn").cast(pl.String)
     )
-    events = events.filter(pl.col("link").is_null() | (pl.col("event") == "drop"))
+    at_queues = pl.col("event").is_in(["drop", "enqueue", "start"])
+    events = events.filter(pl.col("link").is_null() | at_queues)
     return [Row(*row) for row in events.select(Row._fields).iter_rows()]
 
 
@@ -134,6 +181,7 @@ def directions(rows: list[Row], drops: list[dict[str, Any]]) -> tuple[Direction,
     found = (Direction(backward=False), Direction(backward=True))
     in_network: tuple[dict[tuple[int, int], deque[Packet]], ...] = ({}, {})
     details: dict[tuple[float, str], deque[dict[str, Any]]] = {}
+    queued: dict[tuple[str | None, bool, int, int], deque[Row]] = {}
     for one in drops:
         details.setdefault((one["time_s"], one["link"]), deque()).append(one)
     for row in rows:
@@ -153,7 +201,14 @@ def directions(rows: list[Row], drops: list[dict[str, Any]]) -> tuple[Direction,
         elif row.event == "receive" and travelling.get(key):
             packet = travelling[key].popleft()
             packet.received_s, packet.marked = row.time_s, row.ecn == "ce"
+        elif row.event == "enqueue":
+            queued.setdefault((row.link, row.backward, *key), deque()).append(row)
+        elif row.event == "start":
+            if of_queue := queued.get((row.link, row.backward, *key)):
+                _leave(travelling.get(key, ()), of_queue.popleft(), row)
         elif row.event == "drop":
+            if of_queue := queued.get((row.link, row.backward, *key)):
+                of_queue.pop()
             waiting = details.get((row.time_s, row.link or ""))
             detail = waiting.popleft() if waiting else None
             if not travelling.get(key):
@@ -167,6 +222,19 @@ def directions(rows: list[Row], drops: list[dict[str, Any]]) -> tuple[Direction,
         _mark_repeated(direction)
         direction.progress = _progress(direction.packets)
     return found
+
+
+def _leave(copies: Iterable[Packet], arrived: Row, left: Row) -> None:
+    """Records that a packet has left a queue. `copies` contains the transmissions of the packet's data that
+    are in the network, the earliest first."""
+    packet = next((one for one in copies if left.link not in one.links), None)
+    if packet is None or left.link is None:
+        return  # The sending of a bare acknowledgement is not recorded.
+    packet.links.append(left.link)
+    if left.ecn == "ce" != arrived.ecn:
+        packet.marking = Marking(
+            left.link, arrived.time_s, left.time_s, arrived.length_packets, arrived.average
+        )
 
 
 def _mark_repeated(direction: Direction) -> None:

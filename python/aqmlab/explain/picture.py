@@ -1,5 +1,5 @@
-"""The picture of a flow: the time-sequence graph, and beneath it the window and the queues that dropped its
-packets."""
+"""The picture of a flow: the time-sequence graph, and beneath it the window and the queues that dropped or
+marked its packets."""
 
 from __future__ import annotations
 
@@ -14,19 +14,23 @@ if TYPE_CHECKING:
     from aqmlab.explain.story import Story
 
 WINDOW, THRESHOLD = "congestion window", "slow-start threshold"
+MARKED, RESPONSE = "marked (ECN)", "response to a mark"
 QUEUE_COLOURS = ("#4C4C4C", "#8C6BB1", "#A6761D")
 """Colours of the queues; further queues repeat them."""
 
 MARKS = {
     WINDOW: Mark(colour="#0072B2", shape="steps", width=1.2),
     THRESHOLD: Mark(colour="#D55E00", shape="steps", width=0.9, layer=2),
+    RESPONSE: Mark(colour="#E6007E", shape="dot", width=4.0, layer=5),
 }
+OF_MARKS = Mark(colour="#E6007E", shape="dot", width=3.2, layer=6)
 
 
 def chart(story: Story) -> Chart:
     """Returns the picture of a flow. The table contains the time-sequence graph, the window and the
-    slow-start threshold in segments (for connections), and the lengths of the queues, in packets, on which
-    the flow lost packets (or of all queues, if the flow lost no packets)."""
+    slow-start threshold in segments (for connections), and the lengths of the queues, in packets, that
+    dropped or marked packets of the flow (or of all queues, if no queue did). A mark is drawn at the time at
+    which the packet left the queue."""
     tables = story.run.tables
     sequence = time_sequence.time_sequence(tables["packets"], story.flow, name="sequence")
     first, last = sequence.table["time_s"].min(), sequence.table["time_s"].max()
@@ -36,6 +40,22 @@ def chart(story: Story) -> Chart:
         pl.lit("sequence").alias("panel"), "event", "time_s", pl.col(sequence.y).alias("value"), "end"
     )
     parts, marks, labels = [drawn], dict(time_sequence.MARKS), {"sequence": sequence.y_label}
+    marked = [one for one in story.marked if not one.backward]
+    if marked:
+        unit = 1e-3 if sequence.y.endswith("_kB") else 1.0
+        ends = [one.first_byte + (one.payload_bytes if unit < 1 else 1) for one in marked]
+        parts.append(
+            pl.DataFrame(
+                {
+                    "panel": "sequence",
+                    "event": MARKED,
+                    "time_s": [one.time_s for one in marked],
+                    "value": [one.first_byte * unit for one in marked],
+                    "end": [end * unit for end in ends],
+                }
+            )
+        )
+        marks[MARKED] = OF_MARKS
     senders = tables["senders"].filter(pl.col("flow") == story.flow)
     if senders.height:
         top = 2 * max(senders["cwnd_segments"].to_list())
@@ -44,11 +64,14 @@ def chart(story: Story) -> Chart:
             # window.
             values = senders.filter(pl.col(column) <= top) if name == THRESHOLD else senders
             parts.append(_steps(values, "window", name, pl.col(column)))
+        responses = [one.time_s for one in story.reactions if one.kind == "mark"]
+        answered = senders.filter(pl.col("time_s").is_in(responses)).unique("time_s", keep="last")
+        parts.append(_steps(answered.sort("time_s"), "window", RESPONSE, pl.col("cwnd_segments")))
         marks |= MARKS
         labels["window"] = "window (segments)"
     queue = tables["queue"].filter(within).with_columns(pl.col("link").cast(pl.String))
-    lossy = list(dict.fromkeys(loss.link for loss in story.losses))
-    names = [name for name in queue["link"].unique(maintain_order=True) if not lossy or name in lossy]
+    active = {*(loss.link for loss in story.losses), *(mark.link for mark in story.marked)}
+    names = [name for name in queue["link"].unique(maintain_order=True) if not active or name in active]
     for index, name in enumerate(names):
         label = f"queue of {name}"
         parts.append(_steps(queue.filter(pl.col("link") == name), "queue", label, pl.col("length_packets")))

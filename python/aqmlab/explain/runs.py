@@ -78,14 +78,15 @@ def last_of_page(run: Run, page: int, traffic: str | None = None) -> int:
 
 
 def lossiest(run: Run, traffic: str | None = None, most: int = 10) -> pl.DataFrame:
-    """Returns the rows of the flows with the most dropped packets, for workloads without transfers. With
-    `traffic`, only the flows of this workload are considered."""
+    """Returns the rows of the flows with the most dropped packets, for workloads without transfers. Among
+    flows with equally many drops, those with the most marked packets precede. With `traffic`, only the flows
+    of this workload are considered."""
     import polars as pl
 
     rows = run.flows.with_columns(pl.col("traffic").cast(pl.String))
     if traffic is not None:
         rows = rows.filter(pl.col("traffic") == traffic)
-    return rows.sort("packets_dropped", descending=True, maintain_order=True).head(most)
+    return rows.sort("packets_dropped", "packets_marked", descending=True, maintain_order=True).head(most)
 
 
 def recorded(scenario: Scenario, traffic: str, *, lifetime_s: float | None = None) -> Scenario:

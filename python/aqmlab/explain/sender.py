@@ -14,7 +14,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal
 
 from aqmlab.explain.losses import Loss, Repair
-from aqmlab.explain.packets import ECE, Direction, Row
+from aqmlab.explain.packets import ECE, Acknowledgements, Direction, Row
 
 if TYPE_CHECKING:
     import polars as pl
@@ -149,6 +149,7 @@ class _History:
     @classmethod
     def of(cls, rows: list[Row], forward: Direction) -> _History:
         arrivals = [row for row in rows if row.event == "acknowledge"]
+        acknowledgements = Acknowledgements(rows)
         highest = dict[float, int]()
         top = -1
         for packet in forward.packets:
@@ -157,7 +158,14 @@ class _History:
         return cls(
             acknowledgements=[row.time_s for row in arrivals],
             tops=list(accumulate((row.sequence_bytes for row in arrivals), max)),
-            echoes={row.time_s for row in arrivals if (row.flags or 0) & ECE},
+            # With accurate feedback (RFC 9768), the flag ECE is a bit of a counter.
+            echoes={row.time_s for row in arrivals if (row.flags or 0) & ECE}
+            | {
+                time_s
+                for one in forward.packets
+                if one.marked and one.received_s is not None
+                if (time_s := acknowledgements.first(one.begin, one.received_s)) is not None
+            },
             sent=[packet.sent_s for packet in forward.packets],
             highest=highest,
             again={packet.sent_s for packet in forward.packets if packet.again},

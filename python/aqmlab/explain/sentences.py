@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from aqmlab._support.words import joined
 from aqmlab.explain.losses import Loss
+from aqmlab.explain.marks import Mark
 from aqmlab.explain.packets import ACK
 from aqmlab.explain.sender import Reaction
 from aqmlab.explain.story import Story
@@ -37,8 +38,14 @@ LIMITS = {
 """What a story of each transport does not contain."""
 
 
+MOST_ROUNDS = 10
+"""Maximum number of responses to marks that are described one by one (aqmlab's choice). A sender that
+responds in each round trip would need hundreds of sentences, which would hide the other events."""
+
+
 def sentences(story: Story) -> list[str]:
-    """Returns the description of a flow: a summary, and the losses and reactions in chronological order."""
+    """Returns the description of a flow: a summary, and the losses, marks and reactions in chronological
+    order."""
     return [*_summary(story), *_events(story)]
 
 
@@ -53,8 +60,17 @@ def _summary(story: Story) -> Iterator[str]:
         if counters["retransmitted"]:
             yield f"The sender sent {again} again{', after ' + joined(reactions) if reactions else ''}."
     if story.marks:
-        by = f" by {joined(story.marking_links)}" if story.marking_links else ""
+        of_marks = [mark.link for mark in story.marked if not mark.backward]
+        links = list(dict.fromkeys(of_marks)) or story.marking_links
+        by = f" by {joined(links)}" if links else ""
         yield f"{_count(story.marks, 'packet').capitalize()} arrived with a mark{by}."
+        if story.transport == "tcp":
+            number = sum(one.kind == "mark" for one in story.reactions)
+            # BBR responds without a change of the threshold, so the reactions do not show its responses.
+            if number:
+                times = "once" if number == 1 else f"{number} times"
+                yield f"The sender reduced its window {times} because of marks."
+            yield "Marks delay no data, because marked packets arrive. Their price is the smaller window."
     if story.delays_s is not None:
         least, mean, most = story.delays_s
         yield (
@@ -116,39 +132,118 @@ def _cost(story: Story) -> str:
     return text + "."
 
 
+Event = Loss | Mark | Reaction
+
+
 def _events(story: Story) -> Iterator[str]:
-    """Yields a sentence for each group of losses, and for each reaction. Successive losses form a group if
-    the link and the reason are equal, and no reaction occurred between them."""
-    group: list[Loss] = []
-    events: list[Loss | Reaction] = sorted([*story.losses, *story.reactions], key=lambda one: one.time_s)
-    for event in events:
-        if group and not (isinstance(event, Loss) and _alike(group[-1], event)):
-            yield _losses(group, story)
+    """Yields a sentence for each group of losses, for each group of marks with the responses, and for each
+    other reaction. Successive losses form a group if the link and the reason are equal, and nothing occurred
+    between them. Marks and responses form a group until another event occurs."""
+    events: list[Event] = [*story.losses, *story.marked, *story.reactions]
+    group: list[Event] = []
+    for event in sorted(events, key=lambda one: one.time_s):
+        if group and not _continues(group[-1], event):
+            yield from _described(group, story)
             group = []
-        if isinstance(event, Loss):
-            group.append(event)
-        else:
-            yield _reaction(event)
+        group.append(event)
     if group:
-        yield _losses(group, story)
+        yield from _described(group, story)
 
 
-def _alike(one: Loss, other: Loss) -> bool:
-    alike = ("link", "reason", "backward", "is_syn", "again")
+def _continues(last: Event, event: Event) -> bool:
+    """Returns whether an event belongs to the group that ends with the event `last`."""
+    if isinstance(last, Loss) or isinstance(event, Loss):
+        return isinstance(last, Loss) and isinstance(event, Loss) and _alike(last, event, "reason")
+    return _is_of_marks(last) and _is_of_marks(event)
+
+
+def _is_of_marks(event: Event) -> bool:
+    return isinstance(event, Mark) or (isinstance(event, Reaction) and event.kind == "mark")
+
+
+def _described(group: Sequence[Event], story: Story) -> Iterator[str]:
+    """Yields the sentences about a group of events."""
+    losses = [one for one in group if isinstance(one, Loss)]
+    marks = [one for one in group if isinstance(one, Mark)]
+    reactions = [one for one in group if isinstance(one, Reaction)]
+    if losses:
+        yield _losses(losses, story)
+    elif len(reactions) > MOST_ROUNDS and marks:
+        yield _rounds(marks, reactions, story)
+    else:
+        alike: list[Mark] = []
+        for event in group:
+            if alike and not (isinstance(event, Mark) and _alike(alike[-1], event, "response_s")):
+                yield _marks(alike, story) + _answer(alike)
+                alike = []
+            if isinstance(event, Mark):
+                alike.append(event)
+            elif isinstance(event, Reaction):
+                yield _reaction(event)
+        if alike:
+            yield _marks(alike, story) + _answer(alike)
+
+
+def _alike(one: Loss | Mark, other: Loss | Mark, *more: str) -> bool:
+    alike = ("link", "backward", "is_syn", "again", *more)
     return all(getattr(one, name) == getattr(other, name) for name in alike)
 
 
 def _losses(group: list[Loss], story: Story) -> str:
-    first, last = group[0], group[-1]
+    first = group[0]
     reason = REASONS.get(first.reason, f"({first.reason})")
-    when = f"At {_at(first.time_s)}"
-    if len(group) > 1:
-        when = f"From {_at(first.time_s)} to {_at(last.time_s)}"
-    text = f"{when}, {first.link} dropped {_named(group, story)} {reason}{_numbers(group)}."
+    parts = _numbers(group, OF_LOSSES)
+    numbers = f" ({', '.join(parts)})" if parts else ""
+    text = f"{_when(group)}, {first.link} dropped {_named(group, story)} {reason}{numbers}."
     return text + _consequence(group, story)
 
 
-def _named(group: list[Loss], story: Story) -> str:
+def _marks(group: list[Mark], story: Story) -> str:
+    parts = _numbers(group, OF_MARKS)
+    numbers = f", with {joined(parts)}" if parts else ""
+    return f"{_when(group)}, {group[0].link} marked {_named(group, story)}{numbers}."
+
+
+def _rounds(marks: list[Mark], reactions: list[Reaction], story: Story) -> str:
+    """Returns the sentence about marks to which the sender responded many times."""
+    windows = [one.window_after for one in reactions]
+    by_link = [
+        [one for one in marks if one.link == link] for link in dict.fromkeys(one.link for one in marks)
+    ]
+    text = " ".join(_marks(group, story) for group in by_link)
+    return (
+        f"{text} The sender responded {len(reactions)} times, from "
+        f"{_at(reactions[0].time_s)} to {_at(reactions[-1].time_s)}: the congestion window was "
+        f"{reactions[0].window_before:.1f} segments before the first response, and {min(windows):.1f} to "
+        f"{max(windows):.1f} segments after the responses."
+    )
+
+
+def _answer(group: list[Mark]) -> str:
+    """Returns the sentence about the sender's response to the first of several marks."""
+    first = group[0]
+    if first.echo_s is None or first.window_before is None:
+        return ""
+    if first.response_s is not None and first.response_s < first.echo_s:
+        return (
+            f" The sender had already reduced its window at {_at(first.response_s)}, and reduces the window "
+            "at most once per round trip."
+        )
+    after = "the acknowledgement" if len(group) == 1 else "the first acknowledgement"
+    text = f" The window was {first.window_before:.1f} segments before {after} at {_at(first.echo_s)}"
+    if first.window_next is not None:
+        text += f", and {first.window_next:.1f} segments one round trip later"
+    return f"{text}."
+
+
+def _when(group: Sequence[Loss | Mark]) -> str:
+    first, last = group[0], group[-1]
+    if len(group) == 1:
+        return f"At {_at(first.time_s)}"
+    return f"From {_at(first.time_s)} to {_at(last.time_s)}"
+
+
+def _named(group: Sequence[Loss | Mark], story: Story) -> str:
     first = group[0]
     if first.is_syn:
         name = "SYN-ACK" if (first.flags or 0) & ACK else "SYN"
@@ -167,21 +262,31 @@ def _named(group: list[Loss], story: Story) -> str:
     return f"{unit} {first.first_byte}"
 
 
-def _numbers(group: list[Loss]) -> str:
-    """Returns the numbers on which the drops were based: of the only loss, or the ranges over several
-    losses."""
+OF_LOSSES = (
+    ("average", "average queue length {}"),
+    ("probability", "drop probability {}"),
+    ("count", "count {}"),
+    ("draw", "random number {}"),
+)
+OF_MARKS = (
+    ("length_packets", "{} packets in the queue"),
+    ("average", "an average queue length of {}"),
+    ("probability", "a probability of {}"),
+    ("waited_ms", "a wait of {} ms"),
+)
+"""The attributes of losses and marks that explain the decision of the queue, with their descriptions."""
+
+
+def _numbers(group: Sequence[Loss | Mark], of: Sequence[tuple[str, str]]) -> list[str]:
+    """Returns the numbers that explain the drops or marks: of the only packet, or the ranges over several
+    packets."""
     parts = []
-    for name, label in (
-        ("average", "average queue length"),
-        ("probability", "drop probability"),
-        ("count", "count"),
-        ("draw", "random number"),
-    ):
-        values = [value for loss in group if (value := getattr(loss, name)) is not None]
+    for name, text in of:
+        values = [value for one in group if (value := getattr(one, name)) is not None]
         if values:
-            low, high = min(values), max(values)
-            parts.append(f"{label} {low:.4g}" if low == high else f"{label} {low:.4g} to {high:.4g}")
-    return f" ({', '.join(parts)})" if parts else ""
+            low, high = f"{min(values):.4g}", f"{max(values):.4g}"
+            parts.append(text.format(low if low == high else f"{low} to {high}"))
+    return parts
 
 
 def _consequence(group: list[Loss], story: Story) -> str:

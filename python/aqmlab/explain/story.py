@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from aqmlab.explain import runs
 from aqmlab.explain.losses import Loss, losses
+from aqmlab.explain.marks import Mark, marks, with_responses
 from aqmlab.explain.packets import directions, rows_of
 from aqmlab.explain.sender import Reaction, reactions, with_repairs
 
@@ -37,6 +38,9 @@ class Story:
     """The reactions of the sender of the data; empty for QUIC and datagrams."""
     marks: int | None
     """Number of packets that arrived at the receiver with a mark."""
+    marked: tuple[Mark, ...]
+    """The marked packets in chronological order; empty if `record.packets` does not contain the links that
+    marked packets."""
     marking_links: tuple[str, ...]
     """Links that marked packets of any flow."""
     delays_s: tuple[float, float, float] | None
@@ -66,6 +70,7 @@ class Story:
             "losses_cost_s": self.cost_s if self.transport == "tcp" else None,
             "reactions": [one.to_dict() for one in self.reactions],
             "marks": self.marks,
+            "marked": [mark.to_dict() for mark in self.marked],
             "marking_links": list(self.marking_links),
             "delays_s": self.delays_s,
             "lost_acknowledgements": self.lost_acknowledgements,
@@ -80,8 +85,9 @@ def explain(
     page: int | None = None,
     seed: int | None = None,
 ) -> Story:
-    """Runs a scenario twice and returns the life of a flow: the first run finds the flow, and the second run
-    records its history. Without `flow`, the flow of the transfer that
+    """Runs a scenario and returns the life of a flow: the first run finds the flow, and the second run
+    records its history. If queues marked packets of the flow, a third run, which ends soon after the flow,
+    also records all packets at the links that marked packets. Without `flow`, the flow of the transfer that
     completed `page` is explained or, without `page`, the slowest transfer. With `traffic`, the flow belongs
     to this workload.
 
@@ -97,7 +103,27 @@ def explain(
             raise ValueError(f"{scenario.name}: the run has no transfer: select a flow with --flow")
         flow = int(rows["flow"][0])
     name, lifetime = life(found, flow, traffic)
-    return of_run(runs.recorded(scenario, name, lifetime_s=lifetime).run(seed), flow)
+    complete = runs.recorded(scenario, name, lifetime_s=lifetime)
+    story = of_run(complete.run(seed), flow)
+    return _with_marks(story, complete, seed) if story.marks else story
+
+
+def _with_marks(story: Story, scenario: Scenario, seed: int | None) -> Story:
+    """Returns the story from a run that also records the packets at the links that marked packets. Because
+    these are the packets of all flows, the run ends after the flow, if this leaves the flow unchanged."""
+    located = scenario.with_({"record.packets": list(story.marking_links)})
+    end_s = story.counters["end_s"]
+    if end_s is not None:
+        try:
+            found = of_run(located.with_({"duration": f"{end_s + 0.001:.3f}s"}).run(seed), story.flow)
+        except (ValueError, LookupError):
+            pass  # The shorter run is refused or lacks the flow, because a workload depends on the duration.
+        else:
+            same = ("transfers", "losses", "reactions", "marks", "lost_acknowledgements")
+            if all(getattr(found, name) == getattr(story, name) for name in same):
+                # The goodput is relative to the duration of the run.
+                return replace(found, counters=story.counters)
+    return of_run(located.run(seed), story.flow)
 
 
 def life(run: Run, flow: int, traffic: str | None = None) -> tuple[str, float]:
@@ -148,8 +174,11 @@ def of_run(run: Run, flow: int) -> Story:
         transport = "quic" if any(row.event == "acknowledge" for row in rows) else "datagrams"
     found: list[Loss] = []
     answers: list[Reaction] = []
+    marked = marks(forward, run.tables["gauges"])
     if transport == "tcp":
-        answers = reactions(run.tables["senders"].filter(pl.col("flow") == flow), rows, forward)
+        senders = run.tables["senders"].filter(pl.col("flow") == flow)
+        answers = reactions(senders, rows, forward)
+        marked = with_responses([*marked, *marks(backward, run.tables["gauges"])], senders, rows, answers)
         found = with_repairs([*losses(forward), *losses(backward)], answers)
     else:
         # Datagrams are not sent again, and QUIC sends lost data again in packets with other numbers.
@@ -171,6 +200,7 @@ def of_run(run: Run, flow: int) -> Story:
         losses=tuple(sorted(found, key=lambda loss: loss.time_s)),
         reactions=tuple(answers),
         marks=sum(one.marked for one in forward.packets),
+        marked=tuple(sorted(marked, key=lambda mark: mark.time_s)),
         marking_links=tuple(links),
         delays_s=(min(delays), sum(delays) / len(delays), max(delays)) if delays else None,
         lost_acknowledgements=forward.lost_acknowledgements + backward.lost_acknowledgements,

@@ -147,7 +147,8 @@ def _look(rule: Precision, name: str, ours: Values, theirs: Values | None, count
     values, base = (several[:count] for several in by_seed(ours[name], theirs[name]))
     if rule.relative is not None:
         mean = abs(stats.mean_interval(base).value)
-        if not mean > 0:
+        if math.isnan(mean):
             return rule.judge([math.nan] * count)
-        rule = replace(rule, relative=None, absolute=rule.relative * mean)
+        # If the baseline's mean is 0, only an interval without width is narrow enough.
+        rule = replace(rule, relative=None, absolute=max(rule.relative * mean, math.ulp(0.0)))
     return rule.judge([a - b for a, b in zip(values, base, strict=True)])

@@ -15,6 +15,7 @@ import record_file
 from rpm import compare, links, simulated
 from rpm.links import CELLS, COLUMNS, Cell
 
+ROOT = Path(__file__).resolve().parent.parent
 CELL = Cell(5, 80, "drop-tail")
 
 
@@ -64,3 +65,12 @@ def test_a_comparison_has_the_means_of_both(tmp_path: Path) -> None:
     assert download.difference == pytest.approx(download.simulated[0] / 300 - 1)
     assert upload.recorded == (580.0, 620.0)
     assert "of 2 differ by at most 10 %" in compare.text(found)
+
+
+def test_the_table_of_the_documentation_is_that_of_the_record() -> None:
+    page = (ROOT / "docs" / "guides" / "scores.md").read_text(encoding="utf-8")
+    shown = [line for line in page.splitlines() if " Mb/s, " in line and line.startswith("| ")]
+    found = compare.compare()
+    assert shown == compare.markdown(found)
+    agreeing = sum(one.agrees for one in found)
+    assert f"{agreeing} of the {len(found)} means differ by at most 10 %" in " ".join(page.split())

@@ -17,6 +17,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
+from aqmlab import stats
 from rpm import links, simulated
 from rpm.links import CELLS, DIRECTIONS, Cell
 from rpm.result import result
@@ -80,6 +81,20 @@ def _direction(
         foreign=mean(test.foreign_rpm(1) for test in tests),
         loaded=mean(test.loaded_rpm(1) for test in tests),
     )
+
+
+def markdown(found: Sequence[Comparison]) -> list[str]:
+    """The rows of the table in the documentation."""
+
+    def interval(values: Sequence[float]) -> str:
+        found = stats.mean_interval(values)
+        return f"{found.value:.0f} ± {found.half_width:.0f}"
+
+    return [
+        f"| {one.cell.rate_mbps:g} Mb/s, {one.cell.rtt_ms:g} ms | {one.cell.queue} | {one.direction} | "
+        f"{interval(one.recorded)} | {interval(one.simulated)} | {100 * one.difference:+.0f} % |"
+        for one in found
+    ]
 
 
 def text(found: list[Comparison]) -> str:

@@ -125,6 +125,11 @@ impl Block {
     const fn length(self) -> u32 {
         self.0 as u32
     }
+
+    /// Returns the distance of the range's end from the acknowledgement number.
+    const fn end(self) -> i64 {
+        self.offset() as i64 + self.length() as i64
+    }
 }
 
 impl Sacks {
@@ -145,6 +150,16 @@ impl Sacks {
             let from = ack.saturating_add_signed(block.offset().into());
             (from, from + u64::from(block.length()))
         })
+    }
+
+    /// Returns the end of the data that arrived twice, in a segment that acknowledges `ack`; `None` if the first range
+    /// does not report such data.
+    #[inline]
+    pub fn duplicate_end(&self, ack: u64) -> Option<u64> {
+        let [first, second, _] = self.0;
+        let is_inside = second.offset() <= first.offset() && first.end() <= second.end();
+        let is_duplicate = first.length() > 0 && (first.end() <= 0 || (second.length() > 0 && is_inside));
+        is_duplicate.then(|| ack.saturating_add_signed(first.end()))
     }
 
     /// Adds the AccECN option with the 24-bit counter of marked bytes, if the third block is unused.

@@ -238,7 +238,7 @@ mod tests {
     }
 
     fn stamp(micros: u64, number: u64) -> Stamp {
-        Stamp { sent: at(micros), order: 0, end: (number + 1) * MSS }
+        Stamp { number, sent: at(micros) }
     }
 
     /// Delivers `segments`, each with its departure time and number, at time `now`. Returns the delivery rate of the

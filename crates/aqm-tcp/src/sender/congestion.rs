@@ -99,9 +99,10 @@ impl Sender {
         if tcp.config.cwnd.idle_restart == IdleRestart::ToInitialWindow && idle {
             self.end_pause(now, tcp);
         }
-        self.refresh(tcp);
         if self.cold.is_some() {
             self.report_to_model(&{ outcome }, &{ context }, now, tcp);
+        } else {
+            self.refresh(tcp);
         }
     }
 

@@ -167,7 +167,7 @@ impl Sender {
     /// Resets the window when data is sent after an idle period in which all data was acknowledged.
     pub(super) fn end_pause(&mut self, now: Instant, tcp: &CheckedConfig) {
         let initial = tcp.config.cwnd.initial as f64;
-        let rto_passed = now.since(self.last_sent) > self.timer.rto(&tcp.config.rto);
+        let rto_passed = now.since(self.last_sent) > self.timer.rto();
         match tcp.config.cwnd.idle_restart {
             IdleRestart::InitialWindow if rto_passed => self.congestion.cap(initial),
             IdleRestart::OneSegment if rto_passed => self.congestion.cap(1.0),

@@ -110,9 +110,7 @@ impl Sender {
     /// retries has not been reached.
     pub fn on_timeout(&mut self, now: Instant, tcp: &CheckedConfig) {
         let config = &tcp.config;
-        if self.uses_rates {
-            self.check_app_limited(tcp);
-        }
+        self.check_app_limited(tcp);
         let repeated = match config.cwnd.repeated_timeout {
             RepeatedTimeout::Holds => self.timer.retries > 0,
             RepeatedTimeout::HoldsInRecovery => {

@@ -202,9 +202,7 @@ impl Sender {
 
     /// Adds `bytes` bytes that the application has written. After an idle period, the window is reset (RFC 5681, 4.1).
     pub fn write(&mut self, bytes: u64, now: Instant, tcp: &CheckedConfig) {
-        if self.uses_rates {
-            self.check_app_limited(tcp);
-        }
+        self.check_app_limited(tcp);
         if self.recovery.sent() > 0 && self.recovery.una() == self.recovery.sent() {
             self.end_pause(now, tcp);
             self.refresh(tcp);
@@ -219,9 +217,7 @@ impl Sender {
             overhead.on_timer(now);
         }
         if now >= self.recovery.timer() {
-            if self.uses_rates {
-                self.check_app_limited(tcp);
-            }
+            self.check_app_limited(tcp);
             let at = self.timer.context(now, &tcp.config.rto);
             let in_flight = self.recovery.outstanding();
             let outcome = self.recovery.on_timer(at, &tcp.config);
@@ -436,6 +432,7 @@ impl Sender {
     }
 
     /// Whether pacing holds back all segments at `now`. If the window permits a segment, this segment waits.
+    #[inline(always)]
     fn is_paced_out(&mut self, now: Instant, tcp: &CheckedConfig) -> bool {
         let stream = self.stream(tcp);
         let Some(pacer) = self.cold.as_mut().and_then(|cold| cold.pacer.as_mut()) else { return false };

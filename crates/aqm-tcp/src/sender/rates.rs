@@ -18,12 +18,17 @@ use crate::segment::Segment;
 
 impl Sender {
     /// Records that the sender is application-limited, if the windows would permit more data than the application has
-    /// written.
-    #[inline(never)]
+    /// written and the congestion control uses delivery rates.
+    #[inline(always)]
     pub(super) fn check_app_limited(&mut self, tcp: &CheckedConfig) {
-        if self.recovery.sent() < self.end + u64::from(self.fin) {
-            return;
+        if self.uses_rates && self.recovery.sent() >= self.end + u64::from(self.fin) {
+            self.limit_if_unused(tcp);
         }
+    }
+
+    /// Records that the sender is application-limited, if the window is not full and no lost data is waiting.
+    #[cold]
+    fn limit_if_unused(&mut self, tcp: &CheckedConfig) {
         let in_flight = self.recovery.outstanding();
         let is_full = in_flight >= self.whole_window().saturating_mul(tcp.mss);
         if is_full || self.recovery.has_lost() {

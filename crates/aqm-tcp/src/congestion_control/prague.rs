@@ -22,6 +22,7 @@
 use aqm_net::{ConfigError, Instant, Span, choices, parameters};
 
 use super::dctcp::MarkedShare;
+use super::whole::ceil;
 use super::window::Window;
 use super::{
     AckInfo, AnyControl, Build, Congestion, CongestionControl, CongestionSignal, ControlReport, RateSample,
@@ -244,7 +245,7 @@ impl Prague {
     /// the whole window moves to the fractional window immediately.
     fn move_whole_window(&mut self, window: &mut Window) {
         let is_slow_start = window.in_slow_start() && self.phase == RecoveryPhase::Open;
-        let goal = libm::ceil(self.window).max(1.0);
+        let goal = ceil(self.window).max(1.0);
         let is_restored = std::mem::take(&mut self.is_restored);
         if is_restored {
             window.ssthresh = window.ssthresh.max(goal);
@@ -291,7 +292,7 @@ impl Prague {
             return;
         }
         let segments = match self.config.profile {
-            Profile::Draft => libm::ceil(self.window).max(1.0),
+            Profile::Draft => ceil(self.window).max(1.0),
             Profile::Linux2020 => window.cwnd,
         };
         self.window += unmarked * self.increase(sample.srtt) / segments;

@@ -171,29 +171,28 @@ impl Rack {
     }
 
     /// Marks the overtaken retransmissions that satisfy `is_late` as lost, because a segment sent later has arrived.
-    /// Returns the last overtaken retransmission that does not satisfy `is_late` yet.
+    /// Returns the last overtaken retransmission that does not satisfy `is_late` yet. Because the retransmissions are in
+    /// order of transmission, no retransmission satisfies `is_late` if an earlier one does not.
     fn find_lost_again(&mut self, sent: &mut Sent, is_late: impl Fn(Stamp) -> bool) -> Option<Stamp> {
-        let mut last = None;
-        let mut index = 0;
-        while let Some(&(number, stamp)) = self.resent.get(index)
+        while let Some(&(number, stamp)) = self.resent.front()
             && stamp <= self.latest
         {
-            let in_flight = sent.is_resent(number, stamp);
-            if in_flight && !is_late(stamp) {
-                last = Some(stamp);
-                index += 1;
-                continue;
-            }
-            if in_flight {
+            if sent.is_resent(number, stamp) {
+                if !is_late(stamp) {
+                    return self.last_overtaken(sent);
+                }
                 sent.lose_retransmission(number);
             }
-            if index == 0 {
-                self.resent.pop_front();
-            } else {
-                self.resent.remove(index);
-            }
+            self.resent.pop_front();
         }
-        last
+        None
+    }
+
+    /// Returns the last retransmission in flight that has been overtaken.
+    fn last_overtaken(&self, sent: &Sent) -> Option<Stamp> {
+        let overtaken = self.resent.partition_point(|&(_, stamp)| stamp <= self.latest);
+        let last = self.resent.range(..overtaken).rfind(|&&(number, stamp)| sent.is_resent(number, stamp));
+        last.map(|&(_, stamp)| stamp)
     }
 
     /// Restarts the probe timer. The probe timer must be restarted when new data is acknowledged, and when data is sent

@@ -30,30 +30,31 @@ impl Selective {
     #[inline(always)]
     pub fn on_expected_ack(&mut self, received: &ReceivedAck, at: TimerContext<'_>) -> Option<AckOutcome> {
         let acked = received.ack.wrapping_sub(self.sent.una());
-        let expected = received.sacks.is_empty()
+        let is_plain = received.sacks.is_empty()
             && self.phase == Phase::Open
             && self.sent.is_plain()
-            && (1..=self.sent.end() - self.sent.una()).contains(&acked)
-            && match &self.rack {
-                Some(rack) => {
-                    self.sent.next_if_sent_once(received.ack).is_some_and(|oldest| rack.is_settled(oldest))
-                }
-                None => self.sent.is_sent_once(),
-            };
-        if !expected {
+            && (1..=self.sent.end() - self.sent.una()).contains(&acked);
+        if !is_plain {
+            return None;
+        }
+        let oldest = self.sent.next_if_sent_once(received.ack);
+        let is_expected = match &self.rack {
+            Some(rack) => oldest.is_some_and(|oldest| rack.is_settled(oldest.stamp)),
+            None => self.sent.is_sent_once(),
+        };
+        if !is_expected {
             return None;
         }
         self.probe_flight = 0;
         self.dupacks = 0;
         self.limited = 0;
-        let arrived = self.sent.acknowledge_plain(received.ack);
-        if let (Some(rack), Some((first, newest))) = (&mut self.rack, arrived) {
-            rack.on_expected(first, newest, at);
+        let newest = self.sent.acknowledge_plain(received.ack);
+        if let (Some(rack), Some(oldest), Some(newest)) = (&mut self.rack, oldest, newest) {
+            rack.on_expected(oldest, newest, at);
             self.reschedule = true;
         }
-        let newest = arrived.map_or(Instant::NEVER, |(_, newest)| newest.stamp.sent);
-        let sent =
-            arrived.map_or(newest, |(first, _)| if self.samples_first { first.stamp.sent } else { newest });
+        let newest = newest.map_or(Instant::NEVER, |newest| newest.stamp.sent);
+        let sent = oldest.filter(|_| self.samples_first).map_or(newest, |oldest| oldest.stamp.sent);
         Some(AckOutcome { acked, delivered: acked, sent, newest, kind: AckKind::Advance, ..AckOutcome::NONE })
     }
 
@@ -74,8 +75,7 @@ impl Selective {
             self.limited = 0;
         }
         let in_order = arrival.highest_departure;
-        let sacked = !received.sacks.is_empty()
-            && self.sent.sack_all(received.sacks.ranges(received.ack), &mut arrival);
+        let sacked = !received.sacks.is_empty() && self.sent.sack_all(received, &mut arrival);
         if in_order.0 > 0 {
             arrival.highest_departure = in_order;
         }

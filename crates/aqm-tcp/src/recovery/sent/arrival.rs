@@ -4,6 +4,7 @@
 use aqm_net::Instant;
 
 use super::{EVER_RESENT, LOST, MAX_BLOCKS, RESENT, SACKED, Segment, Sent, Stamp};
+use crate::recovery::ReceivedAck;
 
 /// Data that one acknowledgement reports as arrived.
 #[derive(Clone, Copy, Debug)]
@@ -87,13 +88,14 @@ pub(crate) struct Arrived {
 }
 
 impl Sent {
-    /// Like `acknowledge`, but only if no segment is SACKed, lost or retransmitted. Returns the first and the last
-    /// segment that arrived.
+    /// Like `acknowledge`, but only if every segment was sent only once and no segment is SACKed or lost. Returns the
+    /// last segment that arrived.
     #[inline]
-    pub fn acknowledge_plain(&mut self, ack: u64) -> Option<(Arrived, Arrived)> {
-        let mut arrived = None;
+    pub fn acknowledge_plain(&mut self, ack: u64) -> Option<Arrived> {
+        let mut last = None;
         while let Some(segment) = self.segments.front_mut() {
-            if segment.end() > ack {
+            let end = segment.end();
+            if end > ack {
                 let removed = ack.saturating_sub(segment.seq);
                 segment.seq += removed;
                 segment.len_minus_one -= removed as u16;
@@ -102,18 +104,16 @@ impl Sent {
                 }
                 break;
             }
-            let last = Arrived { end: segment.end(), stamp: segment.stamp };
+            last = Some(Arrived { end, stamp: segment.stamp });
             if let Some(rate) = &mut self.rate {
                 rate.on_front_delivered(segment.len(), segment.stamp);
             }
-            arrived = Some((arrived.map_or(last, |(first, _)| first), last));
-            self.repeated -= u64::from(segment.is(EVER_RESENT));
             self.segments.pop_front();
             self.first += 1;
         }
         self.una = ack;
         self.edge = self.first;
-        arrived
+        last
     }
 
     /// Records that all data below `ack` has arrived. `ack` must be within the sent data.
@@ -132,23 +132,27 @@ impl Sent {
 
     /// Records the SACK blocks of an acknowledgement. Returns whether any of the reported data is new.
     #[inline(always)]
-    pub fn sack_all(&mut self, blocks: impl Iterator<Item = (u64, u64)>, arrival: &mut Arrival) -> bool {
+    pub fn sack_all(&mut self, received: &ReceivedAck, arrival: &mut Arrival) -> bool {
+        let reported = self.reported;
         let mut is_new = false;
-        let mut reported = [(0, 0); MAX_BLOCKS];
-        for (block, place) in blocks.zip(&mut reported) {
-            if !self.reported.contains(&block) {
-                is_new |= self.sack(block.0, block.1, arrival);
+        for at in 0..MAX_BLOCKS {
+            let (from, to) = received.sacks.block(at, received.ack);
+            if from == to {
+                break;
             }
-            if block.1 <= self.end {
-                *place = block;
+            // A block is often repeated, either in the same place or after a new block.
+            if (from, to) != reported[at] && (at == 0 || (from, to) != reported[at - 1]) {
+                is_new |= self.sack(from, to, arrival);
             }
+            // A block beyond the sent data is invalid.
+            self.reported[at] = if to <= self.end { (from, to) } else { (0, 0) };
         }
-        self.reported = reported;
         is_new
     }
 
     /// Records that a SACK block covers `[from, to)`. Returns whether any of this data is new. An invalid range
     /// contains no new data.
+    #[inline(never)]
     pub fn sack(&mut self, from: u64, to: u64, arrival: &mut Arrival) -> bool {
         // A block that begins at or below `una` contradicts the acknowledgement number or is a D-SACK.
         if from <= self.una || from >= to || to > self.end {
@@ -156,11 +160,12 @@ impl Sent {
         }
         let mut at = self.position(from);
         let mut is_new = false;
-        loop {
-            at = self.skip(at);
-            let Some(segment) = self.segments.get_mut(at) else { break };
-            if segment.end() > to {
-                break;
+        while let Some(segment) = self.segments.get_mut(at)
+            && segment.end() <= to
+        {
+            if segment.is(SACKED) {
+                at = self.skip(at);
+                continue;
             }
             arrival.add(segment);
             if !segment.is(EVER_RESENT) && arrival.first_sacked == Instant::NEVER {
@@ -178,6 +183,7 @@ impl Sent {
             self.highest_sacked = self.highest_sacked.max(segment.end());
             self.beyond += u64::from(self.first + at as u64 >= self.edge);
             is_new = true;
+            at += 1;
         }
         if is_new {
             self.refresh_due();

@@ -224,12 +224,12 @@ impl Sent {
         self.repeated == 0
     }
 
-    /// Returns the transmission of the oldest segment, if `ack` acknowledges this segment and every segment was sent only
-    /// once.
+    /// Returns the oldest segment, if `ack` acknowledges this segment and every segment was sent only once.
     #[inline]
-    pub fn next_if_sent_once(&self, ack: u64) -> Option<Stamp> {
+    pub fn next_if_sent_once(&self, ack: u64) -> Option<Arrived> {
         let oldest = self.segments.front()?;
-        (self.is_sent_once() && oldest.end() <= ack).then_some(oldest.stamp)
+        let end = oldest.end();
+        (self.is_sent_once() && end <= ack).then_some(Arrived { end, stamp: oldest.stamp })
     }
 
     /// Returns the number of retransmissions in flight.

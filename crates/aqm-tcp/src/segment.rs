@@ -125,6 +125,11 @@ impl Block {
     const fn length(self) -> u32 {
         self.0 as u32
     }
+
+    /// Returns the distance of the range's end from the acknowledgement number.
+    const fn end(self) -> i64 {
+        self.offset() as i64 + self.length() as i64
+    }
 }
 
 impl Sacks {
@@ -141,10 +146,26 @@ impl Sacks {
 
     /// Returns the ranges `[from, to)` of a segment that acknowledges `ack`, in the order of insertion.
     pub fn ranges(self, ack: u64) -> impl Iterator<Item = (u64, u64)> {
-        self.0.into_iter().take_while(|block| block.length() > 0).map(move |block| {
-            let from = ack.saturating_add_signed(block.offset().into());
-            (from, from + u64::from(block.length()))
-        })
+        (0..3).map(move |position| self.block(position, ack)).take_while(|(from, to)| from < to)
+    }
+
+    /// Returns the block at the given position of a segment that acknowledges `ack`. An unused block contains an empty
+    /// range.
+    #[inline(always)]
+    pub(crate) fn block(&self, position: usize, ack: u64) -> (u64, u64) {
+        let block = self.0[position];
+        let from = ack.saturating_add_signed(block.offset().into());
+        (from, from + u64::from(block.length()))
+    }
+
+    /// Returns the end of the data that arrived twice, in a segment that acknowledges `ack`; `None` if the first range
+    /// does not report such data.
+    #[inline]
+    pub(crate) fn duplicate_end(&self, ack: u64) -> Option<u64> {
+        let [first, second, _] = self.0;
+        let is_inside = second.offset() <= first.offset() && first.end() <= second.end();
+        let is_duplicate = first.length() > 0 && (first.end() <= 0 || (second.length() > 0 && is_inside));
+        is_duplicate.then(|| ack.saturating_add_signed(first.end()))
     }
 
     /// Adds the AccECN option with the 24-bit counter of marked bytes, if the third block is unused.

@@ -51,7 +51,7 @@ impl Timer {
     #[inline]
     pub fn restart(&mut self, now: Instant, config: &Rto) {
         if !self.is_replaced {
-            self.at = config.expiry(now, self.estimator.rto(config));
+            self.at = config.expiry(now, self.estimator.rto());
         }
     }
 
@@ -129,8 +129,8 @@ impl Timer {
     }
 
     /// Returns the retransmission timeout, including the exponential back-off.
-    pub fn rto(&self, config: &Rto) -> Span {
-        self.estimator.rto(config)
+    pub fn rto(&self) -> Span {
+        self.estimator.rto()
     }
 }
 

@@ -17,6 +17,7 @@ mod tests;
 use aqm_net::{Instant, Rng, Span, Streams, parameters};
 
 use super::ack_aggregation::{AckInterval, TwoWindowMax};
+use super::whole::{ceil, floor};
 use super::window::Window;
 use super::windowed_max::WindowedMax;
 use super::{
@@ -103,6 +104,8 @@ struct Bbr1 {
     pacing_gain: f64,
     cwnd_gain: f64,
     pacing_rate: f64,
+    /// Number of segments sent back to back at the pacing rate (`bbr_tso_segs_goal`).
+    burst: f64,
     /// Whether the pacing rate is based on a measured round-trip time.
     has_rtt: bool,
     max_bandwidth: WindowedMax,
@@ -226,6 +229,7 @@ impl Bbr1 {
             pacing_gain: HIGH_GAIN,
             cwnd_gain: HIGH_GAIN,
             pacing_rate: 0.0,
+            burst: 1.0,
             has_rtt: false,
             max_bandwidth: WindowedMax::default(),
             rounds: 0,
@@ -265,7 +269,20 @@ impl Bbr1 {
         let measured = srtt.filter(|srtt| !srtt.is_zero()).map(Span::seconds);
         self.has_rtt = measured.is_some();
         let rate = window.cwnd * self.mss / measured.unwrap_or(NOMINAL_RTT);
-        self.pacing_rate = (HIGH_GAIN * rate * PACED_SHARE).max(MIN_RATE);
+        self.pace((HIGH_GAIN * rate * PACED_SHARE).max(MIN_RATE));
+    }
+
+    /// Sets the pacing rate and the size of a burst, which changes only with the pacing rate.
+    fn pace(&mut self, rate: f64) {
+        /// Maximum payload (`GSO_MAX_SIZE - 1 - MAX_TCP_HEADER`).
+        const MAX_BYTES: f64 = 65_536.0 - 1.0 - 320.0;
+        /// Rate below which single segments are sent (`bbr_min_tso_rate`), in bytes per second.
+        const MIN_BURST_RATE: f64 = 150_000.0;
+        if rate != self.pacing_rate {
+            let least = if rate < MIN_BURST_RATE { 1.0 } else { 2.0 };
+            self.burst = floor((rate / 1024.0).min(MAX_BYTES) / self.mss).clamp(least, 127.0);
+            self.pacing_rate = rate;
+        }
     }
 
     /// Returns the estimated bandwidth (`bbr_bw`): the policer's rate if a policer was detected, otherwise the maximum
@@ -324,12 +341,12 @@ impl Bbr1 {
     /// Returns the amount of data in flight that the gain `gain` requires, in segments (`bbr_bdp`).
     fn bdp(&self, bandwidth: f64, gain: f64) -> f64 {
         let Some(min_rtt) = self.min_rtt else { return INITIAL_CWND };
-        libm::ceil(gain * bandwidth * min_rtt.seconds() / self.mss)
+        ceil(gain * bandwidth * min_rtt.seconds() / self.mss)
     }
 
     /// Adds the amount of data that the hosts hold back (`bbr_quantization_budget`).
     fn with_budget(&self, cwnd: f64) -> f64 {
-        let even = 2.0 * libm::ceil((cwnd + 3.0 * self.burst()) / 2.0);
+        let even = 2.0 * ceil((cwnd + 3.0 * self.burst) / 2.0);
         let is_probing = self.mode == Mode::ProbeBw && self.cycle_phase == 0;
         if is_probing { even + 2.0 } else { even }
     }
@@ -339,21 +356,11 @@ impl Bbr1 {
         self.with_budget(self.bdp(bandwidth, gain))
     }
 
-    /// Returns the number of segments sent back to back (`bbr_tso_segs_goal`).
-    fn burst(&self) -> f64 {
-        /// Maximum payload (`GSO_MAX_SIZE - 1 - MAX_TCP_HEADER`).
-        const MAX_BYTES: f64 = 65_536.0 - 1.0 - 320.0;
-        /// Rate below which single segments are sent (`bbr_min_tso_rate`), in bytes per second.
-        const MIN_BURST_RATE: f64 = 150_000.0;
-        let least = if self.pacing_rate < MIN_BURST_RATE { 1.0 } else { 2.0 };
-        libm::floor((self.pacing_rate / 1024.0).min(MAX_BYTES) / self.mss).clamp(least, 127.0)
-    }
-
     /// Returns the number of segments that will be in the network when the next paced segment departs
     /// (`bbr_packets_in_net_at_edt`).
     fn inflight_at_departure(&self, in_flight: u64, sample: &RateSample) -> f64 {
-        let delivered = libm::floor(self.bandwidth() * sample.pacing_delay.seconds() / self.mss);
-        let departing = if self.pacing_gain > 1.0 { self.burst() } else { 0.0 };
+        let delivered = floor(self.bandwidth() * sample.pacing_delay.seconds() / self.mss);
+        let departing = if self.pacing_gain > 1.0 { self.burst } else { 0.0 };
         (in_flight as f64 / self.mss + departing - delivered).max(0.0)
     }
 
@@ -487,7 +494,7 @@ impl Bbr1 {
     fn set_pacing_rate(&mut self, gain: f64) {
         let rate = (gain * self.bandwidth() * PACED_SHARE).max(MIN_RATE);
         if self.is_full || rate > self.pacing_rate {
-            self.pacing_rate = rate;
+            self.pace(rate);
         }
     }
 
@@ -517,7 +524,7 @@ impl Bbr1 {
     fn open_window(&self, cwnd: f64, acked: f64, sample: &RateSample) -> f64 {
         let bandwidth = self.bandwidth();
         let excess = if self.is_full { self.excess.get() } else { 0.0 };
-        let excess = libm::floor(excess.min(bandwidth * MAX_EXCESS / self.mss));
+        let excess = floor(excess.min(bandwidth * MAX_EXCESS / self.mss));
         let target = self.with_budget(self.bdp(bandwidth, self.cwnd_gain) + excess);
         let cwnd = if self.is_full {
             (cwnd + acked).min(target)

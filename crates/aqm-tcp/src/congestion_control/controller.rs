@@ -15,8 +15,6 @@ use super::{
 pub struct Controller {
     window: Window,
     control: AnyControl,
-    /// Whether only the congestion control changes the window (`Build::uses_rates`).
-    is_model_based: bool,
 }
 
 /// The congestion control of one sender. Reno is stored without a box, because most simulations use Reno.
@@ -63,11 +61,9 @@ impl Controller {
     /// `config` must have been checked.
     pub fn new(config: &dyn Build, cwnd: f64, ssthresh: f64) -> Self {
         let (rules, limited_slow_start) = (config.window_rules(), config.limited_slow_start());
-        Self {
-            window: Window::new(&rules, limited_slow_start, cwnd, ssthresh),
-            control: WithExit::add_to(config.build(), rules.slow_start_exit),
-            is_model_based: config.uses_rates(),
-        }
+        let mut window = Window::new(&rules, limited_slow_start, cwnd, ssthresh);
+        window.is_model_based = config.uses_rates();
+        Self { window, control: WithExit::add_to(config.build(), rules.slow_start_exit) }
     }
 
     /// Returns the congestion window (`cwnd`) in segments. Fractions of a segment accumulate until they add up to a
@@ -100,7 +96,7 @@ impl Controller {
         match &mut self.control {
             AnyControl::Reno(reno) => reno.on_ack(&mut self.window, ack),
             // The copy ensures that the fields that Reno does not read are not computed for Reno.
-            AnyControl::Other(control) if !self.is_model_based => {
+            AnyControl::Other(control) if !self.window.is_model_based => {
                 control.on_ack(&mut self.window, &{ *ack });
             }
             AnyControl::Other(_) => {}
@@ -125,7 +121,7 @@ impl Controller {
         if !congestion.repeated {
             self.control.any().reduce(&mut self.window, congestion);
         }
-        if congestion.signal == CongestionSignal::Timeout && !self.is_model_based {
+        if congestion.signal == CongestionSignal::Timeout && !self.window.is_model_based {
             self.window.restart();
             self.control.any().on_event(WindowEvent::Timeout);
         }
@@ -134,7 +130,7 @@ impl Controller {
     /// Limits the window to at most `cwnd` segments and leaves `ssthresh` unchanged. This is necessary after an idle
     /// period (RFC 5681, section 4.1) and at the end of a recovery if little data is in flight (RFC 6582).
     pub fn cap(&mut self, cwnd: f64) {
-        if self.is_model_based {
+        if self.window.is_model_based {
             return;
         }
         self.window.cwnd = self.window.cwnd.min(cwnd);
@@ -144,7 +140,7 @@ impl Controller {
     /// Limits a window that has just grown to at most `cwnd` segments. In contrast to [`cap`](Self::cap), the
     /// congestion control is not notified, and continues as if the window had grown less.
     pub fn limit_growth(&mut self, cwnd: f64) {
-        if !self.is_model_based {
+        if !self.window.is_model_based {
             self.window.cwnd = self.window.cwnd.min(cwnd);
         }
     }
@@ -152,7 +148,7 @@ impl Controller {
     /// Undoes a reduction. The window and `ssthresh` are raised at least to the given values (Linux:
     /// `tcp_undo_cwnd_reduction`).
     pub fn restore(&mut self, cwnd: f64, ssthresh: f64) {
-        if !self.is_model_based {
+        if !self.window.is_model_based {
             self.window.cwnd = self.window.cwnd.max(cwnd);
             self.window.ssthresh = self.window.ssthresh.max(ssthresh);
         }
@@ -166,7 +162,7 @@ impl Controller {
 
     /// Returns whether only the congestion control changes the window.
     pub fn is_model_based(&self) -> bool {
-        self.is_model_based
+        self.window.is_model_based
     }
 
     /// Sets the congestion control's generator of random numbers.

@@ -29,6 +29,7 @@ mod slow_start;
 mod slow_start_exit;
 mod vegas;
 mod westwood;
+mod whole;
 mod window;
 mod windowed_max;
 

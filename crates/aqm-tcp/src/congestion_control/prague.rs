@@ -22,6 +22,7 @@
 use aqm_net::{ConfigError, Instant, Span, choices, parameters};
 
 use super::dctcp::MarkedShare;
+use super::whole::ceil;
 use super::window::Window;
 use super::{
     AckInfo, AnyControl, Build, Congestion, CongestionControl, CongestionSignal, ControlReport, RateSample,
@@ -41,8 +42,8 @@ const MAX_SCORE: f64 = 17.0;
 /// Round-trip time variation and queue depth at which the score stays constant, in microseconds.
 const NEUTRAL_VARIATION_US: f64 = 750.0;
 const NEUTRAL_DEPTH_US: f64 = 2000.0;
-/// Maximum of the binary logarithm of the reciprocal of the averages' weight (`PRAGUE_MAX_SRTT_BITS`).
-const MAX_WEIGHT_LOG: f64 = 18.0;
+/// Minimum weight of a new sample in the average round-trip time (`PRAGUE_MAX_SRTT_BITS`).
+const MIN_WEIGHT: f64 = 1.0 / (1 << 18) as f64;
 /// Minimum of `alpha` in a reduction, for each point by which the score exceeds `CLASSIC_SCORE`.
 const CLASSIC_SHARE: f64 = 0.625;
 
@@ -244,7 +245,7 @@ impl Prague {
     /// the whole window moves to the fractional window immediately.
     fn move_whole_window(&mut self, window: &mut Window) {
         let is_slow_start = window.in_slow_start() && self.phase == RecoveryPhase::Open;
-        let goal = libm::ceil(self.window).max(1.0);
+        let goal = ceil(self.window).max(1.0);
         let is_restored = std::mem::take(&mut self.is_restored);
         if is_restored {
             window.ssthresh = window.ssthresh.max(goal);
@@ -291,7 +292,7 @@ impl Prague {
             return;
         }
         let segments = match self.config.profile {
-            Profile::Draft => libm::ceil(self.window).max(1.0),
+            Profile::Draft => ceil(self.window).max(1.0),
             Profile::Linux2020 => window.cwnd,
         };
         self.window += unmarked * self.increase(sample.srtt) / segments;
@@ -357,8 +358,9 @@ struct Detector {
     /// Slow averages of the round-trip time and of its variation, in microseconds; 0 before the first sample.
     rtt_us: f64,
     variation_us: f64,
-    /// Binary logarithm of the reciprocal of the averages' weight (`g_srtt_shift`); `None` before the first reduction.
-    weight_log: Option<f64>,
+    /// Weight of a new sample in the average round-trip time (`g_srtt_shift`); `None` before the first reduction. The
+    /// weight in the average variation is half of this weight.
+    weight: Option<f64>,
 }
 
 impl Detector {
@@ -370,17 +372,17 @@ impl Detector {
             (self.rtt_us, self.variation_us) = (rtt, 1.0);
             return;
         }
-        let log = self.weight_log.unwrap_or(MAX_WEIGHT_LOG);
+        let weight = self.weight.unwrap_or(MIN_WEIGHT);
         let error = rtt - self.rtt_us;
-        self.rtt_us += error * libm::exp2(-log);
-        self.variation_us += (error.abs() - self.variation_us) * libm::exp2(-log - 1.0);
+        self.rtt_us += error * weight;
+        self.variation_us += (error.abs() - self.variation_us) * (weight / 2.0);
     }
 
     /// Sets the weight of the averages at a reduction, so that the averages cover about one sawtooth of the window
     /// (`prague_update_rtt_scaling`).
     fn on_reduction(&mut self, ssthresh: f64) {
         let log = libm::floor(libm::log2(ssthresh.max(1.0)));
-        self.weight_log = Some((log + libm::floor(log / 2.0) + 1.0).min(MAX_WEIGHT_LOG));
+        self.weight = Some(libm::exp2(-(log + libm::floor(log / 2.0) + 1.0)).max(MIN_WEIGHT));
     }
 
     /// Updates the score at the end of a round.
@@ -610,7 +612,7 @@ mod tests {
     fn a_deep_and_varying_queue_raises_the_score_and_a_shallow_one_lowers_it() {
         let mut detector = Detector::default();
         detector.on_reduction(8.0);
-        assert_eq!(detector.weight_log, Some(5.0));
+        assert_eq!(detector.weight, Some(1.0 / 32.0));
         let round = |detector: &mut Detector, rtts: [u64; 2]| {
             for k in 0..20 {
                 detector.on_round_trip(Span::from_nanos(rtts[k % 2] * 1000));

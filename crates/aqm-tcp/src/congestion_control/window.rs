@@ -67,6 +67,8 @@ pub struct Window {
     acknowledged: f64,
     slow_start: SlowStart,
     rounding: SsthreshRounding,
+    /// Whether only the congestion control changes the window (`Build::uses_rates`).
+    pub(super) is_model_based: bool,
 }
 
 impl Window {
@@ -74,7 +76,8 @@ impl Window {
     pub fn new(rules: &WindowRules, limited_slow_start: LimitedSlowStart, cwnd: f64, ssthresh: f64) -> Self {
         let slow_start = SlowStart::new(rules.slow_start_end, rules.max_ssthresh, limited_slow_start);
         let ssthresh = slow_start.first_ssthresh(ssthresh);
-        Self { cwnd, ssthresh, acknowledged: 0.0, slow_start, rounding: rules.ssthresh_rounding }
+        let rounding = rules.ssthresh_rounding;
+        Self { cwnd, ssthresh, acknowledged: 0.0, slow_start, rounding, is_model_based: false }
     }
 
     /// Creates a window of `cwnd` segments with the default rules.

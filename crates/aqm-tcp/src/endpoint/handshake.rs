@@ -121,7 +121,7 @@ impl Endpoint {
         let (sender, tcp) = self.sender_mut();
         let sampled = sender.timer.on_ack(0, now, &tcp.config.rto);
         if let Some(rto) = tcp.config.rto.after_syn_loss.filter(|_| !sampled) {
-            sender.timer.estimator.restart_from(rto);
+            sender.timer.estimator.restart_from(rto, &tcp.config.rto);
         }
         self.establish(now);
     }

@@ -56,7 +56,7 @@ impl Endpoint {
 
     /// Returns the retransmission timeout, including the exponential back-off.
     pub fn rto(&self) -> Span {
-        self.query(|sender| sender.timer.rto(&self.tcp.config.rto))
+        self.query(|sender| sender.timer.rto())
     }
 
     /// Returns the factor by which the exponential back-off multiplies the retransmission timeout.

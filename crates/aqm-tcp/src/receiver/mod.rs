@@ -63,8 +63,9 @@ struct ColdState {
 struct Disorder {
     /// Ranges `[from, to)` in ascending order, separated by gaps.
     ranges: Vec<(u64, u64)>,
-    /// One sequence number from each of the most recently changed ranges. The range that changed last is first.
-    recent: [Option<u64>; 3],
+    /// The most recently changed ranges. The range that changed last is first. A range that has since been filled keeps
+    /// its place; unused places contain empty ranges.
+    recent: [(u64, u64); 3],
     /// Duplicate data that has arrived since the last acknowledgement.
     duplicate: Option<(u64, u64)>,
     /// Sequence number of a FIN that arrived beyond a gap.
@@ -390,28 +391,29 @@ impl Receiver {
         if from < self.expected {
             disorder.duplicate = Some((from, self.expected));
         }
-        disorder.add(from.max(self.expected), to);
-        if from > self.expected && has_sack {
-            disorder.move_to_front(from);
-        }
-        let filled = disorder.ranges.iter().take_while(|range| range.0 <= self.expected).count();
-        for range in disorder.ranges.drain(..filled) {
-            self.expected = self.expected.max(range.1);
+        let range = disorder.add(from.max(self.expected), to);
+        if from <= self.expected {
+            // Gaps separate the ranges, so only the first range has become the next data in order.
+            disorder.ranges.remove(0);
+            self.expected = range.1;
+        } else if has_sack {
+            disorder.move_to_front(range);
         }
         self.fin |= disorder.fin_at.is_some_and(|at| self.expected > at);
     }
 }
 
 impl Disorder {
-    /// Adds a range and merges the new range with all overlapping and adjacent ranges.
+    /// Adds a range and merges the new range with all overlapping and adjacent ranges. Returns the merged range.
     #[inline(always)]
-    fn add(&mut self, mut from: u64, mut to: u64) {
+    fn add(&mut self, mut from: u64, mut to: u64) -> (u64, u64) {
         match self.ranges.last_mut() {
             // In most cases, new data extends the highest range or begins a new range above the highest range.
-            Some(last) if from == last.1 => last.1 = to,
-            Some(last) if from > last.1 => self.ranges.push((from, to)),
-            None => self.ranges.push((from, to)),
-            Some(_) => {
+            Some(last) if from == last.1 => {
+                last.1 = to;
+                return *last;
+            }
+            Some(last) if from <= last.1 => {
                 let first = self.ranges.partition_point(|range| range.1 < from);
                 let end = self.ranges.partition_point(|range| range.0 <= to);
                 if let Some(touched) = self.ranges.get(first..end).filter(|touched| !touched.is_empty()) {
@@ -427,24 +429,18 @@ impl Disorder {
                     self.ranges.drain(first + 1..end);
                 }
             }
+            _ => self.ranges.push((from, to)),
         }
+        (from, to)
     }
 
-    /// Moves the range that contains `number` to the front of the list of most recently changed ranges.
-    fn move_to_front(&mut self, number: u64) {
-        let range = self.range_containing(number);
-        let others = self.recent.into_iter().flatten().filter(|&other| self.range_containing(other) != range);
-        let mut recent = [Some(number), None, None];
-        for (slot, other) in recent[1..].iter_mut().zip(others) {
-            *slot = Some(other);
-        }
-        self.recent = recent;
-    }
-
-    /// Returns the range that contains `number`, if there is one.
-    fn range_containing(&self, number: u64) -> Option<(u64, u64)> {
-        let end = self.ranges.partition_point(|range| range.0 <= number);
-        self.ranges[..end].last().copied().filter(|range| number < range.1)
+    /// Moves a range that has just changed to the front of the list of most recently changed ranges. Ranges that have
+    /// become parts of this range leave the list.
+    #[inline(always)]
+    fn move_to_front(&mut self, range: (u64, u64)) {
+        let is_part = |&(from, to): &(u64, u64)| range.0 <= from && to <= range.1;
+        let mut others = self.recent.into_iter().filter(|other| !is_part(other));
+        self.recent = [range, others.next().unwrap_or_default(), others.next().unwrap_or_default()];
     }
 
     /// Returns the SACK blocks of an acknowledgement: first the duplicate data, then the most recently changed ranges.
@@ -455,8 +451,8 @@ impl Disorder {
         {
             sacks.push(ack, from, to);
         }
-        for range in self.recent.into_iter().flatten().filter_map(|number| self.range_containing(number)) {
-            sacks.push(ack, range.0, range.1);
+        for (from, to) in self.recent.into_iter().filter(|&(_, to)| to > ack) {
+            sacks.push(ack, from, to);
         }
         sacks
     }

@@ -149,11 +149,12 @@ impl DeliveryRate {
     /// Records the first delivery of the oldest segment, which was last sent at `stamp`, and removes the segment.
     pub fn on_front_delivered(&mut self, len: u64, stamp: Stamp) {
         self.acked += len;
-        if let Some(snapshot) = self.snapshots.pop_front()
+        if let Some(&snapshot) = self.snapshots.front()
             && self.newest.is_none_or(|(newest, _)| stamp > newest)
         {
             self.newest = Some((stamp, snapshot));
         }
+        self.snapshots.pop_front();
     }
 
     /// Records that a part of a segment was delivered.
@@ -184,14 +185,16 @@ impl DeliveryRate {
         });
     }
 
+    /// Returns whether segments have been considered lost since the last call of `lost_segments`.
+    pub fn has_lost(&self) -> bool {
+        !self.lost_segments.is_empty()
+    }
+
     /// Returns the segments that have been considered lost since the last call. The returned segments contain the
     /// current time and the number of bytes delivered by the current acknowledgement.
-    pub fn take_lost(&mut self, now: Instant) -> Vec<LostSegment> {
-        let mut lost = std::mem::take(&mut self.lost_segments);
-        for segment in &mut lost {
-            (segment.now, segment.delivered) = (now, self.delivered + self.acked);
-        }
-        lost
+    pub fn lost_segments(&mut self, now: Instant) -> impl Iterator<Item = LostSegment> {
+        let delivered = self.delivered + self.acked;
+        self.lost_segments.drain(..).map(move |segment| LostSegment { now, delivered, ..segment })
     }
 
     /// Whether the sender is application-limited.
@@ -238,7 +241,7 @@ mod tests {
     }
 
     fn stamp(micros: u64, number: u64) -> Stamp {
-        Stamp { sent: at(micros), order: 0, end: (number + 1) * MSS }
+        Stamp { number, sent: at(micros) }
     }
 
     /// Delivers `segments`, each with its departure time and number, at time `now`. Returns the delivery rate of the
@@ -306,12 +309,12 @@ mod tests {
         }
         rate.on_lost(1, MSS, MSS);
         rate.on_lost(2, 2 * MSS, MSS);
-        let lost = rate.take_lost(at(7));
+        let lost: Vec<_> = rate.lost_segments(at(7)).collect();
         assert!(lost.iter().all(|it| it.now == at(7) && it.delivered == 0));
         assert_eq!(lost.iter().map(|it| it.in_flight_when_sent).collect::<Vec<_>>(), [2000, 3000]);
         assert_eq!(lost.iter().map(|it| it.total_lost).collect::<Vec<_>>(), [1000, 2000]);
         assert_eq!(rate.lost(), 2000);
-        assert!(rate.take_lost(at(8)).is_empty());
+        assert!(!rate.has_lost());
         assert_eq!(rate.sample(at(10)).lost, 2000);
     }
 

@@ -76,7 +76,7 @@ impl TimerContext<'_> {
     /// Returns the retransmission timeout.
     #[inline(always)]
     pub fn rto(&self) -> Span {
-        self.estimator.rto(self.config)
+        self.estimator.rto()
     }
 }
 

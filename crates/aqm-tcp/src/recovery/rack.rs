@@ -15,12 +15,11 @@
 //! timeout is not delayed. If a probe repaired a loss, the window reduction is based on the amount of data that was in
 //! flight when the probe was sent.
 
-use std::cell::LazyCell;
 use std::collections::VecDeque;
 
 use aqm_net::{Instant, Span};
 
-use super::sent::{Arrival, Number, Sent, Stamp};
+use super::sent::{Arrival, Arrived, Number, Sent, Stamp};
 use super::{ReceivedAck, TimerContext};
 use crate::rtt::MIN_WAIT;
 
@@ -46,8 +45,7 @@ pub(crate) struct RecoveryStatus {
 /// State of the loss detection by time.
 #[derive(Clone, Debug)]
 pub(crate) struct Rack {
-    /// Departure time and end of the segment that was sent last among all segments that have arrived (`RACK.xmit_ts`,
-    /// `RACK.end_seq`).
+    /// Last transmission of all segments that have arrived (`RACK.xmit_ts`, `RACK.end_seq`).
     latest: Stamp,
     /// Round-trip time of the last segment that arrived (`RACK.rtt`).
     rtt: Span,
@@ -107,10 +105,10 @@ impl Rack {
     /// Processes the in-order arrival of the segments from `oldest` to `newest` if `is_settled` is true. The result is
     /// the same as if `on_arrival`, `find_losses` and the other functions had been called.
     #[inline(always)]
-    pub fn on_expected(&mut self, oldest: Stamp, newest: Stamp, at: TimerContext<'_>) {
-        self.rtt = at.now.since(newest.sent);
+    pub fn on_expected(&mut self, oldest: Arrived, newest: Arrived, at: TimerContext<'_>) {
+        self.rtt = at.now.since(newest.stamp.sent);
         self.min_rtt = Some(self.min_rtt.map_or(self.rtt, |least| least.min(self.rtt)));
-        self.latest = newest;
+        self.latest = newest.stamp;
         self.reordered |= oldest.end < self.highest;
         self.highest = self.highest.max(newest.end);
         self.reordering_timer = Instant::NEVER;
@@ -123,15 +121,16 @@ impl Rack {
     /// Processes the arrival of data (section 6.2, steps 1 to 3).
     #[inline]
     pub fn on_arrival(&mut self, arrival: &Arrival, now: Instant) {
-        if let Some(stamp) = arrival.newest_sent_once {
-            let rtt = now.since(stamp.sent);
+        if arrival.newest_sent_once > Stamp::FIRST {
+            let rtt = now.since(arrival.newest_sent_once.sent);
             self.min_rtt = Some(self.min_rtt.map_or(rtt, |least| least.min(rtt)));
             self.probe.is_measured = true;
         }
-        if let Some((_, left)) = arrival.highest_departure {
+        let (end, left) = arrival.highest_departure;
+        if end > 0 {
             self.rtt = now.since(left);
         }
-        self.latest = self.latest.max(arrival.newest.unwrap_or(Stamp::FIRST));
+        self.latest = self.latest.max(arrival.newest);
         self.reordered |= arrival.lowest_sent_once < self.highest;
         self.highest = self.highest.max(arrival.highest);
     }
@@ -159,47 +158,41 @@ impl Rack {
     /// Marks the segments that are now considered lost (`RACK_detect_loss`, section 6.2, step 5). Returns the latest
     /// time at which another segment may be considered lost. The reordering timer is set to this time.
     pub fn find_losses(&mut self, sent: &mut Sent, at: TimerContext<'_>, status: RecoveryStatus) -> Instant {
+        let is_overtaken = sent.is_overtaken(self.latest);
+        if !is_overtaken && self.resent.front().is_none_or(|&(_, stamp)| stamp > self.latest) {
+            return Instant::NEVER;
+        }
         let has_many_sacked = sent.sacked().segments >= u64::from(status.dupthresh);
-        // The delay is computed lazily, because the delay is needed only if a segment was overtaken.
-        let loss_delay = LazyCell::new(|| self.loss_delay(at, has_many_sacked || status.recovering));
-        let latest = self.latest;
-        let overtaken = |stamp| stamp < latest;
-        let last = sent.lose_late(overtaken, |stamp| stamp.sent + *loss_delay <= at.now);
-        let due = last.map(|stamp| stamp.sent + *loss_delay);
-        let due = if self.resent.is_empty() {
-            due
-        } else {
-            due.max(self.find_lost_again(
-                sent,
-                at.now,
-                self.loss_delay(at, has_many_sacked || status.recovering),
-            ))
-        };
+        let loss_delay = self.loss_delay(at, has_many_sacked || status.recovering);
+        let is_late = |stamp: Stamp| stamp.sent + loss_delay <= at.now;
+        let last = if is_overtaken { sent.lose_late(self.latest, is_late) } else { None };
+        let due = last.max(self.find_lost_again(sent, is_late)).map(|stamp| stamp.sent + loss_delay);
         due.map_or(Instant::NEVER, |due| at.config.late_expiry(at.now, due.since(at.now)))
     }
 
-    /// Marks the retransmissions that are now considered lost, because a segment sent later has arrived and
-    /// `loss_delay` has passed. Returns the latest time at which another overtaken retransmission may be considered
-    /// lost.
-    fn find_lost_again(&mut self, sent: &mut Sent, now: Instant, loss_delay: Span) -> Option<Instant> {
-        let mut due = None;
-        let mut index = 0;
-        while let Some(&(number, stamp)) = self.resent.get(index) {
-            let in_flight = sent.is_resent(number, stamp);
-            if in_flight && stamp >= self.latest {
-                break;
-            }
-            if in_flight && stamp.sent + loss_delay > now {
-                due = Some(stamp.sent + loss_delay);
-                index += 1;
-                continue;
-            }
-            if in_flight {
+    /// Marks the overtaken retransmissions that satisfy `is_late` as lost, because a segment sent later has arrived.
+    /// Returns the last overtaken retransmission that does not satisfy `is_late` yet. Because the retransmissions are in
+    /// order of transmission, no retransmission satisfies `is_late` if an earlier one does not.
+    fn find_lost_again(&mut self, sent: &mut Sent, is_late: impl Fn(Stamp) -> bool) -> Option<Stamp> {
+        while let Some(&(number, stamp)) = self.resent.front()
+            && stamp <= self.latest
+        {
+            if sent.is_resent(number, stamp) {
+                if !is_late(stamp) {
+                    return self.last_overtaken(sent);
+                }
                 sent.lose_retransmission(number);
             }
-            self.resent.remove(index);
+            self.resent.pop_front();
         }
-        due
+        None
+    }
+
+    /// Returns the last retransmission in flight that has been overtaken.
+    fn last_overtaken(&self, sent: &Sent) -> Option<Stamp> {
+        let overtaken = self.resent.partition_point(|&(_, stamp)| stamp <= self.latest);
+        let last = self.resent.range(..overtaken).rfind(|&&(number, stamp)| sent.is_resent(number, stamp));
+        last.map(|&(_, stamp)| stamp)
     }
 
     /// Restarts the probe timer. The probe timer must be restarted when new data is acknowledged, and when data is sent
@@ -372,10 +365,7 @@ impl Probe {
 /// Returns the end of the data that arrived twice; `None` if the acknowledgement does not report duplicate data (RFC
 /// 2883, section 4).
 pub fn duplicate(received: &ReceivedAck) -> Option<u64> {
-    let mut ranges = received.sacks.ranges(received.ack);
-    let (from, to) = ranges.next()?;
-    let inside = |(low, high): (u64, u64)| low <= from && to <= high;
-    (to <= received.ack || ranges.next().is_some_and(inside)).then_some(to)
+    received.sacks.duplicate_end(received.ack)
 }
 
 #[cfg(test)]

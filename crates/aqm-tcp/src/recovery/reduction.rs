@@ -71,6 +71,7 @@ impl WindowReduction {
     }
 
     /// Processes an acknowledgement that reports new data.
+    #[inline]
     pub fn on_ack(&mut self, progress: Progress) {
         match self {
             Self::AtOnce => {}

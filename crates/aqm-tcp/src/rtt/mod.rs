@@ -53,6 +53,9 @@ pub struct Estimator {
     /// Timeout before the minimum, the back-off and the maximum are applied.
     base: Span,
     backoff: u32,
+    /// Timeout, including the back-off and the limits. The timeout is stored because the timeout is used several times
+    /// for each sample.
+    rto: Span,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -100,7 +103,10 @@ const MAX_BACKOFF: u32 = 1 << 30;
 impl Estimator {
     /// Creates an estimator without a sample.
     pub fn new(config: &Rto) -> Self {
-        Self { smoothed: Smoothed::Nothing { sent: 0 }, base: config.initial, backoff: 1 }
+        let smoothed = Smoothed::Nothing { sent: 0 };
+        let mut estimator = Self { smoothed, base: config.initial, backoff: 1, rto: Span::ZERO };
+        estimator.update_rto(config);
+        estimator
     }
 
     /// Sets the sequence numbers that follow the acknowledged data and the sent data. The estimator `linux` uses these
@@ -122,12 +128,14 @@ impl Estimator {
             RtoArithmetic::Ticks => self.sample_ticks(sent, now, config),
             RtoArithmetic::Linux => self.sample_linux(now.since(sent).nanos() as f64, config),
         }
+        self.update_rto(config);
     }
 
     /// Increases the back-off after a timeout (RFC 6298, 5.5).
     pub fn back_off(&mut self, config: &Rto) {
-        if self.backoff < 64 || self.rto(config) < config.max {
+        if self.backoff < 64 || self.rto < config.max {
             self.backoff = (self.backoff * 2).min(MAX_BACKOFF);
+            self.update_rto(config);
         }
         if let Smoothed::Ticks { srtt, rttvar } = &mut self.smoothed
             && self.backoff > 8
@@ -138,14 +146,19 @@ impl Estimator {
     }
 
     /// Ends the back-off without a round-trip sample.
-    pub fn end_back_off(&mut self) {
-        self.backoff = 1;
+    #[inline]
+    pub fn end_back_off(&mut self, config: &Rto) {
+        if self.backoff > 1 {
+            self.backoff = 1;
+            self.update_rto(config);
+        }
     }
 
     /// Restarts the estimator with a timeout of at least `base` and without back-off (RFC 6298, 5.7).
-    pub fn restart_from(&mut self, base: Span) {
+    pub fn restart_from(&mut self, base: Span, config: &Rto) {
         self.base = self.base.max(base);
         self.backoff = 1;
+        self.update_rto(config);
     }
 
     /// Returns whether more time than the timeout has passed since `then`. For this comparison, the minimum timeout and
@@ -159,7 +172,12 @@ impl Estimator {
 
     /// Returns the timeout, including the back-off and the limits.
     #[inline(always)]
-    pub fn rto(&self, config: &Rto) -> Span {
+    pub fn rto(&self) -> Span {
+        self.rto
+    }
+
+    /// Recomputes the timeout after a change of the estimate or of the back-off.
+    fn update_rto(&mut self, config: &Rto) {
         let backoff = u64::from(self.backoff);
         let rto = match config.min_applies {
             _ if backoff == 1 => self.base.max(config.min),
@@ -167,10 +185,10 @@ impl Estimator {
             MinRto::AfterBackOff => self.base.saturating_mul(backoff).max(config.min),
         };
         let rto = rto.min(config.max);
-        match config.arithmetic {
+        self.rto = match config.arithmetic {
             RtoArithmetic::Exact | RtoArithmetic::Linux => rto,
             RtoArithmetic::Ticks => rto.max(config.tick.saturating_mul(2)),
-        }
+        };
     }
 
     /// Returns the minimum round-trip time of all samples, including the handshake's sample. The minimum is known only

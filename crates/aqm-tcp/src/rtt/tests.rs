@@ -26,7 +26,7 @@ fn the_timeout_of_linux_is_at_least_srtt_plus_the_minimum() {
             estimator.reach(rounds, rounds);
             estimator.sample(sent, now, &config);
         }
-        (estimator.rto(&config).nanos() + 500_000) / 1_000_000
+        (estimator.rto().nanos() + 500_000) / 1_000_000
     };
     assert_eq!(rto_after(100, 1), 300, "first sample: SRTT plus four times its half");
     assert_eq!(rto_after(100, 200), 300);
@@ -51,20 +51,22 @@ fn published_samples_give_published_estimates() {
 #[test]
 fn before_any_sample_the_timeout_is_the_initial_one() {
     let estimator = Estimator::new(&Rto::default());
-    assert_eq!(estimator.rto(&Rto::default()), Span::from_millis(1000));
+    assert_eq!(estimator.rto(), Span::from_millis(1000));
     assert_eq!((estimator.srtt(&Rto::default()), estimator.rttvar(&Rto::default())), (None, None));
 }
 
 #[test]
 fn the_timeout_is_srtt_plus_four_variations_within_its_limits() {
     let wide = Rto { min: Span::from_millis(1), ..Rto::default() };
+    let mut estimator = Estimator::new(&Rto::default());
+    estimator.sample(Instant::START, Instant::START + Span::from_millis(100), &Rto::default());
+    assert_eq!(estimator.rto(), Span::from_millis(1000));
     let mut estimator = Estimator::new(&wide);
     estimator.sample(Instant::START, Instant::START + Span::from_millis(100), &wide);
-    assert_eq!(estimator.rto(&wide), Span::from_millis(300));
-    assert_eq!(estimator.rto(&Rto::default()), Span::from_millis(1000));
+    assert_eq!(estimator.rto(), Span::from_millis(300));
     let coarse = Rto { tick: Span::from_millis(500), ..wide };
     estimator.sample(Instant::START, Instant::START + Span::from_millis(100), &coarse);
-    assert_eq!(estimator.rto(&coarse), Span::from_millis(600), "4 RTTVAR counts as at least a tick");
+    assert_eq!(estimator.rto(), Span::from_millis(600), "4 RTTVAR counts as at least a tick");
 }
 
 #[test]
@@ -74,13 +76,13 @@ fn the_back_off_doubles_until_the_maximum_and_ends_with_a_sample() {
         let mut estimator = Estimator::new(&config);
         let mut seconds = Vec::new();
         for _ in 0..60 {
-            seconds.push(estimator.rto(&config).nanos() / 1_000_000_000);
+            seconds.push(estimator.rto().nanos() / 1_000_000_000);
             estimator.back_off(&config);
         }
         assert_eq!(seconds[..9], [1, 2, 4, 8, 16, 32, 60, 60, 60]);
         assert_eq!(seconds[59], 60);
         estimator.sample(Instant::START, Instant::START + Span::from_millis(100), &config);
-        assert_eq!((estimator.backoff(), estimator.rto(&config)), (1, Span::from_millis(1000)));
+        assert_eq!((estimator.backoff(), estimator.rto()), (1, Span::from_millis(1000)));
     }
 }
 
@@ -91,7 +93,7 @@ fn the_minimum_applies_before_or_after_the_back_off() {
         let mut estimator = Estimator::new(&config);
         estimator.sample(Instant::START, Instant::START + Span::from_millis(100), &config);
         [(); 4].map(|()| {
-            let rto = estimator.rto(&config);
+            let rto = estimator.rto();
             estimator.back_off(&config);
             rto.nanos() as f64 / 1e9
         })
@@ -124,7 +126,7 @@ fn in_linux_a_round_trip_ends_when_its_data_is_acknowledged() {
             estimator.reach(acknowledged, 10);
             estimator.sample(Instant::START, Instant::START + Span::from_millis(rtt), &config);
         }
-        estimator.rto(&config).nanos() / 1_000_000
+        estimator.rto().nanos() / 1_000_000
     };
     assert_eq!(rto(10), 1200, "the first variation is kept");
     assert!(rto(11) < 1200);
@@ -171,7 +173,7 @@ fn in_ticks_a_round_trip_is_at_least_a_tick_and_a_timeout_at_least_two() {
     estimator.sample(Instant::START, Instant::START + millis(1), &config);
     assert_eq!(estimator.srtt(&config), Some(millis(10)));
     let short = Rto { initial: millis(1), ..config };
-    assert_eq!(Estimator::new(&short).rto(&short), millis(20));
+    assert_eq!(Estimator::new(&short).rto(), millis(20));
 }
 
 #[test]
@@ -179,5 +181,5 @@ fn the_back_off_rises_to_64_even_beyond_the_maximum() {
     let config = Rto { max: Span::from_millis(2000), ..Rto::default() };
     let mut estimator = Estimator::new(&config);
     (0..20).for_each(|_| estimator.back_off(&config));
-    assert_eq!((estimator.backoff(), estimator.rto(&config)), (64, config.max));
+    assert_eq!((estimator.backoff(), estimator.rto()), (64, config.max));
 }

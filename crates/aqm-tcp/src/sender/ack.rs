@@ -40,9 +40,7 @@ impl Sender {
     /// Like `on_ack`, for a recovery that is stored in a box.
     #[inline(never)]
     fn on_ack_boxed(&mut self, segment: &Segment, bare: bool, now: Instant, tcp: &CheckedConfig) {
-        if self.uses_rates {
-            self.check_app_limited(tcp);
-        }
+        self.check_app_limited(tcp);
         let in_flight = self.recovery.outstanding();
         let received = ReceivedAck { ack: segment.ack, sacks: &segment.sacks, bare, echo: segment.echo };
         let at = self.timer.context(now, &tcp.config.rto);

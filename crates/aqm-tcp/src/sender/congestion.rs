@@ -99,9 +99,10 @@ impl Sender {
         if tcp.config.cwnd.idle_restart == IdleRestart::ToInitialWindow && idle {
             self.end_pause(now, tcp);
         }
-        self.refresh(tcp);
         if self.cold.is_some() {
             self.report_to_model(&{ outcome }, &{ context }, now, tcp);
+        } else {
+            self.refresh(tcp);
         }
     }
 
@@ -109,9 +110,7 @@ impl Sender {
     /// retries has not been reached.
     pub fn on_timeout(&mut self, now: Instant, tcp: &CheckedConfig) {
         let config = &tcp.config;
-        if self.uses_rates {
-            self.check_app_limited(tcp);
-        }
+        self.check_app_limited(tcp);
         let repeated = match config.cwnd.repeated_timeout {
             RepeatedTimeout::Holds => self.timer.retries > 0,
             RepeatedTimeout::HoldsInRecovery => {
@@ -166,7 +165,7 @@ impl Sender {
     /// Resets the window when data is sent after an idle period in which all data was acknowledged.
     pub(super) fn end_pause(&mut self, now: Instant, tcp: &CheckedConfig) {
         let initial = tcp.config.cwnd.initial as f64;
-        let rto_passed = now.since(self.last_sent) > self.timer.rto(&tcp.config.rto);
+        let rto_passed = now.since(self.last_sent) > self.timer.rto();
         match tcp.config.cwnd.idle_restart {
             IdleRestart::InitialWindow if rto_passed => self.congestion.cap(initial),
             IdleRestart::OneSegment if rto_passed => self.congestion.cap(1.0),

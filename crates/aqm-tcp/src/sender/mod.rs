@@ -202,9 +202,7 @@ impl Sender {
 
     /// Adds `bytes` bytes that the application has written. After an idle period, the window is reset (RFC 5681, 4.1).
     pub fn write(&mut self, bytes: u64, now: Instant, tcp: &CheckedConfig) {
-        if self.uses_rates {
-            self.check_app_limited(tcp);
-        }
+        self.check_app_limited(tcp);
         if self.recovery.sent() > 0 && self.recovery.una() == self.recovery.sent() {
             self.end_pause(now, tcp);
             self.refresh(tcp);
@@ -219,9 +217,7 @@ impl Sender {
             overhead.on_timer(now);
         }
         if now >= self.recovery.timer() {
-            if self.uses_rates {
-                self.check_app_limited(tcp);
-            }
+            self.check_app_limited(tcp);
             let at = self.timer.context(now, &tcp.config.rto);
             let in_flight = self.recovery.outstanding();
             let outcome = self.recovery.on_timer(at, &tcp.config);
@@ -287,8 +283,10 @@ impl Sender {
     /// no effect.
     #[inline(always)]
     pub fn may_transmit(&self, tcp: &CheckedConfig) -> bool {
-        self.cold.is_some()
-            || tcp.config.cwnd.growth_when_limited == GrowthWhenLimited::GrowsIfUsed
+        if let Some(cold) = &self.cold {
+            return !cold.pacer.as_ref().is_some_and(Pacer::is_closed);
+        }
+        tcp.config.cwnd.growth_when_limited == GrowthWhenLimited::GrowsIfUsed
             || match &self.recovery {
                 AnyRecovery::Counting(counting) => counting.may_send(),
                 AnyRecovery::Boxed(BoxedRecovery::Selective(selective)) => selective.may_send(),
@@ -433,18 +431,25 @@ impl Sender {
         (1..tcp.mss).contains(&self.end.saturating_sub(sent)) && self.recovery.una() < sent
     }
 
+    /// Whether pacing holds back all segments at `now`. If the window permits a segment, this segment waits.
+    #[inline(always)]
+    fn is_paced_out(&mut self, now: Instant, tcp: &CheckedConfig) -> bool {
+        let stream = self.stream(tcp);
+        let Some(pacer) = self.cold.as_mut().and_then(|cold| cold.pacer.as_mut()) else { return false };
+        let is_paced_out = pacer.delays(now, || self.recovery.has_next(stream));
+        if is_paced_out && tcp.config.cwnd.growth_when_limited == GrowthWhenLimited::GrowsIfUsed {
+            self.note_usage(tcp);
+        }
+        is_paced_out
+    }
+
     /// Whether pacing or the random delay holds back a segment that the window permits.
     #[cold]
     fn must_wait(&mut self, now: Instant, tcp: &CheckedConfig) -> bool {
-        let stream = self.stream(tcp);
-        if let Some(pacer) = self.cold.as_mut().and_then(|cold| cold.pacer.as_mut())
-            && pacer.delays(now, || self.recovery.has_next(stream))
-        {
-            if tcp.config.cwnd.growth_when_limited == GrowthWhenLimited::GrowsIfUsed {
-                self.note_usage(tcp);
-            }
+        if self.is_paced_out(now, tcp) {
             return true;
         }
+        let stream = self.stream(tcp);
         let overhead = self.cold.as_mut().and_then(|cold| cold.overhead.as_mut());
         let Some(overhead) = overhead else { return false };
         let has_segment = self.recovery.has_next(stream);

@@ -28,6 +28,8 @@ pub(super) struct Pacer {
     burst: (Instant, u64),
     /// Whether a segment is waiting for the time `next`.
     is_waiting: bool,
+    /// Whether no segment may depart at the time of the last call of `delays`.
+    is_closed: bool,
 }
 
 /// The departure of a segment.
@@ -46,7 +48,13 @@ pub(super) struct Departure {
 
 impl Pacer {
     pub fn new() -> Self {
-        Self { rate: f64::INFINITY, next: Instant::START, burst: (Instant::NEVER, 0), is_waiting: false }
+        Self {
+            rate: f64::INFINITY,
+            next: Instant::START,
+            burst: (Instant::NEVER, 0),
+            is_waiting: false,
+            is_closed: false,
+        }
     }
 
     /// Returns the pacing rate in bytes per second.
@@ -62,9 +70,14 @@ impl Pacer {
     /// Whether a segment must wait at `now`. `has_segment` states whether the windows permit a segment, and is called
     /// only if a segment would have to wait.
     pub fn delays(&mut self, now: Instant, has_segment: impl FnOnce() -> bool) -> bool {
-        let is_early = now < self.next && !self.is_in_burst(now);
-        self.is_waiting = is_early && has_segment();
-        is_early
+        self.is_closed = now < self.next && !self.is_in_burst(now);
+        self.is_waiting = self.is_closed && has_segment();
+        self.is_closed
+    }
+
+    /// Whether no segment may depart at the time of the last call of `delays`.
+    pub fn is_closed(&self) -> bool {
+        self.is_closed
     }
 
     /// Whether the current burst departs at `now` and has room for further bytes.

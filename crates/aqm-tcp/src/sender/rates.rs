@@ -11,20 +11,27 @@ use super::pacer::Departure;
 use crate::config::CheckedConfig;
 use crate::config::pacing::Burst;
 use crate::congestion_control::{
-    ControlReport, DeliveredSegment, LostSegment, RateSample, RecoveryPhase, SenderState, Transmit,
+    ControlReport, DeliveredSegment, RateSample, RecoveryPhase, SenderState, Transmit,
 };
 use crate::recovery::{AckOutcome, LossRecovery};
 use crate::segment::Segment;
 
 impl Sender {
     /// Records that the sender is application-limited, if the windows would permit more data than the application has
-    /// written.
-    #[inline(never)]
+    /// written and the congestion control uses delivery rates.
+    #[inline(always)]
     pub(super) fn check_app_limited(&mut self, tcp: &CheckedConfig) {
+        if self.uses_rates && self.recovery.sent() >= self.end + u64::from(self.fin) {
+            self.limit_if_unused(tcp);
+        }
+    }
+
+    /// Records that the sender is application-limited, if the window is not full and no lost data is waiting.
+    #[cold]
+    fn limit_if_unused(&mut self, tcp: &CheckedConfig) {
         let in_flight = self.recovery.outstanding();
-        let has_unsent = self.recovery.sent() < self.end + u64::from(self.fin);
         let is_full = in_flight >= self.whole_window().saturating_mul(tcp.mss);
-        if has_unsent || is_full || self.recovery.has_lost() {
+        if is_full || self.recovery.has_lost() {
             return;
         }
         if let Some(rate) = self.recovery.rate() {
@@ -32,7 +39,8 @@ impl Sender {
         }
     }
 
-    /// Passes an acknowledgement to a congestion control that models the path, and updates the pacing rate.
+    /// Passes an acknowledgement to a congestion control that models the path, and updates the windows and the pacing
+    /// rate.
     #[inline(never)]
     pub(super) fn report_to_model(
         &mut self,
@@ -44,6 +52,7 @@ impl Sender {
         if self.uses_rates {
             self.report_rates(outcome, context, now, tcp);
         }
+        self.refresh(tcp);
         self.update_pacing(tcp);
     }
 
@@ -63,7 +72,10 @@ impl Sender {
         if let Some(rtt) = rtt {
             rate.on_round_trip(rtt);
         }
-        let lost_segments = rate.take_lost(now);
+        if rate.has_lost() {
+            self.report_lost(now);
+        }
+        let Some(rate) = self.recovery.rate() else { return };
         let sample = rate.sample(now);
         let delivered = rate.delivered();
         let sample = RateSample {
@@ -92,27 +104,26 @@ impl Sender {
             pacing_delay: self.pacing_delay(now),
             mss: tcp.mss,
         };
-        self.report_lost(&lost_segments);
         self.congestion.on_rates(&sample);
         if self.congestion.limits_rate()
             && let Some(rate) = self.recovery.rate()
         {
             rate.limit(in_flight);
         }
-        self.refresh(tcp);
     }
 
-    /// Passes lost segments to the congestion control.
-    fn report_lost(&mut self, segments: &[LostSegment]) {
-        for segment in segments {
-            self.congestion.on_lost(segment);
+    /// Passes the segments that have been considered lost since the last call to the congestion control.
+    #[cold]
+    fn report_lost(&mut self, now: Instant) {
+        let Some(rate) = self.recovery.rate() else { return };
+        for segment in rate.lost_segments(now) {
+            self.congestion.on_lost(&segment);
         }
     }
 
     /// Reports to the congestion control a timeout and the segments that are considered lost because of the timeout.
     pub(super) fn report_timeout(&mut self, now: Instant, tcp: &CheckedConfig) {
-        let lost_segments = self.recovery.rate().map(|rate| rate.take_lost(now)).unwrap_or_default();
-        self.report_lost(&lost_segments);
+        self.report_lost(now);
         self.congestion.on_model_timeout(self.recovery.outstanding(), tcp.mss);
     }
 
@@ -128,6 +139,8 @@ impl Sender {
         if let Some(pacer) = self.cold.as_mut().and_then(|cold| cold.pacer.as_mut()) {
             let departure = Departure { payload: len.min(tcp.mss), number, mss: tcp.mss, min_rtt, now };
             pacer.on_sent(&departure, &tcp.config.pacing);
+            // If the next segment must wait, the sender need not be polled again at this time.
+            self.is_paced_out(now, tcp);
         }
         self.recovery.packet_number().map_or(Instant::START, Segment::stamp_of)
     }

@@ -23,7 +23,7 @@ impl Sender {
                 self.timer.restart(now, config);
             }
             if config.back_off_end == BackOffEnd::Progress {
-                self.timer.estimator.end_back_off();
+                self.timer.estimator.end_back_off(config);
             }
             self.sample(outcome, now, tcp);
             if self.recovery.una() == self.recovery.sent() {
@@ -44,7 +44,7 @@ impl Sender {
     /// departure time of the oldest segment. If `since` is `NEVER`, the timer is unchanged.
     pub(super) fn count_from(&mut self, since: Instant, now: Instant, tcp: &CheckedConfig) {
         if since != Instant::NEVER && self.timer.at != Instant::NEVER {
-            let end = since + self.timer.rto(&tcp.config.rto);
+            let end = since + self.timer.rto();
             let left = if end > now { end.since(now) } else { Span::ZERO };
             self.timer.at = tcp.config.rto.expiry(now, left);
         }

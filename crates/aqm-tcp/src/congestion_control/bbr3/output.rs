@@ -6,6 +6,7 @@ use aqm_net::Span;
 
 use super::{Bbr3, Profile, State};
 use crate::congestion_control::RateSample;
+use crate::congestion_control::whole::floor;
 
 /// `MinPipeCwnd`, in segments.
 pub(super) const MIN_PIPE_SEGMENTS: f64 = 4.0;
@@ -59,7 +60,7 @@ impl Bbr3 {
                 let halvings = self.min_rtt.delay.map_or(u64::MAX, |delay| (delay.nanos() / 1000) >> 9);
                 let of_rtt = if halvings < 32 { (65_536_u64 >> halvings) as f64 } else { 0.0 };
                 let bytes = (self.pacing_rate / 1024.0 + of_rtt).min(MAX_QUANTUM - LINUX_QUANTUM_HEADER);
-                libm::floor(bytes / self.smss).max(2.0) * self.smss
+                floor(bytes / self.smss).max(2.0) * self.smss
             }
         }
     }

@@ -172,7 +172,7 @@ impl LossRecovery for Quic {
                 newest = newest.max(Some((number, packet.sent)));
                 acked += content.on_arrived(packet.piece);
                 if let Some(rate) = rate {
-                    let stamp = Stamp { sent: packet.sent, order: 0, end: number };
+                    let stamp = Stamp { number, sent: packet.sent };
                     rate.on_delivered(index, packet.len.into(), stamp);
                 }
             });

@@ -9,7 +9,7 @@ use super::{Phase, Selective};
 use crate::config::Config;
 use crate::recovery::rack::RecoveryStatus;
 use crate::recovery::reduction::{Progress, WindowReduction};
-use crate::recovery::sent::Arrival;
+use crate::recovery::sent::{Arrival, Stamp};
 use crate::recovery::{AckKind, AckOutcome, ReceivedAck, TimerContext};
 
 /// An acknowledgement whose contents have been recorded in the scoreboard.
@@ -30,29 +30,31 @@ impl Selective {
     #[inline(always)]
     pub fn on_expected_ack(&mut self, received: &ReceivedAck, at: TimerContext<'_>) -> Option<AckOutcome> {
         let acked = received.ack.wrapping_sub(self.sent.una());
-        let expected = received.sacks.is_empty()
+        let is_plain = received.sacks.is_empty()
             && self.phase == Phase::Open
             && self.sent.is_plain()
-            && (1..=self.sent.end() - self.sent.una()).contains(&acked)
-            && match &self.rack {
-                Some(rack) => {
-                    self.sent.next_if_sent_once(received.ack).is_some_and(|oldest| rack.is_settled(oldest))
-                }
-                None => self.sent.is_sent_once(),
-            };
-        if !expected {
+            && (1..=self.sent.end() - self.sent.una()).contains(&acked);
+        if !is_plain {
+            return None;
+        }
+        let oldest = self.sent.next_if_sent_once(received.ack);
+        let is_expected = match &self.rack {
+            Some(rack) => oldest.is_some_and(|oldest| rack.is_settled(oldest.stamp)),
+            None => self.sent.is_sent_once(),
+        };
+        if !is_expected {
             return None;
         }
         self.probe_flight = 0;
         self.dupacks = 0;
         self.limited = 0;
-        let stamps = self.sent.acknowledge_plain(received.ack);
-        if let (Some(rack), Some((first, newest))) = (&mut self.rack, stamps) {
-            rack.on_expected(first, newest, at);
+        let newest = self.sent.acknowledge_plain(received.ack);
+        if let (Some(rack), Some(oldest), Some(newest)) = (&mut self.rack, oldest, newest) {
+            rack.on_expected(oldest, newest, at);
             self.reschedule = true;
         }
-        let newest = stamps.map_or(Instant::NEVER, |(_, newest)| newest.sent);
-        let sent = stamps.map_or(newest, |(first, _)| if self.samples_first { first.sent } else { newest });
+        let newest = newest.map_or(Instant::NEVER, |newest| newest.stamp.sent);
+        let sent = oldest.filter(|_| self.samples_first).map_or(newest, |oldest| oldest.stamp.sent);
         Some(AckOutcome { acked, delivered: acked, sent, newest, kind: AckKind::Advance, ..AckOutcome::NONE })
     }
 
@@ -72,9 +74,11 @@ impl Selective {
             self.dupacks = 0;
             self.limited = 0;
         }
-        let in_order = arrival.highest_departure.take();
-        let sacked = !received.sacks.is_empty() && self.record_sacks(received, &mut arrival);
-        arrival.highest_departure = in_order.or(arrival.highest_departure);
+        let in_order = arrival.highest_departure;
+        let sacked = !received.sacks.is_empty() && self.sent.sack_all(received, &mut arrival);
+        if in_order.0 > 0 {
+            arrival.highest_departure = in_order;
+        }
         let delayed = self.is_delayed();
         let before = self.phase;
         let losses = self.sent.losses();
@@ -107,7 +111,7 @@ impl Selective {
         self.urgent &= !ends && self.sent.due().is_some();
         self.dupacks += u32::from(sacked && self.phase != Phase::Recovery);
         // The oldest segment was sent after a SACKed segment, so the retransmission timer restarts now.
-        let restarts = acked == 0 && arrival.first_sacked.is_some_and(|left| self.sent.oldest() > Some(left));
+        let restarts = acked == 0 && self.sent.oldest() > Some(arrival.first_sacked);
         let rearms = self.linux_timers && (acked > 0 || restarts);
         if let Some(rack) = self.rack.as_mut().filter(|_| rearms) {
             rack.probe.at = Instant::NEVER;
@@ -140,20 +144,21 @@ impl Selective {
                 since = self.sent.oldest().unwrap_or(since);
             }
         }
-        let sent = if self.samples_first {
-            let echoed = || (acked > 0).then(|| echoed_departure(received.echo, at.now)).flatten();
-            arrival.first.filter(|_| !arrival.has_retransmission).or(arrival.first_sacked).or_else(echoed)
-        } else {
-            arrival.newest_sent_once.map(|stamp| stamp.sent)
+        let newest = arrival.newest_departure();
+        let sent = match arrival.first {
+            _ if !self.samples_first => newest,
+            first if first != Instant::NEVER && !arrival.has_retransmission => first,
+            _ if arrival.first_sacked == Instant::NEVER && acked > 0 => {
+                echoed_departure(received.echo, at.now).unwrap_or(Instant::NEVER)
+            }
+            _ => arrival.first_sacked,
         };
-        let newest = arrival
-            .newest_sent_once
-            .filter(|_| !arrival.has_retransmission || arrival.first_sacked.is_some());
+        let is_unclear = arrival.has_retransmission && arrival.first_sacked == Instant::NEVER;
         AckOutcome {
             acked,
             delivered: arrival.bytes,
-            sent: sent.unwrap_or(Instant::NEVER),
-            newest: newest.map_or(Instant::NEVER, |stamp| stamp.sent),
+            sent,
+            newest: if is_unclear { Instant::NEVER } else { newest },
             undone,
             restarts,
             since,
@@ -168,20 +173,11 @@ impl Selective {
         timer.is_some_and(|rack| rack.probe.at.min(rack.reordering_timer) != Instant::NEVER)
     }
 
-    /// Records SACK blocks. Returns whether the SACK blocks report new data.
-    fn record_sacks(&mut self, received: &ReceivedAck, arrival: &mut Arrival) -> bool {
-        let mut is_new = false;
-        for (from, to) in received.sacks.ranges(received.ack) {
-            is_new |= self.sent.sack(from, to, arrival);
-        }
-        is_new
-    }
-
     /// Detects losses after an acknowledgement. Returns whether a recovery begins.
     #[inline]
     fn detect_losses(&mut self, processed: &ProcessedAck<'_>, at: TimerContext<'_>, config: &Config) -> bool {
         self.probe_flight = 0;
-        let resent_before = self.sent.resent_count();
+        let resent_before = if self.phase == Phase::Loss { self.sent.resent_count() } else { 0 };
         if let Some(rack) = &mut self.rack {
             let ProcessedAck { received, arrival, acked, ends, undone } = *processed;
             rack.on_arrival(arrival, at.now);
@@ -190,7 +186,7 @@ impl Selective {
             let status = RecoveryStatus { recovering, dupthresh: config.recovery.dupthresh };
             if !self.linux_timers {
                 rack.reordering_timer = rack.find_losses(&mut self.sent, at, status);
-            } else if undone || arrival.newest.is_some() {
+            } else if undone || arrival.newest > Stamp::FIRST {
                 // In Linux, probes and loss detection share one timer. If no further segment may be lost, this timer
                 // keeps running (`tcp_rack_mark_lost`).
                 let timer = rack.find_losses(&mut self.sent, at, status);
@@ -210,7 +206,7 @@ impl Selective {
         } else {
             self.sent.lose_uncovered(config.recovery.dupthresh);
         }
-        let lost_again = self.sent.resent_count() < resent_before;
+        let lost_again = resent_before > 0 && self.sent.resent_count() < resent_before;
         let begins = (self.probe_flight > 0 && !self.linux_timers) || self.begins(lost_again, config);
         if begins {
             self.enter(processed.arrival.bytes, at, config);

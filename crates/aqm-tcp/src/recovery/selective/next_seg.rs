@@ -67,7 +67,7 @@ impl Selective {
     }
 
     /// Selects the next transmission (`NextSeg`).
-    #[inline]
+    #[inline(always)]
     pub(super) fn choose(&self, stream: Stream) -> Option<Choice> {
         if let Some(rack) = &self.rack
             && rack.probe.due

@@ -3,24 +3,25 @@
 
 use aqm_net::Instant;
 
-use super::{EVER_RESENT, LOST, RESENT, SACKED, Segment, Sent, Stamp};
+use super::{EVER_RESENT, LOST, MAX_BLOCKS, RESENT, SACKED, Segment, Sent, Stamp};
+use crate::recovery::ReceivedAck;
 
 /// Data that one acknowledgement reports as arrived.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
     pub bytes: u64,
-    /// Newest of the arrived segments that were sent only once.
-    pub newest_sent_once: Option<Stamp>,
-    /// Most recently sent of the arrived segments. A retransmission is considered only if the retransmission was sent
-    /// at or before `credible`.
-    pub newest: Option<Stamp>,
-    /// End and departure time of the highest of the segments that `newest` considers. If any data was acknowledged
-    /// cumulatively, only this data is considered; otherwise, only the SACKed data is considered.
-    pub highest_departure: Option<(u64, Instant)>,
-    /// Departure time of the first newly acknowledged segment that was sent only once and had not been SACKed before.
-    pub first: Option<Instant>,
-    /// Departure time of the first newly SACKed segment that was sent only once.
-    pub first_sacked: Option<Instant>,
+    /// Last transmission of the arrived segments that were sent only once; [`Stamp::FIRST`] if there are none.
+    pub newest_sent_once: Stamp,
+    /// Last transmission of the arrived segments; [`Stamp::FIRST`] if there are none. A retransmission is considered
+    /// only if the retransmission was sent at or before `credible`.
+    pub newest: Stamp,
+    /// End and departure time of the highest of the segments that `newest` considers; the end is 0 if there are none.
+    pub highest_departure: (u64, Instant),
+    /// Departure time of the first newly acknowledged segment that was sent only once and had not been SACKed before;
+    /// `NEVER` if there is none.
+    pub first: Instant,
+    /// Departure time of the first newly SACKed segment that was sent only once; `NEVER` if there is none.
+    pub first_sacked: Instant,
     /// Whether a retransmitted segment was acknowledged.
     pub has_retransmission: bool,
     /// Latest departure time of a retransmission that can have been acknowledged by now; `None` if no retransmission
@@ -36,11 +37,11 @@ impl Arrival {
     pub fn new(credible: Option<Instant>) -> Self {
         Self {
             bytes: 0,
-            newest_sent_once: None,
-            newest: None,
-            highest_departure: None,
-            first: None,
-            first_sacked: None,
+            newest_sent_once: Stamp::FIRST,
+            newest: Stamp::FIRST,
+            highest_departure: (0, Instant::START),
+            first: Instant::NEVER,
+            first_sacked: Instant::NEVER,
             has_retransmission: false,
             credible,
             lowest_sent_once: u64::MAX,
@@ -48,30 +49,53 @@ impl Arrival {
         }
     }
 
+    /// Returns the departure time of `newest_sent_once`; `NEVER` if there is no such segment.
+    pub fn newest_departure(&self) -> Instant {
+        if self.newest_sent_once > Stamp::FIRST { self.newest_sent_once.sent } else { Instant::NEVER }
+    }
+
+    /// Records a newly acknowledged segment that was sent only once and had not been SACKed before.
+    #[inline]
+    fn note_first(&mut self, segment: &Segment) {
+        if self.first == Instant::NEVER {
+            self.first = segment.stamp.sent;
+        }
+    }
+
     #[inline]
     fn add(&mut self, segment: &Segment) {
-        let stamp = segment.stamp();
+        let (stamp, end) = (segment.stamp, segment.end());
         self.bytes += segment.len();
-        self.highest = self.highest.max(stamp.end);
+        self.highest = self.highest.max(end);
         if !segment.is(EVER_RESENT) {
-            self.lowest_sent_once = self.lowest_sent_once.min(stamp.end);
-            self.newest_sent_once = self.newest_sent_once.max(Some(stamp));
+            self.lowest_sent_once = self.lowest_sent_once.min(end);
+            self.newest_sent_once = self.newest_sent_once.max(stamp);
         } else if Some(stamp.sent) > self.credible {
             return;
         }
-        self.newest = self.newest.max(Some(stamp));
-        self.highest_departure = self.highest_departure.max(Some((stamp.end, stamp.sent)));
+        self.newest = self.newest.max(stamp);
+        if end > self.highest_departure.0 {
+            self.highest_departure = (end, stamp.sent);
+        }
     }
 }
 
+/// A segment that has arrived.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrived {
+    pub end: u64,
+    pub stamp: Stamp,
+}
+
 impl Sent {
-    /// Like `acknowledge`, but only if no segment is SACKed, lost or retransmitted. Returns the positions, in the order
-    /// of transmission, of the first and the last segment that arrived.
+    /// Like `acknowledge`, but only if every segment was sent only once and no segment is SACKed or lost. Returns the
+    /// last segment that arrived.
     #[inline]
-    pub fn acknowledge_plain(&mut self, ack: u64) -> Option<(Stamp, Stamp)> {
-        let mut arrived = None;
+    pub fn acknowledge_plain(&mut self, ack: u64) -> Option<Arrived> {
+        let mut last = None;
         while let Some(segment) = self.segments.front_mut() {
-            if segment.end() > ack {
+            let end = segment.end();
+            if end > ack {
                 let removed = ack.saturating_sub(segment.seq);
                 segment.seq += removed;
                 segment.len_minus_one -= removed as u16;
@@ -80,18 +104,16 @@ impl Sent {
                 }
                 break;
             }
-            let stamp = segment.stamp();
+            last = Some(Arrived { end, stamp: segment.stamp });
             if let Some(rate) = &mut self.rate {
-                rate.on_front_delivered(segment.len(), stamp);
+                rate.on_front_delivered(segment.len(), segment.stamp);
             }
-            arrived = Some((arrived.map_or(stamp, |(first, _)| first), stamp));
-            self.repeated -= u64::from(segment.is(EVER_RESENT));
             self.segments.pop_front();
             self.first += 1;
         }
         self.una = ack;
         self.edge = self.first;
-        arrived
+        last
     }
 
     /// Records that all data below `ack` has arrived. `ack` must be within the sent data.
@@ -108,8 +130,29 @@ impl Sent {
         self.refresh_due();
     }
 
+    /// Records the SACK blocks of an acknowledgement. Returns whether any of the reported data is new.
+    #[inline(always)]
+    pub fn sack_all(&mut self, received: &ReceivedAck, arrival: &mut Arrival) -> bool {
+        let reported = self.reported;
+        let mut is_new = false;
+        for at in 0..MAX_BLOCKS {
+            let (from, to) = received.sacks.block(at, received.ack);
+            if from == to {
+                break;
+            }
+            // A block is often repeated, either in the same place or after a new block.
+            if (from, to) != reported[at] && (at == 0 || (from, to) != reported[at - 1]) {
+                is_new |= self.sack(from, to, arrival);
+            }
+            // A block beyond the sent data is invalid.
+            self.reported[at] = if to <= self.end { (from, to) } else { (0, 0) };
+        }
+        is_new
+    }
+
     /// Records that a SACK block covers `[from, to)`. Returns whether any of this data is new. An invalid range
     /// contains no new data.
+    #[inline(never)]
     pub fn sack(&mut self, from: u64, to: u64, arrival: &mut Arrival) -> bool {
         // A block that begins at or below `una` contradicts the acknowledgement number or is a D-SACK.
         if from <= self.una || from >= to || to > self.end {
@@ -117,28 +160,30 @@ impl Sent {
         }
         let mut at = self.position(from);
         let mut is_new = false;
-        loop {
-            at = self.skip(at);
-            let Some(segment) = self.segments.get_mut(at) else { break };
-            if segment.end() > to {
-                break;
+        while let Some(segment) = self.segments.get_mut(at)
+            && segment.end() <= to
+        {
+            if segment.is(SACKED) {
+                at = self.skip(at);
+                continue;
             }
             arrival.add(segment);
-            if !segment.is(EVER_RESENT) {
-                arrival.first_sacked = arrival.first_sacked.or(Some(segment.sent));
+            if !segment.is(EVER_RESENT) && arrival.first_sacked == Instant::NEVER {
+                arrival.first_sacked = segment.stamp.sent;
             }
             let len = segment.len();
             if let Some(rate) = &mut self.rate {
-                rate.on_delivered(at, len, segment.stamp());
+                rate.on_delivered(at, len, segment.stamp);
             }
             self.lost -= if segment.is(LOST) { len } else { 0 };
             self.resent_bytes -= if segment.is(RESENT) { len } else { 0 };
             segment.state = segment.state & EVER_RESENT | SACKED;
-            segment.run_or_order = 1;
+            segment.run = 1;
             self.sacked.add(len);
             self.highest_sacked = self.highest_sacked.max(segment.end());
             self.beyond += u64::from(self.first + at as u64 >= self.edge);
             is_new = true;
+            at += 1;
         }
         if is_new {
             self.refresh_due();
@@ -156,11 +201,11 @@ impl Sent {
                 if segment.is(SACKED) {
                     rate.pop_front();
                 } else {
-                    rate.on_front_delivered(segment.len(), segment.stamp());
+                    rate.on_front_delivered(segment.len(), segment.stamp);
                 }
             }
             if segment.state == 0 {
-                arrival.first = arrival.first.or(Some(segment.sent));
+                arrival.note_first(segment);
                 arrival.add(segment);
             } else {
                 self.release(arrival);
@@ -177,7 +222,7 @@ impl Sent {
         arrival.has_retransmission |= segment.is(EVER_RESENT);
         self.repeated -= u64::from(segment.is(EVER_RESENT));
         if !segment.is(EVER_RESENT | SACKED) {
-            arrival.first = arrival.first.or(Some(segment.sent));
+            arrival.note_first(segment);
         }
         if segment.is(SACKED) {
             self.sacked.remove(len);

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use aqm_net::Instant;
 
-use super::{Amount, EVER_RESENT, LOST, Number, RESENT, SACKED, Sent, Stamp};
+use super::{Amount, EVER_RESENT, LOST, MAX_BLOCKS, Number, RESENT, SACKED, Sent, Stamp};
 
 impl Sent {
     /// Detects losses according to RFC 6675 (`IsLost`).
@@ -23,39 +23,45 @@ impl Sent {
         }
     }
 
-    /// Marks as lost, in the order of transmission, the segments that were sent only once, are `overtaken` and satisfy
-    /// `is_late`. Returns the position of the last overtaken segment that does not satisfy `is_late` yet.
-    pub fn lose_late(
-        &mut self,
-        overtaken: impl Fn(Stamp) -> bool,
-        is_late: impl Fn(Stamp) -> bool,
-    ) -> Option<Stamp> {
-        loop {
-            let segment = self.segments.get((self.edge - self.first) as usize)?;
-            if segment.is(SACKED) {
-                self.beyond -= 1;
-            } else if !segment.is(LOST | EVER_RESENT) {
-                let stamp = segment.stamp();
-                if !overtaken(stamp) {
-                    return None;
-                }
-                if !is_late(stamp) {
-                    break;
-                }
-                self.lose(self.edge);
+    /// Returns whether a segment that is neither SACKed nor lost and was sent only once was sent before `latest`.
+    #[inline]
+    pub fn is_overtaken(&mut self, latest: Stamp) -> bool {
+        while let Some(segment) = self.segments.get((self.edge - self.first) as usize) {
+            if segment.state == 0 {
+                return segment.stamp < latest;
             }
+            self.beyond -= u64::from(segment.is(SACKED));
             self.edge += 1;
         }
+        false
+    }
+
+    /// Marks as lost, in the order of transmission, the segments that were sent only once, were sent before `latest` and
+    /// satisfy `is_late`. Returns the transmission of the last segment that was sent before `latest` but does not
+    /// satisfy `is_late` yet.
+    pub fn lose_late(&mut self, latest: Stamp, is_late: impl Fn(Stamp) -> bool) -> Option<Stamp> {
+        while self.is_overtaken(latest) {
+            if !is_late(self.segments[(self.edge - self.first) as usize].stamp) {
+                return self.last_overtaken(latest);
+            }
+            self.lose(self.edge);
+        }
+        None
+    }
+
+    /// Returns the transmission of the last segment that is neither SACKed nor lost, was sent only once and was sent
+    /// before `latest`.
+    fn last_overtaken(&mut self, latest: Stamp) -> Option<Stamp> {
         let mut last = None;
         let mut at = (self.edge - self.first) as usize;
         loop {
             at = self.skip(at);
             let Some(segment) = self.segments.get(at) else { return last };
-            if !segment.is(LOST | EVER_RESENT) {
-                if !overtaken(segment.stamp()) {
+            if segment.state == 0 {
+                if segment.stamp >= latest {
                     return last;
                 }
-                last = Some(segment.stamp());
+                last = Some(segment.stamp);
             }
             at += 1;
         }
@@ -102,6 +108,7 @@ impl Sent {
     pub fn lose_all(&mut self, forget: bool, since: Option<Instant>) {
         if forget {
             self.sacked = Amount::default();
+            self.reported = [(0, 0); MAX_BLOCKS];
             self.highest_sacked = 0;
         }
         self.beyond = 0;
@@ -112,12 +119,12 @@ impl Sent {
         for (number, segment) in (self.first..).zip(&mut self.segments) {
             if forget && segment.is(SACKED) {
                 segment.state &= !SACKED;
-                segment.run_or_order = 0;
+                segment.run = 0;
             }
             if segment.is(SACKED) {
                 continue;
             }
-            if number > self.first && since.is_some_and(|since| segment.sent > since) {
+            if number > self.first && since.is_some_and(|since| segment.stamp.sent > since) {
                 self.lost += if segment.is(LOST) { segment.len() } else { 0 };
                 self.resent_bytes += if segment.is(RESENT) { segment.len() } else { 0 };
                 has_excluded = true;
@@ -166,7 +173,7 @@ impl Sent {
             if !segment.is(SACKED | RESENT) {
                 return Some(self.first + at as u64);
             }
-            at += if segment.is(SACKED) { segment.run_or_order as usize } else { 1 };
+            at += if segment.is(SACKED) { segment.run as usize } else { 1 };
         }
     }
 }

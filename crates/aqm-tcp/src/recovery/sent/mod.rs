@@ -12,14 +12,14 @@
 mod arrival;
 mod losses;
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
 
 use aqm_net::Instant;
 
 use super::delivery_rate::DeliveryRate;
 
-pub(crate) use arrival::Arrival;
+pub(crate) use arrival::{Arrival, Arrived};
 
 /// A SACK block has reported the segment.
 const SACKED: u8 = 1;
@@ -30,29 +30,42 @@ const RESENT: u8 = 4;
 /// The segment was sent more than once.
 const EVER_RESENT: u8 = 8;
 
-/// Position of a segment in the order of transmission. The position consists of the departure time, the number of
-/// segments that were sent earlier at the same instant, and the end of the segment (RFC 8985, `RACK_sent_after`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// A transmission of a segment. Transmissions are ordered by their numbers, which also order the transmissions of the
+/// same instant (RFC 8985, `RACK_sent_after`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
+    /// Number of the transmission. The first transmission has the number 1.
+    pub number: u64,
     pub sent: Instant,
-    pub order: u32,
-    pub end: u64,
 }
 
 impl Stamp {
-    /// Position that precedes the positions of all segments.
-    pub const FIRST: Self = Self { sent: Instant::START, order: 0, end: 0 };
+    /// Stamp that precedes the stamps of all transmissions.
+    pub const FIRST: Self = Self { number: 0, sent: Instant::START };
+}
+
+impl PartialOrd for Stamp {
+    #[inline]
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Stamp {
+    #[inline]
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.number.cmp(&other.number)
+    }
 }
 
 /// A segment that has been sent and has not been acknowledged.
 #[derive(Clone, Debug)]
 struct Segment {
     seq: u64,
-    /// Time of the last transmission.
-    sent: Instant,
+    /// The last transmission.
+    stamp: Stamp,
     /// For a SACKed segment, a lower bound on the number of consecutive SACKed segments that begin with this segment.
-    /// For any other segment, the number of segments that were sent earlier at the same instant.
-    run_or_order: u32,
+    run: u32,
     /// Length in sequence numbers, minus one. One is subtracted so that a length of 65536 fits into the field.
     len_minus_one: u16,
     state: u8,
@@ -65,10 +78,6 @@ impl Segment {
 
     fn end(&self) -> u64 {
         self.seq + self.len()
-    }
-
-    fn stamp(&self) -> Stamp {
-        Stamp { sent: self.sent, order: self.run_or_order, end: self.end() }
     }
 
     fn is(&self, bits: u8) -> bool {
@@ -100,6 +109,10 @@ impl Amount {
     }
 }
 
+/// Number of SACK blocks of an acknowledgement that are remembered. Most acknowledgements repeat the blocks of the
+/// previous acknowledgement, except one.
+const MAX_BLOCKS: usize = 3;
+
 /// Number of a segment, which is equal to the number of segments that were sent before this segment.
 pub(crate) type Number = u64;
 
@@ -127,9 +140,11 @@ pub(crate) struct Sent {
     losses: u64,
     /// Number of unacknowledged segments that were sent more than once.
     repeated: u64,
-    /// Time of the last transmission, and number of segments that were sent earlier at this instant.
-    latest: (Instant, u32),
+    /// Number of transmissions.
+    transmissions: u64,
     mss: u64,
+    /// SACK blocks of the last acknowledgement that carried SACK blocks. All segments in these blocks are SACKed.
+    reported: [(u64, u64); MAX_BLOCKS],
     /// State for measuring the delivery rate; `None` if the congestion control does not use the delivery rate.
     rate: Option<Box<DeliveryRate>>,
 }
@@ -150,8 +165,9 @@ impl Sent {
             due: BinaryHeap::new(),
             losses: 0,
             repeated: 0,
-            latest: (Instant::START, 0),
+            transmissions: 0,
             mss,
+            reported: [(0, 0); MAX_BLOCKS],
             rate: None,
         }
     }
@@ -208,12 +224,12 @@ impl Sent {
         self.repeated == 0
     }
 
-    /// Returns the oldest segment's position in the order of transmission, if `ack` acknowledges this segment and every
-    /// segment was sent only once.
+    /// Returns the oldest segment, if `ack` acknowledges this segment and every segment was sent only once.
     #[inline]
-    pub fn next_if_sent_once(&self, ack: u64) -> Option<Stamp> {
-        let oldest = self.segments.front()?.stamp();
-        (self.is_sent_once() && oldest.end <= ack).then_some(oldest)
+    pub fn next_if_sent_once(&self, ack: u64) -> Option<Arrived> {
+        let oldest = self.segments.front()?;
+        let end = oldest.end();
+        (self.is_sent_once() && end <= ack).then_some(Arrived { end, stamp: oldest.stamp })
     }
 
     /// Returns the number of retransmissions in flight.
@@ -266,29 +282,28 @@ impl Sent {
 
     /// Returns the time at which the oldest segment was last sent.
     pub fn oldest(&self) -> Option<Instant> {
-        self.segments.front().map(|segment| segment.sent)
+        self.segments.front().map(|segment| segment.stamp.sent)
     }
 
-    /// Returns whether the retransmission of a segment at the position `stamp` may still be in the network.
+    /// Returns whether the retransmission `stamp` of a segment may still be in the network.
     pub fn is_resent(&self, number: Number, stamp: Stamp) -> bool {
-        self.get(number).is_some_and(|segment| segment.is_resent() && segment.stamp() == stamp)
+        self.get(number).is_some_and(|segment| segment.stamp == stamp && segment.is_resent())
     }
 
-    /// Returns the retransmissions that may still be in the network, with the position of each retransmission in the
-    /// order of transmission.
+    /// Returns the retransmissions that may still be in the network.
     pub fn resent(&self) -> impl Iterator<Item = (Number, Stamp)> {
         let numbered = (self.first..).zip(&self.segments);
-        numbered.filter(|(_, segment)| segment.is_resent()).map(|(number, segment)| (number, segment.stamp()))
+        numbered.filter(|(_, segment)| segment.is_resent()).map(|(number, segment)| (number, segment.stamp))
     }
 
     /// Adds a new segment that occupies `len` sequence numbers.
     #[inline]
     pub fn send(&mut self, len: u64, now: Instant) {
-        let run_or_order = self.next_order(now);
+        let stamp = self.next_stamp(now);
         self.segments.push_back(Segment {
             seq: self.end,
-            sent: now,
-            run_or_order,
+            stamp,
+            run: 0,
             len_minus_one: (len - 1) as u16,
             state: 0,
         });
@@ -307,25 +322,25 @@ impl Sent {
         }
     }
 
-    /// Returns the number of segments that were sent earlier at this instant.
+    /// Returns the stamp of a new transmission.
     #[inline]
-    fn next_order(&mut self, now: Instant) -> u32 {
-        self.latest = (now, if self.latest.0 == now { self.latest.1 + 1 } else { 0 });
-        self.latest.1
+    fn next_stamp(&mut self, now: Instant) -> Stamp {
+        self.transmissions += 1;
+        Stamp { number: self.transmissions, sent: now }
     }
 
-    /// Retransmits a segment. Returns the segment's first sequence number, its length in sequence numbers, and its
-    /// position in the order of transmission.
+    /// Retransmits a segment. Returns the segment's first sequence number, its length in sequence numbers, and the
+    /// transmission.
     pub fn resend(&mut self, number: Number, now: Instant) -> (u64, u64, Stamp) {
-        let run_or_order = self.next_order(now);
+        let stamp = self.next_stamp(now);
         let segment = &mut self.segments[(number - self.first) as usize];
         if !segment.is(RESENT) {
             self.resent_bytes += segment.len();
         }
         self.repeated += u64::from(!segment.is(EVER_RESENT));
         segment.state |= RESENT | EVER_RESENT;
-        (segment.sent, segment.run_or_order) = (now, run_or_order);
-        let sent = (segment.seq, segment.len(), segment.stamp());
+        segment.stamp = stamp;
+        let sent = (segment.seq, segment.len(), stamp);
         let in_flight = self.pipe();
         if let Some(rate) = &mut self.rate {
             rate.on_resent((number - self.first) as usize, sent.1, in_flight, now);
@@ -355,14 +370,14 @@ impl Sent {
         while let Some(segment) = self.segments.get(to)
             && segment.is(SACKED)
         {
-            to += segment.run_or_order as usize;
+            to += segment.run as usize;
         }
         // The skipped segments are updated, so that the next search that starts at any of these segments takes only one
         // step.
         let mut at = from;
         while at < to {
             let segment = &mut self.segments[at];
-            at += std::mem::replace(&mut segment.run_or_order, (to - at) as u32) as usize;
+            at += std::mem::replace(&mut segment.run, (to - at) as u32) as usize;
         }
         to
     }

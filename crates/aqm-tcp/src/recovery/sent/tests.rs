@@ -3,11 +3,11 @@
 use super::*;
 
 impl Sent {
-    /// Returns the positions of all transmissions that may still be in the network.
+    /// Returns the stamps of all transmissions that may still be in the network.
     pub fn in_flight(&self) -> impl Iterator<Item = Stamp> {
         let is_in_network =
             |segment: &&Segment| !segment.is(SACKED) && (!segment.is(LOST) || segment.is(RESENT));
-        self.segments.iter().filter(is_in_network).map(Segment::stamp)
+        self.segments.iter().filter(is_in_network).map(|segment| segment.stamp)
     }
 
     /// Recomputes all sums and compares the results with the incremental sums.
@@ -27,8 +27,8 @@ impl Sent {
             assert!(!segment.is(SACKED) || !segment.is(LOST | RESENT));
             assert!(!segment.is(RESENT) || segment.is(EVER_RESENT));
             if segment.is(SACKED) {
-                assert!(segment.run_or_order > 0);
-                let skipped = self.segments.range(at..at + segment.run_or_order as usize);
+                assert!(segment.run > 0);
+                let skipped = self.segments.range(at..at + segment.run as usize);
                 assert!(skipped.into_iter().all(|segment| segment.is(SACKED)));
             }
             // Steps (a) and (b) of `SetPipe`.
@@ -124,7 +124,7 @@ fn a_block_reported_repeatedly_costs_one_step() {
     for to in 2..10_000 {
         sack_only(&mut sent, 1, to);
     }
-    assert!(sent.skip(1) == 9999 && sent.segments[1].run_or_order == 9998, "one step skips all");
+    assert!(sent.skip(1) == 9999 && sent.segments[1].run == 9998, "one step skips all");
 }
 
 fn sack_only(sent: &mut Sent, from: u64, to: u64) {

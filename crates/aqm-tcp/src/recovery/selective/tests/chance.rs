@@ -117,7 +117,7 @@ impl Run {
             }
         } else if self.driver.recovery.timer().nanos() == next {
             let outcome = self.driver.run_timer();
-            self.timer = self.driver.now + self.driver.estimator.rto(&self.driver.config.rto);
+            self.timer = self.driver.now + self.driver.estimator.rto();
             self.on_outcome(outcome);
         } else {
             self.cwnd = 1.0;
@@ -128,7 +128,7 @@ impl Run {
                 self.reported.fill(false);
             }
             self.driver.estimator.back_off(&self.driver.config.rto);
-            self.timer = self.driver.now + self.driver.estimator.rto(&self.driver.config.rto);
+            self.timer = self.driver.now + self.driver.estimator.rto();
         }
         self.transmit();
         true
@@ -156,7 +156,7 @@ impl Run {
             if outcome.sent != Instant::NEVER {
                 self.driver.estimator.sample(outcome.sent, self.driver.now, &self.driver.config.rto);
             }
-            self.timer = self.driver.now + self.driver.estimator.rto(&self.driver.config.rto);
+            self.timer = self.driver.now + self.driver.estimator.rto();
         }
         self.on_outcome(outcome);
         if self.driver.recovery.una() == self.driver.recovery.sent() {
@@ -206,7 +206,7 @@ impl Run {
             assert_eq!(is_retransmission, end <= sent);
             assert!(seq >= self.driver.recovery.una());
             if self.timer == Instant::NEVER {
-                self.timer = self.driver.now + self.driver.estimator.rto(&self.driver.config.rto);
+                self.timer = self.driver.now + self.driver.estimator.rto();
             }
             self.path.enter(self.driver.now, || Event::Data(seq, len));
         }

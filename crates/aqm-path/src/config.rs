@@ -120,9 +120,10 @@ impl Config {
         let forward = forward.and_then(|value| {
             table.note(read_links("forward", value).map_err(|errors| errors.within("forward")))
         });
-        let reverse = table.value("reverse").filter(|value| !value.is_null()).map(|value| {
-            table.note(read_links("reverse", value).map_err(|errors| errors.within("reverse")))
-        });
+        let reverse = table
+            .value("reverse")
+            .filter(|value| !value.is_null())
+            .map(|value| table.note(read_links("reverse", value).map_err(|errors| errors.within("reverse"))));
         let seed = table.take::<u64>("seed");
         let duration = table.take::<Span>("duration").unwrap_or(Span::from_millis(60_000));
         let traffic = table.take_with("traffic", read_traffic);
@@ -165,10 +166,9 @@ struct Layout {
 impl Layout {
     fn new(mut forward: Vec<PathLink>, reverse: Option<Vec<PathLink>>, traffic: Value) -> Self {
         // A scenario has at least one queue. A queue without a limit never drops packets, like a link without a queue.
-        let all = forward.iter().chain(reverse.iter().flatten());
-        if !all.into_iter().any(|link| link.table.contains_key("queue"))
-            && let Some(first) = forward.first_mut()
-        {
+        let has_constant_links =
+            forward.iter().chain(reverse.iter().flatten()).all(PathLink::has_only_rate_and_delay);
+        if let Some(first) = forward.first_mut().filter(|_| has_constant_links) {
             first.table.insert("queue".to_owned(), json!({"kind": "drop-tail", "limit": "1000000000000p"}));
         }
         let mut tables = Map::new();
@@ -193,6 +193,10 @@ impl Layout {
 }
 
 impl PathLink {
+    fn has_only_rate_and_delay(&self) -> bool {
+        self.table.keys().all(|key| key == "rate" || key == "delay")
+    }
+
     /// Returns the link in the opposite direction.
     fn back(&self) -> Self {
         Self { name: format!("{}-back", self.name), path: self.path.clone(), table: Map::new() }

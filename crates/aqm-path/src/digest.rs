@@ -46,8 +46,8 @@ impl OutcomeDigest {
         self.digest.short(u32::from(outcome.direction() == Direction::Reverse));
         match *outcome {
             Outcome::Delivered { ecn, mark, .. } => {
-                let (link, reason, at) =
-                    mark.map_or((0, 0, Instant::START), |mark| (mark.link.0 + 1, mark.reason.code(), mark.at));
+                let (link, reason, at) = mark
+                    .map_or((0, 0, Instant::START), |mark| (mark.link.0 + 1, mark.reason.code(), mark.at));
                 self.digest.short(ecn as u32);
                 self.digest.short(link);
                 self.digest.short(reason);

@@ -38,6 +38,11 @@ impl DatagramId {
 pub struct FlowId(pub(crate) u32);
 
 impl FlowId {
+    /// Returns the identifier of the flow with this number, for programs that store numbers.
+    pub const fn from_number(number: u32) -> Self {
+        Self(number)
+    }
+
     /// Returns the number.
     pub const fn number(self) -> u32 {
         self.0

@@ -151,8 +151,7 @@ impl Path {
             dscp: one.dscp,
         });
         let traffic = traffic.collect();
-        let ends =
-            Ends { in_transit: Vec::new(), links: by_number, outcomes: VecDeque::new(), finished: 0 };
+        let ends = Ends { in_transit: Vec::new(), links: by_number, outcomes: VecDeque::new(), finished: 0 };
         let mut path = Self {
             emulation,
             ends,

@@ -1,3 +1,7 @@
 //! All integration tests of the crate in one program, which is linked once.
 
 mod basics;
+mod configuration;
+mod properties;
+mod simulation;
+mod steps;

@@ -5,6 +5,7 @@ mod catalog;
 mod error;
 #[cfg(target_os = "linux")]
 mod live;
+mod path;
 mod pcap;
 mod plan;
 mod table;
@@ -82,6 +83,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<plan::Watch>()?;
     module.add_class::<plan::Output>()?;
     module.add_class::<PyTable>()?;
+    module.add_class::<path::Path>()?;
     module.add_function(wrap_pyfunction!(catalog::catalog, module)?)?;
     module.add_function(wrap_pyfunction!(transport, module)?)?;
     module.add_function(wrap_pyfunction!(lay_over, module)?)?;

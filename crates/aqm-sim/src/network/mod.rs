@@ -194,7 +194,8 @@ impl LaneNetwork {
 
     /// Serves every link up to `now`, if a transmission that begins at or before `now` has not been processed.
     pub(crate) fn settle(&mut self, now: Instant, transit: &mut InTransit) {
-        if self.managed.iter().any(|managed| managed.link.port.next_start().is_some_and(|start| start <= now)) {
+        if self.managed.iter().any(|managed| managed.link.port.next_start().is_some_and(|start| start <= now))
+        {
             self.catch_up(now, transit);
         }
     }

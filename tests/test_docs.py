@@ -202,7 +202,7 @@ def examples(page: Path) -> list[tuple[Path, str]]:
     return [(ROOT / one["file"], textwrap.dedent(one["body"])) for one in found]
 
 
-@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/guides/adding-a-queue.md"])
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/guides/adding-a-queue.md", "docs/guides/path.md"])
 def test_an_example_is_what_the_compiler_sees(page: str) -> None:
     told = examples(ROOT / page)
     assert told

@@ -54,3 +54,8 @@ pub use config::Config;
 pub use digest::OutcomeDigest;
 pub use outcome::{DatagramId, Direction, FlowId, LinkId, Mark, Outcome};
 pub use path::{Datagram, FlowError, FlowOptions, Path, SendError};
+
+/// The example in the crate's README file, which is tested together with the documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

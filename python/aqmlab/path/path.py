@@ -104,18 +104,16 @@ class Path:
         self._path = _core.Path.of_json(text, dict(files or {}), _seed(seed))
 
     @classmethod
-    def from_toml(
-        cls, text: str, *, seed: int | None = None, files: Mapping[str, str] | None = None
-    ) -> Path:
+    def from_toml(cls, text: str, *, seed: int | None = None, files: Mapping[str, str] | None = None) -> Path:
         """Creates a path from a TOML text. The arguments and errors are those of the constructor."""
         arguments.instance("text", text, str, "pass the text of a TOML file")
         return cls._of(_core.Path.of_toml(text, dict(files or {}), _seed(seed)))
 
     @classmethod
     def load(cls, file: str | FilePath, *, seed: int | None = None) -> Path:
-        """Creates a path from a TOML file and the files to which the file refers. The names of these files are
-        relative to the folder of the TOML file. Raises `ScenarioFileError` if a file cannot be read or a value
-        is invalid."""
+        """Creates a path from a TOML file and the files to which the file refers. The names of these files
+        are relative to the folder of the TOML file. Raises `ScenarioFileError` if a file cannot be read or a
+        value is invalid."""
         file = FilePath(file)
         text = _read(file)
         try:
@@ -176,10 +174,10 @@ class Path:
         """Opens a flow and returns its number. Fair queues distinguish datagrams by their flows, and
         classifiers read the other properties.
 
-        `traffic` is the name of a table in `traffic`; by default, the first name in alphabetical order. `host`
-        is the number of the flow's hosts, from 0 to the number of hosts in this table minus 1. `port` (0 to
-        65535) and `dscp` (0 to 63) replace the values of the table, and `protocol` is UDP by default. Raises
-        `ValueError` if an argument is invalid.
+        `traffic` is the name of a table in `traffic`; by default, the first name in alphabetical order.
+        `host` is the number of the flow's hosts, from 0 to the number of hosts in this table minus 1. `port`
+        (0 to 65535) and `dscp` (0 to 63) replace the values of the table, and `protocol` is UDP by default.
+        Raises `ValueError` if an argument is invalid.
         """
         host = arguments.count("host", host, 0)
         for name, value, most in (("host", host, 2**32 - 1), ("port", port, 65535), ("dscp", dscp, 63)):
@@ -195,8 +193,10 @@ class Path:
         of 1200 bytes is sent in an IPv4 packet of 1228 bytes. Raises `ValueError` if an argument is invalid,
         or if `now` is earlier than the time of a previous call of `send` or `poll`.
         """
-        if size < 1:
-            raise ValueError(f"size: must be from 1 to 65535 (got {size})")
+        if type(size) is not int or not 1 <= size <= 65535:
+            size = arguments.count("size", size, 1)
+            if size > 65535:
+                raise ValueError(f"size: must be from 1 to 65535 (got {size})")
         return self._path.send(_number(flow), direction, size, _time(now), ecn)
 
     def poll(self, now: int) -> Delivered | Dropped | None:
@@ -223,16 +223,16 @@ class Path:
         return self._path.in_transit
 
     def links(self) -> list[dict[str, Any]]:
-        """Returns the state of each link that has a queue, at the time of the latest call. The keys are `name`,
-        `rate_bps`, the backlog (`length_packets`, `length_bytes`), counters since the start (`arrivals`,
-        `departures`, `departed_bytes`, `marks`, and `drops`, a list of reasons with numbers), and `gauges`, a
-        list of the queue's gauges with name, value and unit."""
+        """Returns the state of each link that has a queue, at the time of the latest call. The keys are
+        `name`, `rate_bps`, the backlog (`length_packets`, `length_bytes`), counters since the start
+        (`arrivals`, `departures`, `departed_bytes`, `marks`, and `drops`, a list of reasons with numbers),
+        and `gauges`, a list of the queue's gauges with name, value and unit."""
         links: list[dict[str, Any]] = json.loads(self._path.links())
         return links
 
     def digest(self) -> str:
-        """Returns a digest (SHA-256) of all outcomes that `poll` has returned. Two digests are equal if number,
-        flow, direction, fate and time of every datagram are equal."""
+        """Returns a digest (SHA-256) of all outcomes that `poll` has returned. Two digests are equal if
+        number, flow, direction, fate and time of every datagram are equal."""
         return self._path.digest()
 
 

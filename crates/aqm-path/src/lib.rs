@@ -44,6 +44,7 @@
 
 mod config;
 mod digest;
+pub mod guests;
 mod outcome;
 mod path;
 

@@ -60,9 +60,9 @@ pub struct Path {
     labels: BTreeMap<(u32, bool, u16, u8), u16>,
     /// The time up to which events have been processed.
     now: Instant,
-    /// The time up to which transmissions have been processed.
+    /// The time before which all drops are known.
     settled: Instant,
-    /// Whether a datagram was sent after the events at `now` were processed.
+    /// Whether an event at `now` may not have been processed, because of a datagram that was sent at `now`.
     entered: bool,
     sent: u64,
 }
@@ -259,7 +259,6 @@ impl Path {
             self.emulation.advance(now, &mut self.ends);
         }
         self.now = now;
-        self.entered = true;
         let to = match direction {
             Direction::Forward => Side::Receiver,
             Direction::Reverse => Side::Sender,
@@ -274,6 +273,8 @@ impl Path {
             Some(slot) => *slot = datagram,
             None => self.ends.in_transit.push(datagram),
         }
+        self.emulation.report(&mut self.ends);
+        self.entered = self.emulation.next_due() <= now;
         Ok(id)
     }
 
@@ -283,7 +284,7 @@ impl Path {
     /// The first call at a time `now` returns all drops before `now` and all deliveries up to `now`. Drops at `now` may be
     /// returned by a later call.
     pub fn poll(&mut self, now: Instant) -> Option<Outcome> {
-        if now > self.now || self.entered {
+        if now > self.settled || self.entered {
             self.advance(now.min(LATEST + LATEST.since(Instant::START)));
         }
         if self.ends.outcomes.front()?.at() > now {
@@ -294,17 +295,14 @@ impl Path {
 
     /// Processes all events up to `now`.
     fn advance(&mut self, now: Instant) {
-        let before = Instant::from_nanos(now.nanos().saturating_sub(1));
-        if before > self.settled {
-            self.settled = before;
-            // Drops before `now` must be known before deliveries at `now` are returned. Transmissions at `now` are not
-            // processed, because datagrams may still be sent at `now`.
-            self.emulation.advance(before, &mut self.ends);
-            self.emulation.settle(before);
-        }
         self.now = self.now.max(now);
-        self.emulation.advance(self.now, &mut self.ends);
+        self.settled = self.now;
         self.entered = false;
+        self.emulation.advance(self.now, &mut self.ends);
+        // Drops before `now` must be known before deliveries at `now` are returned. Transmissions at `now` are not
+        // processed, because datagrams may still be sent at `now`.
+        let before = Instant::from_nanos(self.now.nanos().saturating_sub(1));
+        self.emulation.settle(before, &mut self.ends);
     }
 
     /// Returns the time at which [`poll`](Self::poll) should be called next, provided that no datagram is sent before

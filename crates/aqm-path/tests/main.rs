@@ -2,6 +2,7 @@
 
 mod basics;
 mod configuration;
+mod guests;
 mod properties;
 mod simulation;
 mod steps;

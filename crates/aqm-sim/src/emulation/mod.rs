@@ -336,12 +336,17 @@ impl Emulation {
         self.now = self.now.max(now);
     }
 
-    /// Processes all transmissions that begin at or before `now`, so that the drops and marks at these times are reported
-    /// by the next call of [`advance`](Self::advance), and [`view`](Self::view) returns the state at `now`. All events
-    /// up to `now` must have been processed. Without this method, a transmission is processed shortly before its packet
-    /// could reach the far end of the link. The results do not depend on calls of this method.
-    pub fn settle(&mut self, now: Instant) {
+    /// Processes all transmissions that begin at or before `now`, and reports the drops and marks at these times. All
+    /// events up to `now` must have been processed. Without this method, a transmission is processed shortly before its
+    /// packet could reach the far end of the link. The results do not depend on calls of this method.
+    pub fn settle(&mut self, now: Instant, hosts: &mut impl Hosts) {
         self.net.settle(now, &mut self.transit);
+        self.apply_fates(hosts);
+    }
+
+    /// Reports the drops and marks that calls of [`enter`](Self::enter) have caused, without advancing time.
+    pub fn report(&mut self, hosts: &mut impl Hosts) {
+        self.apply_fates(hosts);
     }
 
     /// Returns whether no packet is in transit and, for every connection, the connection is closed or all payload is
@@ -392,7 +397,14 @@ impl Emulation {
         hosts.deliver(Delivery { id: packet.id, traffic, flow: slot, to, ecn: packet.ecn, due: now });
     }
 
+    #[inline]
     fn apply_fates(&mut self, hosts: &mut impl Hosts) {
+        if !self.transit.fates.is_empty() {
+            self.apply_new_fates(hosts);
+        }
+    }
+
+    fn apply_new_fates(&mut self, hosts: &mut impl Hosts) {
         let average_at = |link: u32| {
             let position = self.managed.iter().position(|&number| number == link)?;
             average(self.net.disciplines().nth(position)?).map(|gauge| gauge.value)

@@ -192,12 +192,19 @@ impl LaneNetwork {
         self.forward(packet, now, transit);
     }
 
-    /// Serves every link up to `now`, if a transmission that begins at or before `now` has not been processed.
+    /// Processes the transmissions that begin at or before `now`. The network must process the events of all links in
+    /// chronological order ([`in_order`](Self::in_order)).
     pub(crate) fn settle(&mut self, now: Instant, transit: &mut InTransit) {
-        if self.managed.iter().any(|managed| managed.link.port.next_start().is_some_and(|start| start <= now))
-        {
-            self.catch_up(now, transit);
+        debug_assert!(self.first_links.is_empty());
+        let mut serve_by = Instant::NEVER;
+        for managed in &mut self.managed {
+            if managed.link.port.next_start().is_some_and(|start| start <= now) {
+                managed.serve(now, transit, &mut self.links);
+            }
+            serve_by = serve_by.min(managed.link.serve_by());
         }
+        self.links.travel_on();
+        self.serve_by = serve_by;
     }
 
     /// Passes the headers of packets with the label `number` to all queues.

@@ -6,7 +6,9 @@ from typing import Any, Literal, TypeAlias, final
 
 __all__ = [
     "RESULTS_VERSION",
+    "Border",
     "Document",
+    "GuestFault",
     "LiveError",
     "Output",
     "Path",
@@ -144,6 +146,28 @@ class Path:
     def in_transit(self) -> int: ...
     def links(self) -> str: ...
     def digest(self) -> str: ...
+
+class GuestFault(RuntimeError):
+    """A guest violated the contract. The message contains the end of the path, the time and the violation."""
+
+@final
+class Border:
+    """The border between two guests and a path."""
+
+    def __new__(
+        cls,
+        path: str,
+        files: dict[str, str],
+        seed: int,
+        configs: tuple[str, str] | list[str],
+        until: int,
+        header: int,
+    ) -> Border: ...
+    def next(self) -> tuple[int, bytes] | None: ...
+    def answer(self, body: bytes) -> None: ...
+    def fail(self, problem: str) -> None: ...
+    def last_exchanges(self) -> list[str]: ...
+    def report(self) -> str: ...
 
 def catalog() -> str: ...
 def transport(text: str) -> str: ...

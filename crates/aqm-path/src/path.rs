@@ -12,11 +12,19 @@ use aqm_sim::emulation::{Contents, Delivery, Emulation, EnteringPacket, Fate, Fl
 use crate::config::Planned;
 use crate::{Config, DatagramId, Direction, FlowId, LinkId, Mark, Outcome};
 
-/// The last time at which a datagram can be sent: a century after the start.
-const LATEST: Instant = Instant::from_nanos(3_200_000_000_000_000_000);
+/// The last time at which a datagram can be sent: ten years after the start. The clock of the event queue covers 73
+/// years. This limit, [`MAX_BYTES_IN_TRANSIT`] and the maximum delay of a path keep all times within this range.
+const LATEST: Instant = Instant::from_nanos(10 * 365 * 86_400_000_000_000);
+
+/// The last time up to which events are processed: 73 years after the start.
+const END: Instant = Instant::from_nanos(73 * 365 * 86_400_000_000_000);
 
 /// Maximum number of datagrams that may be on the path at the same time, as in a simulation (`MAX_IN_FLIGHT`).
 const MAX_IN_TRANSIT: u64 = 100_000_000;
+
+/// Maximum number of bytes that may be on the path at the same time. At the minimum rate of a link, 16 bit/s, these bytes
+/// need 32 years.
+const MAX_BYTES_IN_TRANSIT: u64 = 2_000_000_000;
 
 /// A datagram that enters the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +94,7 @@ struct InTransit {
     id: DatagramId,
     flow: FlowId,
     direction: Direction,
+    bytes: u16,
     mark: Option<Mark>,
 }
 
@@ -99,6 +108,8 @@ struct Ends {
     outcomes: VecDeque<Outcome>,
     /// Number of outcomes so far.
     finished: u64,
+    /// Number of bytes of the datagrams on the path.
+    bytes: u64,
 }
 
 impl Path {
@@ -151,7 +162,13 @@ impl Path {
             dscp: one.dscp,
         });
         let traffic = traffic.collect();
-        let ends = Ends { in_transit: Vec::new(), links: by_number, outcomes: VecDeque::new(), finished: 0 };
+        let ends = Ends {
+            in_transit: Vec::new(),
+            links: by_number,
+            outcomes: VecDeque::new(),
+            finished: 0,
+            bytes: 0,
+        };
         let mut path = Self {
             emulation,
             ends,
@@ -239,7 +256,8 @@ impl Path {
     ///
     /// # Errors
     /// Returns an error, and does not send the datagram, if `now` is earlier than the time of a previous call of `send`
-    /// or `poll`, if the flow does not belong to this path, or if the number of bytes is not from 1 to 65535.
+    /// or `poll`, if the flow does not belong to this path, if the number of bytes is not from 1 to 65535, or if more than
+    /// 100 million datagrams or 2 GB are on the path.
     pub fn send(&mut self, datagram: Datagram, now: Instant) -> Result<DatagramId, SendError> {
         let Datagram { flow, direction, bytes, ecn } = datagram;
         if now < self.now {
@@ -252,7 +270,7 @@ impl Path {
             return Err(SendError::Flow(flow));
         };
         let bytes = u16::try_from(bytes).ok().filter(|&bytes| bytes > 0).ok_or(SendError::Size(bytes))?;
-        if self.in_transit() >= MAX_IN_TRANSIT {
+        if self.in_transit() >= MAX_IN_TRANSIT || self.ends.bytes >= MAX_BYTES_IN_TRANSIT {
             return Err(SendError::Full);
         }
         if self.emulation.next_due() <= now {
@@ -268,7 +286,8 @@ impl Path {
         let number = self.emulation.enter(entering, now) as usize;
         let id = DatagramId(self.sent);
         self.sent += 1;
-        let datagram = InTransit { id, flow, direction, mark: None };
+        self.ends.bytes += u64::from(bytes);
+        let datagram = InTransit { id, flow, direction, bytes, mark: None };
         match self.ends.in_transit.get_mut(number) {
             Some(slot) => *slot = datagram,
             None => self.ends.in_transit.push(datagram),
@@ -278,14 +297,13 @@ impl Path {
         Ok(id)
     }
 
-    /// Returns the next outcome, in the order of time, whose time is not later than `now`; `None` if there is none. If
-    /// `now` is later than a century after the start, the time is a century after the start.
+    /// Returns the next outcome, in the order of time, whose time is not later than `now`; `None` if there is none.
     ///
     /// The first call at a time `now` returns all drops before `now` and all deliveries up to `now`. Drops at `now` may be
     /// returned by a later call.
     pub fn poll(&mut self, now: Instant) -> Option<Outcome> {
         if now > self.settled || self.entered {
-            self.advance(now.min(LATEST + LATEST.since(Instant::START)));
+            self.advance(now.min(END));
         }
         if self.ends.outcomes.front()?.at() > now {
             return None;
@@ -377,13 +395,15 @@ impl Ends {
 impl Hosts for Ends {
     fn deliver(&mut self, delivery: Delivery) {
         let Delivery { id, ecn, due: at, .. } = delivery;
-        let InTransit { id, flow, direction, mark } = self.in_transit[id as usize];
+        let InTransit { id, flow, direction, bytes, mark } = self.in_transit[id as usize];
+        self.bytes -= u64::from(bytes);
         self.add(Outcome::Delivered { id, flow, direction, ecn, mark, at });
     }
 
     fn dropped(&mut self, id: u32, _traffic: u32, _to: Side, fate: Fate) {
         let Fate { link, why: reason, at, .. } = fate;
-        let InTransit { id, flow, direction, .. } = self.in_transit[id as usize];
+        let InTransit { id, flow, direction, bytes, .. } = self.in_transit[id as usize];
+        self.bytes -= u64::from(bytes);
         let link = self.links[link as usize];
         self.add(Outcome::Dropped { id, flow, direction, link, reason, at });
     }
@@ -405,13 +425,13 @@ pub enum SendError {
         /// The time of the previous call.
         last: Instant,
     },
-    /// The time is later than a century after the start of the path.
+    /// The time is later than ten years after the start of the path.
     Late(Instant),
     /// The flow was not opened on this path.
     Flow(FlowId),
     /// The number of bytes is not from 1 to 65535.
     Size(usize),
-    /// Too many datagrams are on the path.
+    /// Too many datagrams or bytes are on the path.
     Full,
 }
 
@@ -429,7 +449,11 @@ impl fmt::Display for SendError {
             }
             Self::Flow(flow) => write!(f, "flow: no flow of this path has the number {}", flow.0),
             Self::Size(bytes) => write!(f, "bytes: must be from 1 to 65535 (got {bytes})"),
-            Self::Full => write!(f, "at most {MAX_IN_TRANSIT} datagrams may be on the path at the same time"),
+            Self::Full => write!(
+                f,
+                "at most {MAX_IN_TRANSIT} datagrams and {MAX_BYTES_IN_TRANSIT} bytes may be on the path at the same \
+                 time"
+            ),
         }
     }
 }

@@ -45,6 +45,10 @@ fn invalid_lists_of_links_are_rejected() {
         ("", "forward: is missing: add a list of links"),
         ("forward = []", "forward: must contain 1 to 64 links (got 0)"),
         (many.as_str(), "forward: must contain 1 to 64 links (got 65)"),
+        (
+            r#"forward = [{ rate = "1Mbps", delay = "59min" }, { rate = "1Mbps", delay = "1ms", delay_steps = [{ at = "1s", delay = "61s" }] }]"#,
+            "forward: the sum of the delays must be at most 1h (got 3601s)",
+        ),
         ("forward = 3", "forward: must be a list of links (got 3)"),
         ("forward = [3]", "forward.0: must be a table (got 3)"),
         (&format!("forward = [{link}]\nreverse = []"), "reverse: must contain 1 to 64 links (got 0)"),
@@ -177,6 +181,20 @@ fn queues_read_the_labels_and_hosts_of_flows() {
 }
 
 #[test]
+fn a_path_whose_links_never_drop_rejects_datagrams_before_times_overflow() {
+    let mut path = Path::from_toml(r#"forward = [{ rate = "16bps", delay = "1ms" }]"#).unwrap();
+    let flow = path.open_flow();
+    let datagram = Datagram { flow, direction: Direction::Forward, bytes: 65_535, ecn: Ecn::NotEct };
+    let latest = Instant::from_nanos(10 * 365 * 86_400_000_000_000);
+    let sent = (0..100_000).take_while(|_| path.send(datagram, latest).is_ok()).count();
+    assert_eq!(sent, 2_000_000_000_usize.div_ceil(65_535));
+    assert_eq!(path.send(datagram, latest), Err(SendError::Full));
+    assert_eq!(path.poll(latest), None);
+    let delivered = std::iter::from_fn(|| path.poll(Instant::NEVER)).count();
+    assert_eq!((delivered, path.in_transit()), (sent, 0));
+}
+
+#[test]
 fn misuse_is_an_error_and_does_not_change_the_path() {
     let text = r#"forward = [{ rate = "8Mbps", delay = "1ms", queue = { kind = "codel" } }]"#;
     let mut path = Path::from_toml(text).unwrap();
@@ -194,7 +212,7 @@ fn misuse_is_an_error_and_does_not_change_the_path() {
     }
     let flow = FlowId::from_number(1);
     assert_eq!(error(Datagram { flow, ..datagram }, at(5)), "flow: no flow of this path has the number 1");
-    assert!(error(datagram, Instant::NEVER).starts_with("now: must be at most 3200000000000000000 ns"));
+    assert!(error(datagram, Instant::NEVER).starts_with("now: must be at most 315360000000000000 ns"));
     assert_eq!(path.in_transit(), 1);
     assert_eq!(path.poll(at(4)), None);
     assert_eq!(path.poll(Instant::NEVER).map(|outcome| outcome.at()), Some(at(7)));

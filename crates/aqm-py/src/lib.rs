@@ -3,6 +3,7 @@
 
 mod catalog;
 mod error;
+mod guests;
 #[cfg(target_os = "linux")]
 mod live;
 mod path;
@@ -90,6 +91,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(quantity, module)?)?;
     module.add_function(wrap_pyfunction!(describe_workload, module)?)?;
     module.add_function(wrap_pyfunction!(drop_curve, module)?)?;
+    guests::add_to(module)?;
     pcap::add_to(module)?;
     tc::add_to(module)?;
     #[cfg(target_os = "linux")]

@@ -115,9 +115,8 @@ class Path:
         are relative to the folder of the TOML file. Raises `ScenarioFileError` if a file cannot be read or a
         value is invalid."""
         file = FilePath(file)
-        text = _read(file)
+        text, files = _read_with_files(file)
         try:
-            files = {name: _read(file.parent / name) for name in _core.Path.files_of(text)}
             return cls.from_toml(text, seed=seed, files=files)
         except _core.ScenarioError as error:
             raise ScenarioFileError.of(file, error) from None
@@ -234,6 +233,24 @@ class Path:
         """Returns a digest (SHA-256) of all outcomes that `poll` has returned. Two digests are equal if
         number, flow, direction, fate and time of every datagram are equal."""
         return self._path.digest()
+
+
+def read_table(file: FilePath) -> tuple[Table, dict[str, str]]:
+    """Returns the table in a TOML file, and the contents of the files to which the table refers, by name.
+    Raises `ScenarioFileError` if a file cannot be read or is not valid TOML."""
+    import tomllib
+
+    text, files = _read_with_files(file)
+    return tomllib.loads(text), files
+
+
+def _read_with_files(file: FilePath) -> tuple[str, dict[str, str]]:
+    text = _read(file)
+    try:
+        names = _core.Path.files_of(text)
+    except _core.ScenarioError as error:
+        raise ScenarioFileError.of(file, error) from None
+    return text, {name: _read(file.parent / name) for name in names}
 
 
 def _seed(seed: int | None) -> int | None:

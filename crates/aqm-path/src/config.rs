@@ -326,10 +326,10 @@ fn of_path(mut error: ConfigError, links: &[PathLink]) -> ConfigError {
         error.path = path;
     } else if error.path == "links" {
         error.path = "forward".to_owned();
-    } else if error.path.starts_with("traffic.") {
-        if let Some(name) = error.path.strip_suffix(".flows") {
-            error.path = format!("{name}.hosts");
-        }
+    } else if error.path.starts_with("traffic.")
+        && let Some(name) = error.path.strip_suffix(".flows")
+    {
+        error.path = format!("{name}.hosts");
     }
     error
 }

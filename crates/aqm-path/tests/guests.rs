@@ -25,7 +25,7 @@ fn echo(seed: u64) -> Report {
 /// Guests whose requests and answers pass through frames, as over pipes.
 fn echo_over_frames(seed: u64) -> Report {
     let (mut border, mut guests) = (border(seed), [Echo::default(), Echo::default()]);
-    while let Some(call) = border.next() {
+    while let Some(call) = border.next_call() {
         let (end, mut request) = (call.end(), frames::request(call));
         // The guest continues to wait for requests until it is stopped or its input ends.
         let mut answer = Vec::new();
@@ -78,7 +78,7 @@ fn fault(answer: Result<Answer, String>) -> String {
     let mut border = border(1);
     let fault = run(&mut border, [&mut Scripted(Some(answer)), &mut Echo::default()]).unwrap_err();
     assert_eq!(border.report(), Err(fault.clone()));
-    assert!(border.next().is_none());
+    assert!(border.next_call().is_none());
     assert_eq!(border.last_exchanges().last(), Some(fault.to_string().as_str()));
     assert!(border.last_exchanges().next().unwrap().starts_with("client start, seed "));
     fault.to_string()
@@ -121,10 +121,10 @@ fn violations_of_the_contract_are_faults_of_their_guest() {
 fn an_answer_for_another_time_is_a_fault() {
     let mut border = border(1);
     for _ in 0..2 {
-        border.next().unwrap();
+        border.next_call().unwrap();
         border.started(Some(Instant::from_nanos(5000))).unwrap();
     }
-    assert!(matches!(border.next(), Some(Call::Run { end: End::Client, .. })));
+    assert!(matches!(border.next_call(), Some(Call::Run { end: End::Client, .. })));
     let fault = border.answer(Instant::from_nanos(4000), Answer::default()).unwrap_err();
     assert_eq!(fault.problem, Problem::OtherTime(Instant::from_nanos(4000)));
     assert_eq!(
@@ -159,7 +159,7 @@ fn a_run_in_which_time_does_not_advance_ends() {
 fn frames_that_are_not_valid_answers_are_faults() {
     let error = |body: &[u8]| {
         let mut border = border(1);
-        border.next().unwrap();
+        border.next_call().unwrap();
         frames::answer(&mut border, body).unwrap_err().to_string()
     };
     for (body, expected) in [
@@ -186,14 +186,14 @@ proptest::proptest! {
     #[test]
     fn any_bytes_are_a_valid_answer_or_a_fault(body in proptest::collection::vec(proptest::num::u8::ANY, 0..60), kind in 128_u8..133) {
         let mut border = border(1);
-        border.next().unwrap();
+        border.next_call().unwrap();
         let _ = frames::answer(&mut border, &body);
         let mut border = crate::guests::border(1);
         for _ in 0..2 {
-            border.next().unwrap();
+            border.next_call().unwrap();
             border.started(Some(Instant::START)).unwrap();
         }
-        border.next().unwrap();
+        border.next_call().unwrap();
         let mut typed = vec![kind];
         typed.extend(&body);
         let _ = frames::answer(&mut border, &typed);

@@ -56,7 +56,7 @@ impl Border {
     /// Returns the next call: the end of the path (0 or 1), and the frame of the request. Returns None at the end of the
     /// run.
     fn next<'py>(&mut self, py: Python<'py>) -> Option<(usize, Bound<'py, PyBytes>)> {
-        let call = self.0.next()?;
+        let call = self.0.next_call()?;
         Some((call.end() as usize, PyBytes::new(py, &frames::request(call))))
     }
 

@@ -1,6 +1,6 @@
 //! The border between two guests and the path: calls the guests, transports their datagrams, and checks each answer.
 //!
-//! The border performs no calls itself. [`Border::next`] returns the next call, and the owner passes the guest's answer to
+//! The border performs no calls itself. [`Border::next_call`] returns the next call, and the owner passes the guest's answer to
 //! [`Border::answer`]. Therefore, guests in the same program and guests in other programs have the same border.
 
 use std::any::Any;
@@ -195,17 +195,17 @@ impl Border {
 
     /// Returns the next call of a guest; `None` if both guests have been stopped, or after a fault. The method returns the
     /// same call until the call is answered.
-    pub fn next(&mut self) -> Option<&Call> {
+    pub fn next_call(&mut self) -> Option<&Call> {
         if self.fault.is_some() {
             return None;
         }
         if self.call.is_none() {
-            self.call = self.next_call();
+            self.call = self.find_call();
         }
         self.call.as_ref()
     }
 
-    fn next_call(&mut self) -> Option<Call> {
+    fn find_call(&mut self) -> Option<Call> {
         match self.phase {
             Phase::Starting(end) => {
                 let seed = Streams::new(self.setup.seed).named("guest", end as u64).bits();
@@ -214,7 +214,7 @@ impl Border {
             }
             Phase::Running => self.next_run().or_else(|| {
                 self.phase = Phase::Stopping(End::Client);
-                self.next_call()
+                self.find_call()
             }),
             Phase::Stopping(end) => Some(Call::Stop(end)),
             Phase::Stopped => None,
@@ -435,7 +435,7 @@ impl Border {
 /// Returns the fault of the guest that violated the contract. A panic of a guest is a fault.
 pub fn run(border: &mut Border, guests: [&mut dyn Guest; 2]) -> Result<Report, Fault> {
     let [client, server] = guests;
-    while let Some(call) = border.next().cloned() {
+    while let Some(call) = border.next_call().cloned() {
         let guest: &mut dyn Guest = match call.end() {
             End::Client => &mut *client,
             End::Server => &mut *server,

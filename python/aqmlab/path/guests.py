@@ -83,7 +83,7 @@ class GuestRun:
     """Values that the guests reported: the time in nanoseconds, the end (`client` or `server`), the name and
     the value."""
     wall_s: float
-    """Real time of all requests, in seconds."""
+    """Real time of all requests after the requests to start, in seconds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,10 +133,13 @@ def run_guests(
     try:
         for command in (client, server):
             programs.append(_Program(command, time_limit_s))
-        start = time.perf_counter()
+        start, answers = time.perf_counter(), 0
         try:
             while (call := border.next()) is not None:
                 end, request = call
+                if answers == len(programs):
+                    start = time.perf_counter()
+                answers += 1
                 try:
                     body = programs[end].exchange(request)
                 except _NoAnswerError as error:

@@ -128,6 +128,16 @@ def test_a_fault_names_the_guest_and_reports_the_last_exchanges(
         assert "standard error of the client:\n  no more data" in report
 
 
+def test_aioquic_is_admitted() -> None:
+    pytest.importorskip("aioquic")
+    aioquic = [sys.executable, str(EXAMPLE.with_name("aioquic_guest.py"))]
+    admission = check_guest(aioquic, until_s=30)
+    assert admission.admitted, admission.reasons
+    assert admission.run is not None
+    received = [value for _, _, name, value in admission.run.events if name == "received_bytes"]
+    assert sum(received) == 1_000_000
+
+
 def command(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "aqmlab", "guest", "check", *arguments],

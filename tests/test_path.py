@@ -54,8 +54,8 @@ def test_drops_and_marks_name_their_links_and_reasons() -> None:
     assert {(drop.link, drop.reason) for drop in drops} == {("fast", "overflow"), ("forward-1", "sojourn")}
     fast, slow = path.links()
     assert (fast["name"], fast["arrivals"], slow["marks"]) == ("fast", 3020, len(marks))
-    overflow = dict(fast["drops"])["overflow"]
-    assert (fast["departures"], overflow + dict(slow["drops"])["sojourn"]) == (3020 - overflow, len(drops))
+    overflow = fast["drops"]["overflow"]
+    assert (fast["departures"], overflow + slow["drops"]["sojourn"]) == (3020 - overflow, len(drops))
 
 
 def lossy(seed: int) -> str:

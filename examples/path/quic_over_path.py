@@ -105,7 +105,7 @@ def main() -> None:
     print(f"{received} bytes in {now / 1e9:.3f} s: {received * 8 / now * 1e3:.2f} Mb/s")
     print(f"{sent} datagrams, {drops} dropped")
     for link in path.links():
-        print(link["name"], {reason: count for reason, count in link["drops"] if count})
+        print(link["name"], link["drops"])
 
 
 if __name__ == "__main__":

@@ -224,9 +224,12 @@ class Path:
     def links(self) -> list[dict[str, Any]]:
         """Returns the state of each link that has a queue, at the time of the latest call. The keys are
         `name`, `rate_bps`, the backlog (`length_packets`, `length_bytes`), counters since the start
-        (`arrivals`, `departures`, `departed_bytes`, `marks`, and `drops`, a list of reasons with numbers),
-        and `gauges`, a list of the queue's gauges with name, value and unit."""
+        (`arrivals`, `departures`, `departed_bytes`, `marks`, and `drops`, the numbers of drops by reason),
+        and `gauges`, the values and units of the queue's gauges by name."""
         links: list[dict[str, Any]] = json.loads(self._path.links())
+        for link in links:
+            link["drops"] = {reason: count for reason, count in link["drops"] if count}
+            link["gauges"] = {name: (value, unit) for name, value, unit in link["gauges"]}
         return links
 
     def digest(self) -> str:

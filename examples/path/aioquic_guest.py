@@ -5,9 +5,9 @@
 The configuration of the server is a JSON table with the keys `size` (bytes of the file) and `control` (`reno`
 or `cubic`). Requires aioquic and cryptography (`pip install aqmlab[http]`).
 
-aioquic draws its random numbers from `os.urandom`, which this program replaces by a seeded generator. The keys
-of TLS remain random, but all messages that depend on the keys have constant lengths, because the certificate
-has an Ed25519 key. Therefore, the times and lengths of all datagrams depend only on the seed.
+aioquic draws its random numbers from `os.urandom`, which this program replaces by a seeded generator. The
+keys of TLS remain random, but all messages that depend on the keys have constant lengths, because the
+certificate has an Ed25519 key. Therefore, the times and lengths of all datagrams depend only on the seed.
 """
 
 from __future__ import annotations

@@ -50,13 +50,11 @@ def read_datagrams(body):
 
 def answer(now, out, wake, events):
     """Returns the body of an answer to a request to run."""
-    body = struct.pack("<BQQI", ANSWER, now, wake, len(out))
-    for flow, ecn, data in out:
-        body += struct.pack("<IBH", flow, ecn, len(data)) + data
-    body += struct.pack("<I", len(events))
-    for name, value in events:
-        body += bytes([len(name)]) + name.encode() + struct.pack("<d", value)
-    return body
+    parts = [struct.pack("<BQQI", ANSWER, now, wake, len(out))]
+    parts += [struct.pack("<IBH", flow, ecn, len(data)) + data for flow, ecn, data in out]
+    parts.append(struct.pack("<I", len(events)))
+    parts += [bytes([len(name)]) + name.encode() + struct.pack("<d", value) for name, value in events]
+    return b"".join(parts)
 
 
 def main():

@@ -37,6 +37,11 @@
 //! configuration return the same outcomes for the same datagrams on every platform. [`OutcomeDigest`] computes a digest
 //! with which programs can compare the outcomes.
 //!
+//! # Guests
+//!
+//! The module [`guests`] runs two transport implementations at the ends of a path, in the same program or in programs of
+//! their own. Only the function [`guests::frames::serve`] performs I/O, on the input and output that its caller passes.
+//!
 //! # Errors
 //!
 //! An invalid configuration is rejected with the path of each invalid value and the allowed values ([`ConfigErrors`]).

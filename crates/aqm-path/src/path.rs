@@ -47,7 +47,7 @@ pub struct FlowOptions {
     pub traffic: Option<String>,
     /// Number of the flow's hosts, counted from zero; less than `hosts` in the flow's table in `traffic`.
     pub host: u32,
-    /// Protocol in the IP header; by default, UDP.
+    /// Protocol in the IP header; by default, UDP or, for a flow of a scenario's workload, the protocol of the workload.
     pub protocol: Option<Protocol>,
     /// Port number; by default, the `port` of the flow's table in `traffic`, or 0.
     pub port: Option<u16>,
@@ -64,7 +64,7 @@ pub struct Path {
     /// Kinds of flows, in alphabetical order.
     traffic: Vec<Traffic>,
     flows: Vec<Flow>,
-    /// Labels that are not the label of a kind of flow.
+    /// Labels with other headers than those of a kind of flow, by kind, whether the protocol is TCP, port and DSCP.
     labels: BTreeMap<(u32, bool, u16, u8), u16>,
     /// The time up to which events have been processed.
     now: Instant,
@@ -79,6 +79,13 @@ pub struct Path {
 struct Traffic {
     name: String,
     hosts: u64,
+    headers: Headers,
+}
+
+/// The headers that classifiers read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Headers {
+    protocol: Protocol,
     port: u16,
     dscp: u8,
 }
@@ -158,8 +165,15 @@ impl Path {
         let traffic = plan.workloads().map(|one| Traffic {
             name: one.name.to_owned(),
             hosts: if one.own_hosts { one.hosts.max(1) } else { 1 },
-            port: one.port.unwrap_or(0),
-            dscp: one.dscp,
+            headers: Headers {
+                protocol: if one.sends_datagrams || one.checked_tcp.has_streams() {
+                    Protocol::Udp
+                } else {
+                    Protocol::Tcp
+                },
+                port: one.port.unwrap_or(0),
+                dscp: one.dscp,
+            },
         });
         let traffic = traffic.collect();
         let ends = Ends {
@@ -205,36 +219,32 @@ impl Path {
                 position.ok_or_else(|| FlowError::Traffic { name: name.clone(), known: known() })?
             }
         };
-        let Traffic { hosts, port, dscp, .. } = self.traffic[position];
+        let Traffic { hosts, headers: usual, .. } = self.traffic[position];
         if u64::from(options.host) >= hosts {
             return Err(FlowError::Host { host: options.host, hosts });
         }
-        let own = (options.port.unwrap_or(port), options.dscp.unwrap_or(dscp));
-        if own.1 > 63 {
-            return Err(FlowError::Dscp(own.1));
+        let own = Headers {
+            protocol: options.protocol.unwrap_or(usual.protocol),
+            port: options.port.unwrap_or(usual.port),
+            dscp: options.dscp.unwrap_or(usual.dscp),
+        };
+        if own.dscp > 63 {
+            return Err(FlowError::Dscp(own.dscp));
         }
-        let label = self.label(position as u32, options.protocol, (port, dscp), own)?;
-        Ok(self.add_flow(position as u32, options.host, label))
+        let traffic = position as u32;
+        // The label of a kind of flow has the number of the kind.
+        let label = if own == usual { traffic as u16 } else { self.label(traffic, own)? };
+        Ok(self.add_flow(traffic, options.host, label))
     }
 
-    /// Returns the label of a flow's packets. `usual` and `own` contain the port and the DSCP of the flow's kind and of
-    /// the flow.
-    fn label(
-        &mut self,
-        traffic: u32,
-        protocol: Option<Protocol>,
-        usual: (u16, u8),
-        own: (u16, u8),
-    ) -> Result<u16, FlowError> {
-        if protocol.is_none() && own == usual {
-            return Ok(traffic as u16);
-        }
-        let protocol = protocol.unwrap_or(Protocol::Udp);
-        let key = (traffic, protocol == Protocol::Tcp, own.0, own.1);
+    /// Returns the label of packets with these headers.
+    fn label(&mut self, traffic: u32, headers: Headers) -> Result<u16, FlowError> {
+        let Headers { protocol, port, dscp } = headers;
+        let key = (traffic, protocol == Protocol::Tcp, port, dscp);
         if let Some(&label) = self.labels.get(&key) {
             return Ok(label);
         }
-        let label = self.emulation.new_label(traffic, protocol, own.0, own.1).ok_or(FlowError::Labels)?;
+        let label = self.emulation.new_label(traffic, protocol, port, dscp).ok_or(FlowError::Labels)?;
         self.labels.insert(key, label);
         Ok(label)
     }

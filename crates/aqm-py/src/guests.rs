@@ -32,6 +32,7 @@ impl Border {
     /// Creates a border. `path` is the configuration of a path as JSON, `files` contains the contents of the files to which
     /// the configuration refers, and `configs` contains the configurations of both guests. `until` is in nanoseconds.
     #[new]
+    #[expect(clippy::too_many_arguments, reason = "arguments in Python")]
     fn new(
         py: Python<'_>,
         path: &str,

@@ -111,6 +111,7 @@ impl Path {
     }
 
     /// Opens a flow and returns the number of the flow.
+    #[expect(clippy::too_many_arguments, reason = "arguments in Python")]
     fn open_flow(
         &mut self,
         traffic: Option<String>,
@@ -126,6 +127,7 @@ impl Path {
     }
 
     /// Sends a datagram and returns the number of the datagram. `now` is in nanoseconds.
+    #[expect(clippy::too_many_arguments, reason = "arguments in Python")]
     fn send(&mut self, flow: u32, direction: &str, size: usize, now: u64, ecn: &str) -> PyResult<u64> {
         let direction = read("direction", direction, &DIRECTIONS)?;
         let ecn = read("ecn", ecn, &CODEPOINTS)?;

@@ -4,8 +4,8 @@ right, its links lead somewhere, and its reference pages are those of this versi
 A `console` block holds commands (`$ ...`) and lines of their output; a `python` block is run in the
 namespace of its page, and a `text` block right after it holds lines of what it prints. Shown lines must
 be found in the output in their order; `...` in a line stands for anything. Pages run in a folder
-with the repository's `scenarios`. With `AQM_UPDATE_SNAPSHOTS=1`, lines that differ in their numbers only
-are rewritten.
+with the repository's `scenarios` and `examples`. With `AQM_UPDATE_SNAPSHOTS=1`, lines that differ in
+their numbers only are rewritten.
 """
 
 from __future__ import annotations
@@ -134,7 +134,8 @@ def missing(step: Step, output: str) -> dict[str, str | None]:
     ids=lambda page: str(page.relative_to(ROOT)),
 )
 def test_what_a_page_shows_is_what_happens(page: Path, tmp_path: Path) -> None:
-    shutil.copytree(ROOT / "scenarios", tmp_path / "scenarios")
+    for folder in ("scenarios", "examples"):
+        shutil.copytree(ROOT / folder, tmp_path / folder)
     text, namespace, at = page.read_text(encoding="utf-8"), {"__name__": "__documentation__"}, 0
     for step in steps(text):
         lacking = missing(step, run(step, tmp_path, namespace))
@@ -202,7 +203,10 @@ def examples(page: Path) -> list[tuple[Path, str]]:
     return [(ROOT / one["file"], textwrap.dedent(one["body"])) for one in found]
 
 
-@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/guides/adding-a-queue.md"])
+@pytest.mark.parametrize(
+    "page",
+    ["CONTRIBUTING.md", "docs/guides/adding-a-queue.md", "docs/guides/guests.md", "docs/guides/path.md"],
+)
 def test_an_example_is_what_the_compiler_sees(page: str) -> None:
     told = examples(ROOT / page)
     assert told

@@ -8,6 +8,7 @@
 from aqmlab._core import RESULTS_VERSION, ScenarioError, __version__
 from aqmlab.comparison.compare import compare
 from aqmlab.measures import Measure
+from aqmlab.path import Delivered, Dropped, Path
 from aqmlab.results.table import Results
 from aqmlab.scenario import Scenario, ScenarioFileError
 from aqmlab.scenario.catalog import Entry, catalog, entry
@@ -19,8 +20,11 @@ from aqmlab.sweep.run_sweep import run_sweep
 
 __all__ = [
     "RESULTS_VERSION",
+    "Delivered",
+    "Dropped",
     "Entry",
     "Measure",
+    "Path",
     "Results",
     "Run",
     "Scenario",

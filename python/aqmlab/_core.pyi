@@ -1,14 +1,17 @@
 """The compiled core. Its functions accept text and return tables; other modules of aqmlab provide the
 interface for users."""
 
-from pathlib import Path
-from typing import Any, final
+from pathlib import Path as _FilePath
+from typing import Any, Literal, TypeAlias, final
 
 __all__ = [
     "RESULTS_VERSION",
+    "Border",
     "Document",
+    "GuestFault",
     "LiveError",
     "Output",
+    "Path",
     "PcapError",
     "Plan",
     "ScenarioError",
@@ -113,6 +116,59 @@ class Output:
     def names(self) -> list[str]: ...
     def table(self, name: str) -> Table: ...
 
+_Direction: TypeAlias = Literal["forward", "reverse"]
+_Ecn: TypeAlias = Literal["not-ect", "ect0", "ect1", "ce"]
+
+@final
+class Path:
+    """A path, which transports datagrams between two ends. Times are in nanoseconds."""
+
+    @staticmethod
+    def of_toml(text: str, files: dict[str, str], seed: int | None) -> Path: ...
+    @staticmethod
+    def of_json(text: str, files: dict[str, str], seed: int | None) -> Path: ...
+    @staticmethod
+    def of_plan(plan: Plan, seed: int | None) -> Path: ...
+    @staticmethod
+    def files_of(text: str) -> list[str]: ...
+    def open_flow(
+        self, traffic: str | None, host: int, protocol: str | None, port: int | None, dscp: int | None
+    ) -> int: ...
+    def send(self, flow: int, direction: str, size: int, now: int, ecn: str) -> int: ...
+    def poll(
+        self, now: int
+    ) -> (
+        tuple[int, int, _Direction, int, _Ecn | None, tuple[str, str, int] | None, tuple[str, str] | None]
+        | None
+    ): ...
+    def next_due(self) -> int | None: ...
+    @property
+    def in_transit(self) -> int: ...
+    def links(self) -> str: ...
+    def digest(self) -> str: ...
+
+class GuestFault(RuntimeError):
+    """A guest violated the contract. The message contains the end of the path, the time and the violation."""
+
+@final
+class Border:
+    """The border between two guests and a path."""
+
+    def __new__(
+        cls,
+        path: str,
+        files: dict[str, str],
+        seed: int,
+        configs: tuple[str, str] | list[str],
+        until: int,
+        header: int,
+    ) -> Border: ...
+    def next(self) -> tuple[int, bytes] | None: ...
+    def answer(self, body: bytes) -> None: ...
+    def fail(self, problem: str) -> None: ...
+    def last_exchanges(self) -> list[str]: ...
+    def report(self) -> str: ...
+
 def catalog() -> str: ...
 def transport(text: str) -> str: ...
 def lay_over(base: str, over: str) -> str: ...
@@ -123,7 +179,7 @@ def drop_curve(
 ) -> list[float | None]: ...
 def tc_qdisc(queue: str, rate: str, device: str, shape: bool) -> str: ...
 def tc_kinds() -> list[str]: ...
-def write_pcap(output: Output, path: Path) -> int: ...
+def write_pcap(output: Output, path: _FilePath) -> int: ...
 
 class LiveError(RuntimeError):
     """A live operation failed. The message contains the failed operation, the reason and a remedy."""
@@ -135,7 +191,7 @@ def run_live(
     seed: int | None = None,
     nearest_tcp: bool = False,
     until_done: bool = False,
-    pcap: Path | None = None,
+    pcap: _FilePath | None = None,
     congestion_control: str | None = None,
 ) -> Output: ...
 def live_privileges() -> str: ...

@@ -58,6 +58,9 @@ pub struct Pace(u64);
 impl Pace {
     const FRACTION: u32 = 32;
 
+    /// The pace of a link that takes no time to transmit.
+    pub const INSTANT: Self = Self(0);
+
     /// Returns the transmission time of `bytes`, rounded to the nearest nanosecond.
     pub fn time_for(self, bytes: u64) -> Span {
         let half = 1_u128 << (Self::FRACTION - 1);

@@ -70,7 +70,7 @@ impl Fate {
             Verdict::Dropped => "dropped",
             Verdict::Marked => "marked",
         };
-        let reason = Reason::NAMES[self.reason.code() as usize];
+        let reason = self.reason.name();
         comment(verdict, Some(reason), queues.get(self.queue as usize), self.average)
     }
 }

@@ -3,8 +3,10 @@
 
 mod catalog;
 mod error;
+mod guests;
 #[cfg(target_os = "linux")]
 mod live;
+mod path;
 mod pcap;
 mod plan;
 mod table;
@@ -82,12 +84,14 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<plan::Watch>()?;
     module.add_class::<plan::Output>()?;
     module.add_class::<PyTable>()?;
+    module.add_class::<path::Path>()?;
     module.add_function(wrap_pyfunction!(catalog::catalog, module)?)?;
     module.add_function(wrap_pyfunction!(transport, module)?)?;
     module.add_function(wrap_pyfunction!(lay_over, module)?)?;
     module.add_function(wrap_pyfunction!(quantity, module)?)?;
     module.add_function(wrap_pyfunction!(describe_workload, module)?)?;
     module.add_function(wrap_pyfunction!(drop_curve, module)?)?;
+    guests::add_to(module)?;
     pcap::add_to(module)?;
     tc::add_to(module)?;
     #[cfg(target_os = "linux")]

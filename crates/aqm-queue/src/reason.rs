@@ -53,4 +53,9 @@ impl Reason {
     pub const fn code(self) -> u32 {
         self as u32
     }
+
+    /// Returns the name of this reason.
+    pub const fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
 }

@@ -17,6 +17,7 @@ from aqmlab.cli import compare as compare_cli
 from aqmlab.cli import completion
 from aqmlab.cli import explain as explain_cli
 from aqmlab.cli import explore as explore_cli
+from aqmlab.cli import guest as guest_cli
 from aqmlab.cli import link as link_cli
 from aqmlab.cli import live as live_cli
 from aqmlab.cli import new as new_cli
@@ -58,6 +59,7 @@ app.add_typer(link_cli.app, name="link", cls=Commands)
 app.add_typer(tc_cli.app, name="tc", cls=Commands)
 app.add_typer(plot_cli.app, name="plot", cls=Commands)
 app.add_typer(live_cli.app, name="live", cls=Commands)
+app.add_typer(guest_cli.app, name="guest", cls=Commands)
 app.add_typer(sweep_cli.app, name="sweep", cls=Commands)
 app.add_typer(store_cli.app, name="store", cls=Commands)
 app.add_typer(new_cli.app, name="new", cls=Commands)

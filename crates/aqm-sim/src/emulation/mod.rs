@@ -192,6 +192,8 @@ pub struct Emulation {
     next_label: u16,
     /// Number of bytes that the link header adds to each packet.
     link_header: u16,
+    /// Whether hosts are connected to their routers by access links.
+    has_access_links: bool,
     now: Instant,
     record: RunRecord,
 }
@@ -199,8 +201,17 @@ pub struct Emulation {
 impl Emulation {
     /// Returns the network of `plan`, which contains no packets at first. The workloads of the plan are not run.
     pub fn new(plan: &Plan) -> Self {
+        Self::of_network(plan, LaneNetwork::in_order(plan), true)
+    }
+
+    /// Returns the network of `plan` without access links. A packet enters the network at the router of its sender, and
+    /// leaves the network at the router of its receiver.
+    pub fn between_routers(plan: &Plan) -> Self {
+        Self::of_network(plan, LaneNetwork::between_routers(plan), false)
+    }
+
+    fn of_network(plan: &Plan, mut net: LaneNetwork, has_access_links: bool) -> Self {
         let scenario = &plan.scenario;
-        let mut net = LaneNetwork::in_order(plan);
         schedule(&mut net, scenario);
         Self {
             net,
@@ -211,6 +222,7 @@ impl Emulation {
             next_label: scenario.traffic.len() as u16,
             // Scenarios with longer headers are rejected.
             link_header: scenario.link_header.bytes() as u16,
+            has_access_links,
             now: Instant::START,
             record: RunRecord::new(&plan.scenario.record),
             plan: plan.clone(),
@@ -298,7 +310,11 @@ impl Emulation {
         let hop = host_flow.first_hop[to.other() as usize];
         let packet = Packet { id, flow, hop, bytes, cwnd, ecn, label, ..Packet::default() };
         self.transit.note_sent(&packet, now);
-        self.net.send(packet, now, &mut self.transit);
+        if self.has_access_links {
+            self.net.send(packet, now, &mut self.transit);
+        } else {
+            self.net.enter_at_router(packet, now, &mut self.transit);
+        }
         id
     }
 
@@ -318,6 +334,19 @@ impl Emulation {
         }
         self.apply_fates(hosts);
         self.now = self.now.max(now);
+    }
+
+    /// Processes all transmissions that begin at or before `now`, and reports the drops and marks at these times. All
+    /// events up to `now` must have been processed. Without this method, a transmission is processed shortly before its
+    /// packet could reach the far end of the link. The results do not depend on calls of this method.
+    pub fn settle(&mut self, now: Instant, hosts: &mut impl Hosts) {
+        self.net.settle(now, &mut self.transit);
+        self.apply_fates(hosts);
+    }
+
+    /// Reports the drops and marks that calls of [`enter`](Self::enter) have caused, without advancing time.
+    pub fn report(&mut self, hosts: &mut impl Hosts) {
+        self.apply_fates(hosts);
     }
 
     /// Returns whether no packet is in transit and, for every connection, the connection is closed or all payload is
@@ -368,7 +397,14 @@ impl Emulation {
         hosts.deliver(Delivery { id: packet.id, traffic, flow: slot, to, ecn: packet.ecn, due: now });
     }
 
+    #[inline]
     fn apply_fates(&mut self, hosts: &mut impl Hosts) {
+        if !self.transit.fates.is_empty() {
+            self.apply_new_fates(hosts);
+        }
+    }
+
+    fn apply_new_fates(&mut self, hosts: &mut impl Hosts) {
         let average_at = |link: u32| {
             let position = self.managed.iter().position(|&number| number == link)?;
             average(self.net.disciplines().nth(position)?).map(|gauge| gauge.value)

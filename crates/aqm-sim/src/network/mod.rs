@@ -132,6 +132,15 @@ impl LaneNetwork {
         Self::with_first_links(plan, &vec![0; plan.scenario.links.len()])
     }
 
+    /// Creates a network without access links, which processes the events of all links in chronological order. Packets
+    /// enter the network at the routers ([`enter_at_router`](Self::enter_at_router)), and leave the network at the far
+    /// end of their last link between routers.
+    pub(crate) fn between_routers(plan: &Plan) -> Self {
+        let mut network = Self::in_order(plan);
+        network.links.skip_access_links(plan.scenario.links.len());
+        network
+    }
+
     /// Creates the network. `classes` contains, for each link, the number of classes of access links that lead to the
     /// link. A link for which this number is positive becomes a first link, unless the link's packets are recorded.
     fn with_first_links(plan: &Plan, classes: &[usize]) -> Self {
@@ -174,6 +183,28 @@ impl LaneNetwork {
     /// Returns a time before which no event is due.
     pub(crate) fn next_due(&self) -> Instant {
         self.links.event_queue.next_due().min(self.serve_by)
+    }
+
+    /// Puts a `packet`, whose hop is the access link of its sender, on the link that follows the access link.
+    #[inline]
+    pub(crate) fn enter_at_router(&mut self, mut packet: Packet, now: Instant, transit: &mut InTransit) {
+        packet.hop += 1;
+        self.forward(packet, now, transit);
+    }
+
+    /// Processes the transmissions that begin at or before `now`. The network must process the events of all links in
+    /// chronological order ([`in_order`](Self::in_order)).
+    pub(crate) fn settle(&mut self, now: Instant, transit: &mut InTransit) {
+        debug_assert!(self.first_links.is_empty());
+        let mut serve_by = Instant::NEVER;
+        for managed in &mut self.managed {
+            if managed.link.port.next_start().is_some_and(|start| start <= now) {
+                managed.serve(now, transit, &mut self.links);
+            }
+            serve_by = serve_by.min(managed.link.serve_by());
+        }
+        self.links.travel_on();
+        self.serve_by = serve_by;
     }
 
     /// Passes the headers of packets with the label `number` to all queues.

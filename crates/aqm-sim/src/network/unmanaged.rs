@@ -152,6 +152,14 @@ impl UnmanagedLinks {
         }
     }
 
+    /// Removes the time that packets need on access links. The classes of the links between routers precede the classes
+    /// of access links; `between_routers` is the number of links between routers.
+    pub(crate) fn skip_access_links(&mut self, between_routers: usize) {
+        for timing in &mut self.timings[between_routers..] {
+            (timing.pace, timing.delay) = (Pace::INSTANT, Span::ZERO);
+        }
+    }
+
     /// Does the same as [`travel`](Self::travel), but may keep the packet until [`travel_on`](Self::travel_on) is
     /// called, so that the hops of several packets are prefetched together.
     #[inline(always)]

@@ -1,0 +1,190 @@
+"""Guests in other programs: the admission test, and faults."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import PATIENCE_S
+
+import aqmlab as al
+from aqmlab.path import GuestError, check_guest, run_guests
+
+EXAMPLE = Path(__file__).parent.parent / "examples/path/echo_guest.py"
+ECHO = [sys.executable, str(EXAMPLE)]
+PATH = {
+    "forward": [{"rate": "1Mbps", "delay": "20ms", "queue": {"kind": "codel"}}],
+    "reverse": [{"rate": "500kbps", "delay": "20ms", "queue": {"kind": "drop-tail", "limit": "2p"}}],
+}
+
+
+def changed(folder: Path, old: str, new: str) -> list[str]:
+    """The command of the echo guest with another line."""
+    text = EXAMPLE.read_text(encoding="utf-8")
+    assert text.count(old) == 1
+    file = folder / "guest.py"
+    file.write_text(text.replace(old, new), encoding="utf-8")
+    return [sys.executable, str(file)]
+
+
+def test_every_datagram_of_an_echo_has_one_outcome() -> None:
+    run = run_guests(ECHO, ECHO, PATH, seed=5)
+    assert run.client.sent == 100 and run.server.dropped > 0
+    for end in (run.client, run.server):
+        assert end.sent == end.delivered + end.dropped + end.in_transit
+    assert run.server.sent == run.client.delivered
+    assert len(run.events) == run.server.delivered
+    times, ends, names, rtts = zip(*run.events, strict=True)
+    assert list(times) == sorted(times) and set(ends) == {"client"} and set(names) == {"rtt_s"}
+    assert min(rtts) > 0.04
+    assert run_guests(ECHO, ECHO, PATH, seed=5).digest == run.digest
+    assert run_guests(ECHO, ECHO, PATH, seed=6).digest != run.digest
+
+
+def test_the_example_is_admitted() -> None:
+    admission = check_guest(ECHO)
+    assert admission.admitted and not admission.notes and not admission.report
+    assert admission.run is not None and admission.run.client.dropped > 0
+
+
+def test_a_guest_with_random_numbers_of_its_own_is_not_admitted(tmp_path: Path) -> None:
+    unseeded = changed(tmp_path, "random.Random(seed)", "random.Random()")
+    admission = check_guest(unseeded, ECHO, PATH)
+    assert not admission.admitted
+    assert "two runs with seed 1 have different digests" in admission.reasons[0]
+
+
+def test_a_guest_that_ignores_its_seed_is_admitted_with_a_note(tmp_path: Path) -> None:
+    constant = changed(tmp_path, "random.Random(seed)", "random.Random(1)")
+    admission = check_guest(constant, ECHO, PATH)
+    assert admission.admitted and admission.notes == ["the digest does not depend on the seed (1 and 2)"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "answer(now, *guest.run(now, read_datagrams(body)))",
+            "answer(now + 1, *guest.run(now, read_datagrams(body)))",
+            "client at 0 ns: the answer must be for the time of the request, 0 ns",
+        ),
+        (
+            "reply = bytes([STOPPED])",
+            "reply = bytes([STARTED])",
+            "the frame is not a valid answer: the body is too short",
+        ),
+        (
+            "self.next = now + 1 + self.random.randrange(10_000_000)",
+            "self.next = now",
+            r"client at 0 ns: wake must be later than the time of the request, 0 ns \(got 0 ns\)",
+        ),
+        (
+            "out.append((0, 0, data))",
+            "out.append((0, 0, b''))",
+            r"client at 0 ns: the length of a datagram must be from 1 to 65507 bytes \(got 0\)",
+        ),
+        (
+            "out.append((0, 0, data))",
+            "out += [(0, 0, data)] * 10_001",
+            r"client at 0 ns: an answer may contain at most 10000 datagrams \(got 10001\)",
+        ),
+        (
+            "out.append((0, 0, data))",
+            "raise SystemExit('no more data')",
+            r"client at 0 ns: the guest ended before its answer \(exit status 1\)",
+        ),
+        (
+            "out.append((0, 0, data))",
+            "import time; time.sleep(60)",
+            "client at 0 ns: the guest did not answer within 0.5 s and was ended",
+        ),
+        (
+            "sys.stdout.buffer.flush()",
+            "sys.stdout.buffer.write(len(reply).to_bytes(4, 'little') + reply); sys.stdout.buffer.flush()",
+            "client at 0 ns: the guest sent more than one answer|the request was not to start",
+        ),
+        (
+            "reply = answer(now, *guest.run(now, read_datagrams(body)))",
+            "reply = bytes([ERROR]) + b'the key is missing'",
+            "client at 0 ns: the guest reports an error: the key is missing",
+        ),
+    ],
+)
+def test_a_fault_names_the_guest_and_reports_the_last_exchanges(
+    old: str, new: str, message: str, tmp_path: Path
+) -> None:
+    client = changed(tmp_path, old, new)
+    with pytest.raises(GuestError, match=message) as error:
+        run_guests(client, ECHO, PATH, seed=7, time_limit_s=0.5 if "sleep" in new else PATIENCE_S)
+    report = error.value.report
+    assert f"fault: {error.value}\nseed: 7\nclient: " in report
+    assert "last requests and answers:\n" in report
+    assert "client start, seed " in report or "STARTED" in new or "buffer.write" in new
+    if "SystemExit" in new:
+        assert "standard error of the client:\n  no more data" in report
+
+
+def test_aioquic_is_admitted() -> None:
+    pytest.importorskip("aioquic")
+    aioquic = [sys.executable, str(EXAMPLE.with_name("aioquic_guest.py"))]
+    admission = check_guest(aioquic, until_s=30)
+    assert admission.admitted, admission.reasons
+    assert admission.run is not None
+    received = [value for _, _, name, value in admission.run.events if name == "received_bytes"]
+    assert sum(received) == 1_000_000
+
+
+def command(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "aqmlab", "guest", "check", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        timeout=PATIENCE_S,
+    )
+
+
+def test_the_command_tests_a_program(tmp_path: Path) -> None:
+    done = command("--seed", "3", *ECHO, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    first, *rest = done.stdout.splitlines()
+    assert first.endswith("echo_guest.py: admitted")
+    assert re.fullmatch(r"  client: 100 datagrams sent, \d+ delivered, \d+ dropped, \d+ in transit", rest[0])
+    assert re.fullmatch(r"  digest: [0-9a-f]{64}", rest[-1])
+    as_json = json.loads(command("--seed", "3", "--json", *ECHO, folder=tmp_path).stdout)
+    assert as_json["admitted"] and as_json["run"]["digest"] == rest[-1].split()[1]
+
+
+def test_the_command_writes_the_report_of_a_fault(tmp_path: Path) -> None:
+    (tmp_path / "path.toml").write_text('forward = [{ rate = "1Mbps", delay = "1ms" }]\n', encoding="utf-8")
+    client = changed(tmp_path, "out.append((0, 0, data))", "out.append((70_000, 0, data))")
+    done = command("--path", "path.toml", "--server", " ".join(ECHO), *client, folder=tmp_path)
+    assert done.returncode == 1
+    fault = "client at 0 ns: the number of a flow must be less than 65536 (got 70000)"
+    assert f"  seed 1: {fault}\n  report: out/guest/fault.txt" in done.stdout
+    report = (tmp_path / "out/guest/fault.txt").read_text(encoding="utf-8")
+    assert report.startswith(f"fault: {fault}\nseed: 1\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["no-such-program"], "COMMAND: no-such-program: command not found"),
+        (["--until", "ten", *ECHO], "--until: "),
+        (["--path", "missing.toml", *ECHO], "missing.toml: cannot be read"),
+        (["--no-such-option"], "guest check has no option --no-such-option"),
+    ],
+)
+def test_invalid_options_are_named(arguments: list[str], message: str, tmp_path: Path) -> None:
+    done = command(*arguments, folder=tmp_path)
+    assert done.returncode == 2 and message in done.stderr
+
+
+def test_the_path_of_an_admission_test_is_valid() -> None:
+    from aqmlab.path.guests import PATH as USUAL
+
+    assert al.Path(USUAL).in_transit == 0

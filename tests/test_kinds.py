@@ -33,6 +33,7 @@ WRITERS = {
     "links": "the scenarios of users' lines",
     "live/runs.py": "the network around a command",
     "pages/network.py": "the scenarios of recorded pages",
+    "path/guests.py": "the path of the admission test",
     "report_card/experiments.py": "the scenarios of report cards",
     "report_card/network.py": "their network",
     "report_card/parameters.py": "the parameters that they vary",
@@ -50,6 +51,7 @@ TITLES = {
     "explain/story.py": "the transport of a flow",
     "metrics/aim.py": "a score with the name of a workload",
     "metrics/outcome.py": "profiles of applications with the names of workloads",
+    "path/path.py": "the protocol of a flow",
     "report_card/properties.py": "notes on queues, and a property with the name of a workload",
 }
 """Modules that write about kinds for readers, and what."""

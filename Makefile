@@ -113,6 +113,13 @@ pages: $(CORE) $(CHECKERS)  ## Run the commands of all pages, also the long comp
 gcc-original:  ## Run str0m's Google Congestion Control through RFC 8867 in virtual time, and write its record.
 	reference/gcc_original/run.sh
 
+.PHONY: guests
+guests: $(CORE)  ## Build the guests (quinn), run their tests, and run the admission test of each.
+	cd guests && cargo fmt --check && cargo clippy --locked --release --all-targets -- -D warnings
+	cd guests && cargo test --locked --release && cargo build --locked --release
+	for control in newreno cubic bbr; do \
+	    $(BIN)/aqmlab guest check --server-config "{\"control\": \"$$control\"}" guests/target/release/quinn-guest; done
+
 .PHONY: bench
 bench: $(CORE) $(CHECKERS)  ## Measure speed and scale, beside ns-2, ns-3 and htsim where installed.
 	$(PYTHON) benches/bench.py
@@ -159,7 +166,7 @@ fmt: $(CHECKERS)  ## Format Rust and Python.
 
 .PHONY: clean
 clean:  ## Remove everything that was made here, the environment and the results included.
-	rm -rf $(VENV) target out docs/_build .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) target guests/target out docs/_build .pytest_cache .mypy_cache .ruff_cache
 
 $(PYTHON):
 ifdef UV

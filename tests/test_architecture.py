@@ -41,7 +41,7 @@ def missing_paths(text: str) -> list[str]:
 
     Below a room a path starts at the room or at the project, elsewhere it may be the end of any path.
     """
-    folders = ("crates", "python", "benches", "reference", "scenarios", "examples", "tests", "docs")
+    folders = ["crates", "python", "benches", "reference", "scenarios", "examples", "guests", "tests", "docs"]
     files = {path.name for path in ROOT.iterdir()} | {
         path.relative_to(ROOT).as_posix() for folder in folders for path in (ROOT / folder).rglob("*")
     }

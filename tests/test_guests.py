@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,8 @@ from conftest import PATIENCE_S
 import aqmlab as al
 from aqmlab.path import GuestError, check_guest, run_guests
 
-EXAMPLE = Path(__file__).parent.parent / "examples/path/echo_guest.py"
+ROOT = Path(__file__).parent.parent
+EXAMPLE = ROOT / "examples/path/echo_guest.py"
 ECHO = [sys.executable, str(EXAMPLE)]
 PATH = {
     "forward": [{"rate": "1Mbps", "delay": "20ms", "queue": {"kind": "codel"}}],
@@ -188,3 +190,11 @@ def test_the_path_of_an_admission_test_is_valid() -> None:
     from aqmlab.path.guests import PATH as USUAL
 
     assert al.Path(USUAL).in_transit == 0
+
+
+def test_the_page_about_quinn_names_the_versions_in_the_lock_file() -> None:
+    page = (ROOT / "docs/guides/quinn-guest.md").read_text(encoding="utf-8")
+    lock = tomllib.loads((ROOT / "guests/Cargo.lock").read_text(encoding="utf-8"))
+    versions = {one["name"]: one["version"] for one in lock["package"]}
+    for name in ("quinn-proto", "rustls", "ring"):
+        assert f"{name} {versions[name]}" in page

@@ -1,0 +1,315 @@
+//! One end of a QUIC connection of quinn.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant as Clock};
+
+use aqm_path::guests::{Answer, End, Event, Guest, Payload, Start};
+use aqm_path::{Ecn, Instant};
+use bytes::{Bytes, BytesMut};
+use quinn_proto::{
+    ClientConfig, Connection, ConnectionError, ConnectionHandle, DatagramEvent, Dir, EcnCodepoint, Endpoint,
+    EndpointConfig, Event as QuinnEvent, ReadError, StreamEvent, StreamId, VarInt, WriteError,
+};
+
+use crate::config::Config;
+use crate::tls;
+
+/// The address of each end as seen by the other end. The path does not use addresses.
+const PEER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 4433);
+
+/// Bytes that the server passes to quinn at once.
+static BLOCK: [u8; 65_536] = [0; 65_536];
+
+/// quinn as a guest. The client opens a connection, and the server sends a file, whose end closes the connection.
+#[derive(Default)]
+pub struct Quinn {
+    host: Option<Host>,
+}
+
+impl Guest for Quinn {
+    fn start(&mut self, start: &Start) -> Result<Option<Instant>, String> {
+        let host = self.host.insert(Host::new(start)?);
+        Ok(host.client.is_some().then_some(Instant::START))
+    }
+
+    fn run(&mut self, now: Instant, received: Vec<Payload>) -> Result<Answer, String> {
+        self.host.as_mut().ok_or("the guest must be started before it runs")?.run(now, received)
+    }
+}
+
+/// One end of the connection.
+struct Host {
+    /// Reading of the system's clock that represents time 0. quinn uses only differences of times.
+    zero: Clock,
+    ecn: bool,
+    endpoint: Endpoint,
+    /// Configuration of the client until the client opens the connection.
+    client: Option<ClientConfig>,
+    connection: Option<(ConnectionHandle, Connection)>,
+    file: File,
+    /// Congestion window and round-trip time that the server reported last.
+    reported: (u64, Duration),
+}
+
+/// The file that the server sends.
+struct File {
+    end: End,
+    /// Stream of the file while the file is transferred.
+    stream: Option<StreamId>,
+    /// Bytes that the server has not yet passed to quinn.
+    left: u64,
+}
+
+impl Host {
+    #[expect(clippy::disallowed_methods, reason = "an instant of the standard library has no other origin")]
+    fn new(start: &Start) -> Result<Self, String> {
+        let config = Config::read(&start.config)?;
+        let mut seed = [0; 32];
+        seed[..8].copy_from_slice(&start.seed.to_le_bytes());
+        let mut endpoint = EndpointConfig::default();
+        endpoint.rng_seed(Some(seed));
+        let (client, server) = match start.end {
+            End::Client => (Some(tls::client(config.transport())?), None),
+            End::Server => (None, Some(Arc::new(tls::server(config.transport())?))),
+        };
+        Ok(Self {
+            zero: Clock::now(),
+            ecn: config.ecn,
+            // Discovery of the path MTU is on, as in quinn on Linux.
+            endpoint: Endpoint::new(Arc::new(endpoint), server, true, None),
+            client,
+            connection: None,
+            file: File { end: start.end, stream: None, left: config.size },
+            reported: (0, Duration::ZERO),
+        })
+    }
+
+    fn run(&mut self, now: Instant, received: Vec<Payload>) -> Result<Answer, String> {
+        let time = self.zero + Duration::from_nanos(now.nanos());
+        let mut answer = Answer::default();
+        if let Some(config) = self.client.take() {
+            let opened = self.endpoint.connect(time, config, PEER, tls::NAME);
+            self.connection = Some(opened.map_err(|error| error.to_string())?);
+        }
+        for payload in received {
+            self.receive(time, payload, &mut answer)?;
+        }
+        let Some((handle, connection)) = &mut self.connection else { return Ok(answer) };
+        if connection.poll_timeout().is_some_and(|timer| timer <= time) {
+            connection.handle_timeout(time);
+        }
+        let mut buffer = Vec::new();
+        loop {
+            let mut changed = false;
+            while let Some(event) = connection.poll() {
+                changed = true;
+                self.file.handle(event, time, connection, &mut answer.events)?;
+            }
+            while let Some(event) = connection.poll_endpoint_events() {
+                changed = true;
+                if let Some(event) = self.endpoint.handle_event(*handle, event) {
+                    connection.handle_event(event);
+                }
+            }
+            while let Some(sent) = connection.poll_transmit(time, 1, &mut buffer) {
+                answer.datagrams.push(payload(sent.ecn.filter(|_| self.ecn), &buffer[..sent.size]));
+                buffer.clear();
+            }
+            if !changed {
+                break;
+            }
+        }
+        if self.file.end == End::Server && !connection.is_handshaking() {
+            let (cwnd, rtt) = (connection.congestion_state().window(), connection.rtt());
+            if cwnd != self.reported.0 {
+                answer.events.push(Event { name: "cwnd_bytes".to_owned(), value: cwnd as f64 });
+            }
+            if rtt != self.reported.1 {
+                answer.events.push(Event { name: "rtt_s".to_owned(), value: rtt.as_secs_f64() });
+            }
+            self.reported = (cwnd, rtt);
+        }
+        let timer = connection.poll_timeout().map(|timer| (timer - self.zero).as_nanos() as u64);
+        answer.wake = timer.map(|timer| Instant::from_nanos(timer.max(now.nanos() + 1)));
+        if connection.is_drained() {
+            self.connection = None;
+        }
+        Ok(answer)
+    }
+
+    /// Passes a received datagram to quinn.
+    fn receive(&mut self, time: Clock, received: Payload, answer: &mut Answer) -> Result<(), String> {
+        let ecn = EcnCodepoint::from_bits(received.ecn as u8).filter(|_| self.ecn);
+        let mut buffer = Vec::new();
+        let data = BytesMut::from(&received.data[..]);
+        match self.endpoint.handle(time, PEER, None, ecn, data, &mut buffer) {
+            Some(DatagramEvent::NewConnection(incoming)) if self.connection.is_none() => {
+                let accepted = self.endpoint.accept(incoming, time, &mut buffer, None);
+                self.connection = Some(accepted.map_err(|error| error.cause.to_string())?);
+            }
+            Some(DatagramEvent::NewConnection(incoming)) => self.endpoint.ignore(incoming),
+            Some(DatagramEvent::ConnectionEvent(handle, event)) => {
+                if let Some((open, connection)) = &mut self.connection
+                    && *open == handle
+                {
+                    connection.handle_event(event);
+                }
+            }
+            Some(DatagramEvent::Response(sent)) => {
+                answer.datagrams.push(payload(sent.ecn.filter(|_| self.ecn), &buffer[..sent.size]));
+            }
+            None => {}
+        }
+        Ok(())
+    }
+}
+
+impl File {
+    /// Handles an event of the connection.
+    fn handle(
+        &mut self,
+        event: QuinnEvent,
+        time: Clock,
+        connection: &mut Connection,
+        events: &mut Vec<Event>,
+    ) -> Result<(), String> {
+        match (self.end, event) {
+            (End::Server, QuinnEvent::Connected) => {
+                self.stream = connection.streams().open(Dir::Uni);
+                self.send(connection)
+            }
+            (End::Server, QuinnEvent::Stream(StreamEvent::Writable { .. })) => self.send(connection),
+            (End::Client, QuinnEvent::Stream(StreamEvent::Opened { dir: Dir::Uni })) => {
+                self.stream = connection.streams().accept(Dir::Uni);
+                self.receive(time, connection, events)
+            }
+            (End::Client, QuinnEvent::Stream(StreamEvent::Readable { .. })) => {
+                self.receive(time, connection, events)
+            }
+            (_, QuinnEvent::ConnectionLost { reason }) => match reason {
+                ConnectionError::ApplicationClosed(_)
+                | ConnectionError::LocallyClosed
+                | ConnectionError::TimedOut
+                | ConnectionError::Reset => Ok(()),
+                reason => Err(format!("the connection is lost: {reason}")),
+            },
+            _ => Ok(()),
+        }
+    }
+
+    /// Passes the file to quinn, as far as quinn's buffer has space.
+    fn send(&mut self, connection: &mut Connection) -> Result<(), String> {
+        let Some(stream) = self.stream else { return Ok(()) };
+        let mut sender = connection.send_stream(stream);
+        while self.left > 0 {
+            match sender.write(&BLOCK[..self.left.min(BLOCK.len() as u64) as usize]) {
+                Ok(written) => self.left -= written as u64,
+                Err(WriteError::Blocked) => return Ok(()),
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+        self.stream = None;
+        sender.finish().map_err(|error| error.to_string())
+    }
+
+    /// Reads the received part of the file, and closes the connection at the end of the file.
+    fn receive(
+        &mut self,
+        time: Clock,
+        connection: &mut Connection,
+        events: &mut Vec<Event>,
+    ) -> Result<(), String> {
+        let Some(stream) = self.stream else { return Ok(()) };
+        let mut receiver = connection.recv_stream(stream);
+        let mut chunks = receiver.read(true).map_err(|error| error.to_string())?;
+        let mut bytes = 0;
+        let is_complete = loop {
+            match chunks.next(usize::MAX) {
+                Ok(Some(chunk)) => bytes += chunk.bytes.len(),
+                Ok(None) => break true,
+                Err(ReadError::Blocked) => break false,
+                Err(error) => return Err(error.to_string()),
+            }
+        };
+        // The connection is asked for datagrams to send after this call in any case.
+        let _ = chunks.finalize();
+        if bytes > 0 {
+            events.push(Event { name: "received_bytes".to_owned(), value: bytes as f64 });
+        }
+        if is_complete {
+            self.stream = None;
+            connection.close(time, VarInt::from_u32(0), Bytes::new());
+        }
+        Ok(())
+    }
+}
+
+/// Returns a datagram to send.
+fn payload(ecn: Option<EcnCodepoint>, data: &[u8]) -> Payload {
+    let ecn = match ecn {
+        None => Ecn::NotEct,
+        Some(EcnCodepoint::Ect0) => Ecn::Ect0,
+        Some(EcnCodepoint::Ect1) => Ecn::Ect1,
+        Some(EcnCodepoint::Ce) => Ecn::Ce,
+    };
+    Payload { flow: 0, ecn, data: data.to_vec() }
+}
+
+#[cfg(test)]
+mod tests {
+    use aqm_path::Path;
+    use aqm_path::guests::{Border, Report, Setup, run};
+
+    use super::*;
+
+    /// Runs a transfer with the same configuration of both ends.
+    fn transfer(config: &str, seed: u64, loss: f64) -> Report {
+        let queue = "{ kind = 'codel', ecn = true }";
+        let link = format!(
+            "{{ rate = '10Mbps', delay = '20ms', queue = {queue}, loss = {{ probability = {loss} }} }}"
+        );
+        let path =
+            Path::from_toml(&format!("forward = [{link}]\nreverse = [{link}]\n")).expect("a valid path");
+        let setup = Setup { seed, configs: [config.to_owned(), config.to_owned()], ..Setup::default() };
+        let mut border = Border::new(path, setup);
+        run(&mut border, [&mut Quinn::default(), &mut Quinn::default()])
+            .expect("the guests obey the contract")
+    }
+
+    /// Returns the values of an event.
+    fn values<'a>(report: &'a Report, name: &'a str) -> impl Iterator<Item = f64> + 'a {
+        report
+            .events
+            .iter()
+            .filter(move |recorded| recorded.event.name == name)
+            .map(|recorded| recorded.event.value)
+    }
+
+    #[test]
+    fn two_runs_with_the_same_seed_are_equal_with_every_control() {
+        let mut digests = Vec::new();
+        for control in ["newreno", "cubic", "bbr"] {
+            let config = format!(r#"{{"control": "{control}"}}"#);
+            let first = transfer(&config, 1, 0.01);
+            assert_eq!(values(&first, "received_bytes").sum::<f64>(), 1e6, "{control}");
+            assert!(values(&first, "rtt_s").all(|rtt| rtt > 0.04), "{control}");
+            assert_eq!(first.digest, transfer(&config, 1, 0.01).digest, "{control}");
+            digests.push(first.digest);
+            digests.push(transfer(&config, 2, 0.01).digest);
+        }
+        digests.sort();
+        digests.dedup();
+        assert_eq!(digests.len(), 6);
+    }
+
+    #[test]
+    fn codel_marks_with_ecn_and_drops_without_ecn() {
+        let marked = transfer(r#"{"size": 4000000}"#, 1, 0.0);
+        assert_eq!(marked.ends[1].dropped, 0);
+        assert_eq!(values(&marked, "received_bytes").sum::<f64>(), 4e6);
+        let windows: Vec<f64> = values(&marked, "cwnd_bytes").collect();
+        assert!(windows.windows(2).any(|pair| pair[1] < pair[0]), "the window decreases at marks");
+        assert!(transfer(r#"{"size": 4000000, "ecn": false}"#, 1, 0.0).ends[1].dropped > 0);
+    }
+}

@@ -25,7 +25,7 @@ PATH = {
 
 
 def changed(folder: Path, old: str, new: str) -> list[str]:
-    """The command of the echo guest with another line."""
+    """Writes a copy of the echo guest in which `old` is replaced by another text, and returns its command."""
     text = EXAMPLE.read_text(encoding="utf-8")
     assert text.count(old) == 1
     file = folder / "guest.py"

@@ -17,8 +17,6 @@ import json
 import os
 import random
 import ssl
-import struct
-import sys
 from collections.abc import Iterator
 
 from aioquic.buffer import Buffer
@@ -28,10 +26,8 @@ from aioquic.quic.events import HandshakeCompleted, StreamDataReceived
 from aioquic.quic.packet import pull_quic_header
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from echo_guest import NEVER, serve
 
-NEVER = 2**64 - 1
-START, RUN, STOP = 1, 2, 3
-STARTED, ANSWER, STOPPED, ERROR = 129, 130, 131, 255
 PEER = ("peer", 4433)
 """The address of each end as seen by the other end. The path does not use addresses."""
 
@@ -63,9 +59,11 @@ class Guest:
             self.configuration.certificate = builder.sign(key, None)
             self.configuration.private_key = key
 
-    def run(self, now: int, datagrams: list[bytes]) -> tuple[list[bytes], int, list[tuple[str, float]]]:
+    def run(
+        self, now: int, datagrams: list[tuple[int, int, bytes]]
+    ) -> tuple[list[tuple[int, int, bytes]], int, list[tuple[str, float]]]:
         """Returns the datagrams to send, the time of the next wake-up, and events."""
-        for data in datagrams:
+        for _flow, _ecn, data in datagrams:
             if self.connection is None:
                 header = pull_quic_header(Buffer(data=data), host_cid_length=8)
                 self.connection = QuicConnection(
@@ -79,7 +77,7 @@ class Guest:
         if timer is not None and timer <= now / 1e9:
             self.connection.handle_timer(now=now / 1e9)
         events = list(self._events())
-        out = [data for data, _ in self.connection.datagrams_to_send(now=now / 1e9)]
+        out = [(0, 0, data) for data, _ in self.connection.datagrams_to_send(now=now / 1e9)]
         timer = self.connection.get_timer()
         # A timer that is earlier by a rounding error expires one nanosecond later.
         return out, NEVER if timer is None else max(now + 1, round(timer * 1e9)), events
@@ -99,42 +97,10 @@ class Guest:
             yield "cwnd_bytes", float(connection._loss.congestion_window)
 
 
-def read_datagrams(body: bytes) -> list[bytes]:
-    """Returns the contents of the datagrams of a request to run."""
-    (count,) = struct.unpack_from("<I", body, 9)
-    at, found = 13, []
-    for _ in range(count):
-        (length,) = struct.unpack_from("<H", body, at + 5)
-        at += 7 + length
-        found.append(body[at - length : at])
-    return found
-
-
-def answer(now: int, out: list[bytes], wake: int, events: list[tuple[str, float]]) -> bytes:
-    """Returns the body of an answer to a request to run."""
-    parts = [struct.pack("<BQQI", ANSWER, now, wake, len(out))]
-    parts += [struct.pack("<IBH", 0, 0, len(data)) + data for data in out]
-    parts.append(struct.pack("<I", len(events)))
-    parts += [bytes([len(name)]) + name.encode() + struct.pack("<d", value) for name, value in events]
-    return b"".join(parts)
-
-
-def main() -> None:
-    guest: Guest | None = None
-    while prefix := sys.stdin.buffer.read(4):
-        body = sys.stdin.buffer.read(int.from_bytes(prefix, "little"))
-        if body[0] == START:
-            _version, end, seed = struct.unpack_from("<HBQ", body, 1)
-            guest = Guest(end == 0, seed, json.loads(body[12:]))
-            reply = struct.pack("<BQ", STARTED, 0 if end == 0 else NEVER)
-        elif body[0] == RUN and guest is not None:
-            (now,) = struct.unpack_from("<Q", body, 1)
-            reply = answer(now, *guest.run(now, read_datagrams(body)))
-        else:
-            reply = bytes([STOPPED])
-        sys.stdout.buffer.write(len(reply).to_bytes(4, "little") + reply)
-        sys.stdout.buffer.flush()
+def start(end: int, seed: int, config: str) -> tuple[Guest, int]:
+    """Returns the guest, and the time of its first wake-up."""
+    return Guest(end == 0, seed, json.loads(config)), 0 if end == 0 else NEVER
 
 
 if __name__ == "__main__":
-    main()
+    serve(start)

@@ -57,14 +57,20 @@ def answer(now, out, wake, events):
     return b"".join(parts)
 
 
-def main():
+def start(end, seed, config):
+    """Returns the guest, and the time of its first wake-up."""
+    return (Server(), NEVER) if end else (Client(seed), 0)
+
+
+def serve(start):
+    """Answers the requests on standard input, until the standard input ends."""
     guest = None
     while prefix := sys.stdin.buffer.read(4):
         body = sys.stdin.buffer.read(int.from_bytes(prefix, "little"))
         if body[0] == START:
             _version, end, seed = struct.unpack_from("<HBQ", body, 1)
-            guest = Server() if end else Client(seed)
-            reply = struct.pack("<BQ", STARTED, NEVER if end else 0)
+            guest, wake = start(end, seed, body[12:].decode())
+            reply = struct.pack("<BQ", STARTED, wake)
         elif body[0] == RUN:
             (now,) = struct.unpack_from("<Q", body, 1)
             reply = answer(now, *guest.run(now, read_datagrams(body)))
@@ -75,4 +81,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    serve(start)

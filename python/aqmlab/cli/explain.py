@@ -1,11 +1,13 @@
 """The command `aqmlab explain`, which explains why a transfer took its time."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from aqmlab._support.words import capital
 from aqmlab.charts.style import Look
 from aqmlab.cli.options import (
     PICTURES,
@@ -167,8 +169,6 @@ def _duration(row: dict[str, Any]) -> str:
 
 
 def _print_losses(story: "Story", most: int | None) -> None:
-    from aqmlab.cli import table_text
-
     number = "first byte" if story.transport == "tcp" else "number"
     heads = ("time", "link", "reason", number, "average", "probability", "count", "draw", "repair", "cost")
     losses = story.losses if most is None else story.losses[:most]
@@ -187,16 +187,10 @@ def _print_losses(story: "Story", most: int | None) -> None:
         )
         for loss in losses
     ]
-    if rows:
-        print()
-        table_text.print_table(f"Losses of flow {story.flow}", heads, rows, left=3)
-    if len(losses) < len(story.losses):
-        print(f"and {len(story.losses) - len(losses)} more losses: use --all or --json")
+    _print_rows(story, "losses", heads, rows, total=len(story.losses), left=3)
 
 
 def _print_marks(story: "Story", most: int | None) -> None:
-    from aqmlab.cli import table_text
-
     number = "first byte" if story.transport == "tcp" else "number"
     of_sender = ("echo", "window", "round trip later") if story.transport == "tcp" else ()
     heads = ("time", "link", number, "queued", "average", "probability", "waited", *of_sender)
@@ -222,11 +216,20 @@ def _print_marks(story: "Story", most: int | None) -> None:
         )
         for mark in marks
     ]
+    _print_rows(story, "marks", heads, rows, total=len(story.marked), left=2)
+
+
+def _print_rows(
+    story: "Story", what: str, heads: Sequence[str], rows: Sequence[Sequence[str]], *, total: int, left: int
+) -> None:
+    """Prints the first rows of `total` losses or marks."""
+    from aqmlab.cli import table_text
+
     if rows:
         print()
-        table_text.print_table(f"Marks of flow {story.flow}", heads, rows, left=2)
-    if len(marks) < len(story.marked):
-        print(f"and {len(story.marked) - len(marks)} more marks: use --all or --json")
+        table_text.print_table(f"{capital(what)} of flow {story.flow}", heads, rows, left=left)
+    if len(rows) < total:
+        print(f"and {total - len(rows)} more {what}: use --all or --json")
 
 
 def _save(story: "Story", folder: Path, kinds: tuple[str, ...], look: Look) -> list[Path]:

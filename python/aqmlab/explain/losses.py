@@ -19,32 +19,16 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from aqmlab.explain.packets import Direction, Packet
+from aqmlab.explain.packets import AffectedPacket, Direction, Packet
 
 Repair = Literal["fast retransmit", "time-out", "probe", "retransmission"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Loss:
+class Loss(AffectedPacket):
     """A dropped packet of a connection."""
 
-    time_s: float
-    """Time of the drop."""
-    sent_s: float
-    link: str
-    """Link of the queue that dropped the packet."""
     reason: str
-    backward: bool
-    """Whether the packet travelled from the receiver of the data to the sender, as requests do."""
-    first_byte: int
-    """Sequence number of the first byte; -1 for a SYN."""
-    payload_bytes: int
-    size_bytes: int
-    is_syn: bool
-    flags: int | None
-    """TCP flags of the packet; `None` for QUIC and datagrams."""
-    again: bool
-    """Whether the dropped packet was a retransmission."""
     window: int | None
     """The sender's window in segments, if the packet contained it."""
     average: float | None
@@ -86,17 +70,10 @@ def _loss(direction: Direction, index: int) -> Loss:
     delivered = direction.delivered_s(packet.begin + 1)
     assert packet.dropped_s is not None
     return Loss(
+        **direction.properties(packet),
         time_s=packet.dropped_s,
-        sent_s=packet.sent_s,
         link=packet.link or "",
         reason=str(details.get("reason", "")),
-        backward=direction.backward,
-        first_byte=packet.begin,
-        payload_bytes=packet.payload_bytes,
-        size_bytes=packet.size_bytes,
-        is_syn=packet.is_syn,
-        flags=packet.flags,
-        again=packet.again,
         window=details.get("window"),
         average=details.get("average"),
         probability=details.get("probability"),

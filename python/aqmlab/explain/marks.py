@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from aqmlab.explain.packets import Acknowledgements, Direction, Packet, Row
+from aqmlab.explain.packets import Acknowledgements, AffectedPacket, Direction, Packet, Row
 from aqmlab.explain.sender import Reaction
 
 if TYPE_CHECKING:
@@ -22,25 +22,9 @@ PROBABILITIES = ("probability", "prob")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mark:
+class Mark(AffectedPacket):
     """A marked packet of a flow."""
 
-    time_s: float
-    """Time at which the packet left the queue with the mark."""
-    sent_s: float
-    link: str
-    """Link of the queue that marked the packet."""
-    backward: bool
-    """Whether the packet travelled from the receiver of the data to the sender, as requests do."""
-    first_byte: int
-    """Sequence number of the first byte; -1 for a SYN."""
-    payload_bytes: int
-    size_bytes: int
-    is_syn: bool
-    flags: int | None
-    """TCP flags of the packet; `None` for QUIC and datagrams."""
-    again: bool
-    """Whether the packet was a retransmission."""
     arrived_s: float
     """Time at which the packet arrived at the queue."""
     length_packets: int | None
@@ -106,16 +90,9 @@ def _mark(packet: Packet, direction: Direction, samples: dict[str, Samples]) -> 
     times, values = samples[marking.link]
     at = bisect_left(times, marking.arrived_s)
     return Mark(
+        **direction.properties(packet),
         time_s=marking.left_s,
-        sent_s=packet.sent_s,
         link=marking.link,
-        backward=direction.backward,
-        first_byte=packet.begin,
-        payload_bytes=packet.payload_bytes,
-        size_bytes=packet.size_bytes,
-        is_syn=packet.is_syn,
-        flags=packet.flags,
-        again=packet.again,
         arrived_s=marking.arrived_s,
         length_packets=marking.length_packets,
         average=marking.average,

@@ -103,6 +103,28 @@ class Packet:
         return self.end > self.begin
 
 
+@dataclass(frozen=True, kw_only=True)
+class AffectedPacket:
+    """A packet of a flow that a queue dropped or marked."""
+
+    time_s: float
+    """Time of the drop, or time at which the packet left the queue with the mark."""
+    sent_s: float
+    link: str
+    """Link of the queue."""
+    backward: bool
+    """Whether the packet travelled from the receiver of the data to the sender, as requests do."""
+    first_byte: int
+    """Sequence number of the first byte; -1 for a SYN."""
+    payload_bytes: int
+    size_bytes: int
+    is_syn: bool
+    flags: int | None
+    """TCP flags of the packet; `None` for QUIC and datagrams."""
+    again: bool
+    """Whether the packet was a retransmission."""
+
+
 @dataclass(kw_only=True)
 class Direction:
     """The packets that one end of a flow sent, in chronological order."""
@@ -114,6 +136,19 @@ class Direction:
     progress: list[tuple[int, float]] = field(default_factory=list)
     """The numbers of bytes that had arrived in order, ascending, with the times at which they were
     reached."""
+
+    def properties(self, packet: Packet) -> dict[str, Any]:
+        """Returns the fields of an `AffectedPacket` that do not depend on the queue."""
+        return {
+            "sent_s": packet.sent_s,
+            "backward": self.backward,
+            "first_byte": packet.begin,
+            "payload_bytes": packet.payload_bytes,
+            "size_bytes": packet.size_bytes,
+            "is_syn": packet.is_syn,
+            "flags": packet.flags,
+            "again": packet.again,
+        }
 
     def delivered_s(self, sequence: int) -> float | None:
         """Returns the time at which all bytes before `sequence` had arrived; minus infinity if there are no

@@ -143,7 +143,7 @@ def life(run: Run, flow: int, traffic: str | None = None) -> tuple[str, float]:
     if not found.height:
         least, most = min(numbers := rows["flow"].to_list()), max(numbers)
         raise LookupError(
-            f"--flow {flow}: no flow{of} has this number; the {rows.height} flows are in {least}-{most}"
+            f"--flow {flow}: no flow{of} has this number; flows have the numbers {least} to {most}"
         )
     row = found.row(0, named=True)
     end = row["end_s"] if row["end_s"] is not None else window(run.manifest)[1]

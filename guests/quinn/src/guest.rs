@@ -232,7 +232,7 @@ impl File {
                 Err(error) => return Err(error.to_string()),
             }
         };
-        // `finalize` returns whether the connection has datagrams to send. The guest requests them after each event anyway.
+        // The result says whether the connection has datagrams to send, which the guest requests after each event anyway.
         let _ = chunks.finalize();
         if bytes > 0 {
             events.push(Event { name: "received_bytes".to_owned(), value: bytes as f64 });

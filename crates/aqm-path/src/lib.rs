@@ -39,8 +39,8 @@
 //!
 //! # Guests
 //!
-//! The module [`guests`] runs two transport implementations at the ends of a path, in the same program or in programs of
-//! their own. Only the function [`guests::frames::serve`] performs I/O, on the input and output that its caller passes.
+//! The module [`guests`] runs two transport implementations at the ends of a path, according to the contract of the crate
+//! [`aqm_guest`].
 //!
 //! # Errors
 //!

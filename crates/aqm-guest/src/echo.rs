@@ -2,7 +2,7 @@
 
 use aqm_net::{Instant, Rng, Span, Streams};
 
-use super::{Answer, End, Event, Guest, Payload, Start};
+use crate::{Answer, End, Event, Guest, Payload, Problem, Start};
 
 /// The echo guest. The client sends 100 datagrams of random lengths, up to 1200 bytes, at random intervals of at most
 /// 10 ms, and reports each echo with the time since the datagram was sent (`rtt_s`). The server returns each datagram.
@@ -30,7 +30,7 @@ const NUMBER: usize = 8;
 const LONGEST_GAP: Span = Span::from_millis(10);
 
 impl Guest for Echo {
-    fn start(&mut self, start: &Start) -> Result<Option<Instant>, String> {
+    fn start(&mut self, start: &Start) -> Result<Option<Instant>, Problem> {
         if start.end == End::Server {
             return Ok(None);
         }
@@ -40,7 +40,7 @@ impl Guest for Echo {
         Ok(Some(client.next))
     }
 
-    fn run(&mut self, now: Instant, received: Vec<Payload>) -> Result<Answer, String> {
+    fn run(&mut self, now: Instant, received: Vec<Payload>) -> Result<Answer, Problem> {
         match &mut self.client {
             None => Ok(Answer { datagrams: received, ..Answer::default() }),
             Some(client) => client.run(now, received),
@@ -49,7 +49,7 @@ impl Guest for Echo {
 }
 
 impl Client {
-    fn run(&mut self, now: Instant, received: Vec<Payload>) -> Result<Answer, String> {
+    fn run(&mut self, now: Instant, received: Vec<Payload>) -> Result<Answer, Problem> {
         let mut answer = Answer::default();
         for echo in received {
             let number = echo.data.first_chunk::<NUMBER>().map(|bytes| u64::from_le_bytes(*bytes));

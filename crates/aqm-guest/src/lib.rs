@@ -1,47 +1,58 @@
-//! Guests: transport implementations that run in virtual time at the two ends of a [`Path`](crate::Path).
+//! The contract between a guest, which is a transport implementation in virtual time, and its network.
 //!
 //! A guest is a deterministic function of its configuration, its seed, the times and the datagrams that it receives. A
 //! guest in the same program implements the trait [`Guest`]. A guest in another program exchanges [`frames`] over a pipe;
-//! [`frames::serve`] converts an implementation of the trait to such a program. The [`Border`] calls two guests, transports
-//! their datagrams over a path, and checks each answer. [`run`] runs two guests in the same program:
+//! [`frames::serve`] converts an implementation of the trait to such a program. A [`Supervisor`] calls two guests, the
+//! client and the server, and checks each answer. The crate performs no I/O, except on the input and output that the caller
+//! of [`frames::serve`] passes.
 //!
 //! ```
-//! use aqm_path::guests::{Border, Echo, Setup, run};
-//! use aqm_path::Path;
+//! use aqm_guest::{Echo, End, Guest, Limits, Start, Supervisor};
+//! use aqm_net::Instant;
 //!
-//! let path = Path::from_toml(r#"forward = [{ rate = "10Mbps", delay = "20ms", queue = { kind = "codel" } }]"#)?;
-//! let mut border = Border::new(path, Setup { seed: 1, ..Setup::default() });
-//! let report = run(&mut border, [&mut Echo::default(), &mut Echo::default()])?;
-//! assert_eq!(report.ends[0].sent, report.ends[0].delivered);
-//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! let mut supervisor = Supervisor::new(Limits::default());
+//! let mut client = Echo::default();
+//! let start = Start { end: End::Client, seed: 1, config: "{}".to_owned() };
+//! let wake = supervisor.start(&mut client, &start)?.expect("the client sends at random times");
+//! let answer = supervisor.run(&mut client, End::Client, wake, Vec::new())?;
+//! assert_eq!(answer.datagrams.len(), 1);
+//! # Ok::<(), aqm_guest::Fault>(())
 //! ```
 
-mod border;
 mod echo;
 mod fault;
 pub mod frames;
+mod supervisor;
 
 use aqm_net::{Ecn, Instant};
 
-pub use border::{Border, Call, EndReport, Limits, Recorded, Report, Setup, run};
 pub use echo::Echo;
 pub use fault::{Fault, Problem};
+pub use supervisor::{Limits, Supervisor};
 
-/// The version of the contract between the border and guests.
+/// The version of the contract.
 pub const VERSION: u16 = 1;
 
-/// The end of the path at which a guest runs.
+/// The end of a connection at which a guest runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum End {
-    /// The end that sends in the forward direction. By convention, the client opens connections.
+    /// The client. By convention, the client opens connections.
     Client,
-    /// The end that sends in the reverse direction.
+    /// The server.
     Server,
 }
 
 impl End {
     /// Both ends.
     pub const ALL: [Self; 2] = [Self::Client, Self::Server];
+
+    /// Returns the other end.
+    pub const fn other(self) -> Self {
+        match self {
+            Self::Client => Self::Server,
+            Self::Server => Self::Client,
+        }
+    }
 
     /// Returns the name of the end.
     pub const fn name(self) -> &'static str {
@@ -55,7 +66,7 @@ impl End {
 /// The data with which a guest is started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Start {
-    /// End of the path at which the guest runs.
+    /// End at which the guest runs.
     pub end: End,
     /// Seed of the guest's random numbers.
     pub seed: u64,
@@ -95,21 +106,31 @@ pub struct Answer {
     pub events: Vec<Event>,
 }
 
-/// A transport implementation in virtual time.
-pub trait Guest {
+/// A transport implementation in virtual time. An error that is a text becomes [`Problem::Error`].
+pub trait Guest: Send {
     /// Starts the guest at time 0. Returns the time of the first call of [`run`](Self::run), or `None` if the guest waits
     /// for a datagram.
     ///
     /// # Errors
-    /// Returns a description of the error if the guest cannot start, for example because its configuration is invalid.
-    fn start(&mut self, start: &Start) -> Result<Option<Instant>, String>;
+    /// Returns an error if the guest cannot start, for example because its configuration is invalid.
+    fn start(&mut self, start: &Start) -> Result<Option<Instant>, Problem>;
 
     /// Handles the datagrams that arrive at `now` and the timers that are due at `now`.
     ///
     /// # Errors
-    /// Returns a description of the error if the guest cannot continue.
-    fn run(&mut self, now: Instant, received: Vec<Payload>) -> Result<Answer, String>;
+    /// Returns an error if the guest cannot continue.
+    fn run(&mut self, now: Instant, received: Vec<Payload>) -> Result<Answer, Problem>;
 
     /// Stops the guest at the end of a run.
-    fn stop(&mut self) {}
+    ///
+    /// # Errors
+    /// Returns an error if the guest cannot be stopped.
+    fn stop(&mut self) -> Result<(), Problem> {
+        Ok(())
+    }
+
+    /// Returns a text that helps to find the cause of a fault, for example the end of a program's standard error.
+    fn diagnosis(&mut self) -> String {
+        String::new()
+    }
 }

@@ -7,7 +7,7 @@
 
 use std::io;
 
-use aqm_path::guests::{Echo, frames};
+use aqm_guest::{Echo, frames};
 
 fn main() -> io::Result<()> {
     frames::serve(&mut Echo::default(), &mut io::stdin().lock(), &mut io::stdout().lock())

@@ -4,12 +4,12 @@ use std::fmt;
 
 use aqm_net::Instant;
 
-use super::End;
+use crate::End;
 
 /// A violation of the contract by a guest, which ends the run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// End of the path at which the guest ran.
+    /// End at which the guest ran.
     pub end: End,
     /// Time of the call.
     pub at: Instant,
@@ -54,10 +54,10 @@ pub enum Problem {
     },
     /// The answer contains too many events, or an event whose name is empty or longer than 64 bytes.
     Events,
-    /// The guest was called too often at the same time.
+    /// The guest was called as often as allowed at the same time.
     Calls(u32),
-    /// The path accepts no more datagrams.
-    Path(String),
+    /// The network does not accept the datagram.
+    Network(String),
     /// The program that runs the guest reports a fault, for example a time limit.
     Program(String),
 }
@@ -67,8 +67,6 @@ impl fmt::Display for Fault {
         write!(f, "{} at {} ns: ", self.end.name(), self.at.nanos())?;
         match &self.problem {
             Problem::Error(text) => write!(f, "the guest reports an error: {text}"),
-            Problem::Panic(text) => write!(f, "the guest panicked: {text}"),
-            Problem::Frame(text) => write!(f, "the frame is not a valid answer: {text}"),
             Problem::OtherTime(at) => write!(
                 f,
                 "the answer must be for the time of the request, {} ns (got {} ns)",
@@ -81,22 +79,46 @@ impl fmt::Display for Fault {
                 self.at.nanos(),
                 at.nanos()
             ),
-            Problem::Datagrams { count, most } => {
+            problem => problem.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Panic(text) => write!(f, "the guest panicked: {text}"),
+            Self::Frame(text) => write!(f, "the frame is not a valid answer: {text}"),
+            Self::OtherTime(at) => write!(f, "the answer is for another time, {} ns", at.nanos()),
+            Self::Wake(at) => write!(f, "wake is not later than the request: {} ns", at.nanos()),
+            Self::Datagrams { count, most } => {
                 write!(f, "an answer may contain at most {most} datagrams (got {count})")
             }
-            Problem::Size { bytes, most } => {
+            Self::Size { bytes, most } => {
                 write!(f, "the length of a datagram must be from 1 to {most} bytes (got {bytes})")
             }
-            Problem::Flow { flow, flows } => {
+            Self::Flow { flow, flows } => {
                 write!(f, "the number of a flow must be less than {flows} (got {flow})")
             }
-            Problem::Events => f.write_str(
+            Self::Events => f.write_str(
                 "an answer may contain at most 1000 events, whose names must consist of 1 to 64 bytes",
             ),
-            Problem::Calls(most) => write!(f, "the guest was called {most} times at the same time"),
-            Problem::Path(text) | Problem::Program(text) => f.write_str(text),
+            Self::Calls(most) => write!(f, "the guest was called {most} times at the same time"),
+            Self::Error(text) | Self::Network(text) | Self::Program(text) => f.write_str(text),
         }
     }
 }
 
 impl std::error::Error for Fault {}
+
+impl From<String> for Problem {
+    fn from(text: String) -> Self {
+        Self::Error(text)
+    }
+}
+
+impl From<&str> for Problem {
+    fn from(text: &str) -> Self {
+        Self::Error(text.to_owned())
+    }
+}

@@ -20,7 +20,7 @@ impl Plan {
     }
 
     /// Returns the names of the workloads whose results depend on a library, and the name and version of the library.
-    fn libraries(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub fn libraries(&self) -> impl Iterator<Item = (&str, &str)> {
         self.scenario.traffic.iter().filter_map(|one| Some((one.name.as_str(), one.config.library()?)))
     }
 

@@ -95,6 +95,11 @@ impl Plan {
         self.scenario.to_value()
     }
 
+    /// Returns the contents of the files to which the scenario refers, by name.
+    pub fn files(&self) -> &Files {
+        &self.scenario.files
+    }
+
     /// Returns the workloads by position in the scenario.
     pub fn workloads(&self) -> impl Iterator<Item = PlannedWorkload<'_>> {
         self.scenario.traffic.iter().zip(&self.workloads).map(|(one, workload)| {

@@ -6,9 +6,9 @@ from typing import Any, Literal, TypeAlias, final
 
 __all__ = [
     "RESULTS_VERSION",
-    "Border",
     "Document",
     "GuestFault",
+    "IsolationError",
     "LiveError",
     "Output",
     "Path",
@@ -26,6 +26,7 @@ __all__ = [
     "live_privileges",
     "needs_user_namespace",
     "quantity",
+    "run_guests",
     "run_in_user_namespace",
     "run_live",
     "tc_kinds",
@@ -148,27 +149,29 @@ class Path:
     def digest(self) -> str: ...
 
 class GuestFault(RuntimeError):
-    """A guest violated the contract. The message contains the end of the path, the time and the violation."""
+    """A guest violated the contract. The arguments are the message (the end of the path, the time and the
+    violation), descriptions of the last requests with their answers, and the ends of the standard errors of both
+    programs."""
 
-@final
-class Border:
-    """The border between two guests and a path."""
+    args: tuple[str, list[str], list[str]]
 
-    def __new__(
-        cls,
-        path: str,
-        files: dict[str, str],
-        seed: int,
-        configs: tuple[str, str] | list[str],
-        until: int,
-        header: int,
-    ) -> Border: ...
-    def next(self) -> tuple[int, bytes] | None: ...
-    def answer(self, body: bytes) -> None: ...
-    def fail(self, problem: str) -> None: ...
-    def last_exchanges(self) -> list[str]: ...
-    def report(self) -> str: ...
+class IsolationError(RuntimeError):
+    """The system cannot isolate a guest. The message contains the reason and the option that starts guests
+    without isolation."""
 
+def run_guests(
+    client: list[str],
+    server: list[str],
+    path: str,
+    files: dict[str, str],
+    seed: int,
+    configs: tuple[str, str] | list[str],
+    until: int,
+    header: int,
+    time_limit_s: float,
+    isolation: bool,
+    watch: Watch,
+) -> str: ...
 def catalog() -> str: ...
 def transport(text: str) -> str: ...
 def lay_over(base: str, over: str) -> str: ...

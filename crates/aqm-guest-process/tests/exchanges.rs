@@ -71,7 +71,7 @@ fn has_ended(process: &str) -> bool {
 
 #[test]
 fn a_program_that_answers_late_or_in_small_parts_exceeds_the_time_limit() {
-    for script in ["sleep 5; started; cat", "while :; do printf '\\0'; sleep 0.1; done"] {
+    for script in ["sleep 5; started; cat", "while :; do printf '\\1'; sleep 0.1; done"] {
         let problem = problem_of(script, &short());
         assert_eq!(problem, "the guest did not answer within 0.5 s and was ended");
     }

@@ -110,7 +110,10 @@ impl<N: Network> World<'_, N> {
 
     /// Ends the run with an error.
     #[cold]
-    fn fail(&mut self, message: String, report: String) {
+    fn fail(&mut self, message: String, mut report: String) {
+        if !report.is_empty() {
+            report = format!("fault: {message}\nseed: {}\n\n{report}", self.scenario.seed);
+        }
         self.failure.get_or_insert(Failure::Workload { message, report });
         self.end = Instant::START;
     }

@@ -22,14 +22,24 @@ pub struct Stack {
 }
 
 /// All stacks.
-pub const STACKS: &[Stack] = &[Stack {
-    name: "quinn",
-    library: "quinn-proto",
-    version: "0.11.19",
-    licence: "MIT OR Apache-2.0",
-    controls: &["newreno", "cubic", "bbr"],
-    build: || Box::new(quinn_guest::Quinn::default()),
-}];
+pub const STACKS: &[Stack] = &[
+    Stack {
+        name: "noq",
+        library: "noq-proto",
+        version: "1.4.0",
+        licence: "MIT OR Apache-2.0",
+        controls: &["newreno", "cubic", "bbr3"],
+        build: || Box::new(noq_guest::Noq::default()),
+    },
+    Stack {
+        name: "quinn",
+        library: "quinn-proto",
+        version: "0.11.19",
+        licence: "MIT OR Apache-2.0",
+        controls: &["newreno", "cubic", "bbr"],
+        build: || Box::new(quinn_guest::Quinn::default()),
+    },
+];
 
 /// Returns the stack with this name.
 ///

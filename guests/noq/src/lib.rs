@@ -291,7 +291,7 @@ mod tests {
     #[test]
     fn two_runs_with_the_same_seed_are_equal_with_every_control() {
         let mut digests = Vec::new();
-        for control in ["newreno", "cubic", "bbr"] {
+        for control in ["newreno", "cubic", "bbr3"] {
             let config = format!(r#"{{"control": "{control}"}}"#);
             let first = transfer::<Noq>(&config, 1, 0.01);
             assert_eq!(values(&first, "received_bytes").iter().sum::<f64>(), 1e6, "{control}");
@@ -310,7 +310,7 @@ mod tests {
         // The first probe with a random interval begins 2 s to 3 s after the start-up.
         let config = r#"{"control": "bbr3", "size": 20000000}"#;
         let first = transfer::<Noq>(config, 1, 0.0);
-        assert_eq!(first.stopped_at, Instant::from_nanos(10_000_000_000));
+        assert!(first.stopped_at > Instant::from_nanos(9_000_000_000));
         assert_eq!(first.digest, transfer::<Noq>(config, 1, 0.0).digest);
     }
 

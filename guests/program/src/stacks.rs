@@ -39,6 +39,14 @@ pub const STACKS: &[Stack] = &[
         controls: &["newreno", "cubic", "bbr"],
         build: || Box::new(quinn_guest::Quinn::default()),
     },
+    Stack {
+        name: "smoltcp",
+        library: "smoltcp",
+        version: "0.14.0",
+        licence: "0BSD",
+        controls: &["reno", "cubic", "none"],
+        build: || Box::new(smoltcp_guest::Smoltcp::default()),
+    },
 ];
 
 /// Returns the stack with this name.

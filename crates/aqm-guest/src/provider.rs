@@ -17,8 +17,11 @@ pub struct Stack {
 
 /// The stacks of `aqmlab-guests`. The results of a scenario depend on the version of the library, so that the digest of
 /// a scenario contains the field `library`.
-pub const STACKS: &[Stack] =
-    &[Stack { name: "quinn", library: "quinn-proto 0.11.19", controls: &["cubic", "newreno", "bbr"] }];
+pub const STACKS: &[Stack] = &[
+    Stack { name: "noq", library: "noq-proto 1.4.0", controls: &["cubic", "newreno", "bbr3"] },
+    Stack { name: "quinn", library: "quinn-proto 0.11.19", controls: &["cubic", "newreno", "bbr"] },
+    Stack { name: "smoltcp", library: "smoltcp 0.14.0", controls: &["cubic", "reno", "none"] },
+];
 
 /// The program or the library that runs as a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

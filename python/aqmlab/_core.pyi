@@ -14,6 +14,7 @@ __all__ = [
     "Path",
     "PcapError",
     "Plan",
+    "RunError",
     "ScenarioError",
     "Table",
     "TraceError",
@@ -45,6 +46,12 @@ class ScenarioError(ValueError):
     problem: str
     problems: list[tuple[str, str]]
     without_effect: list[str]
+
+class RunError(RuntimeError):
+    """A workload ended the run, for example because a guest violated its contract. `report` describes the
+    circumstances, and is empty if the message is complete."""
+
+    report: str
 
 class TraceError(ValueError):
     """A file that cannot be read or written, or is not a valid trace."""
@@ -81,7 +88,7 @@ class Plan:
     def derived(self) -> str: ...
     def rate_steps(self, link: str, most: int) -> list[tuple[float, str]]: ...
     def digest(self) -> str: ...
-    def run(self, watch: Watch, seed: int | None = None) -> Output: ...
+    def run(self, watch: Watch, seed: int | None = None, guests: str | None = None) -> Output: ...
     def write_trace(self, path: str, watch: Watch) -> str: ...
 
 @final

@@ -293,13 +293,14 @@ impl Drop for Process {
     }
 }
 
+/// Starts the process of a command, which has no network and a read-only file system.
 #[cfg(target_os = "linux")]
-fn spawn(command: &mut Command) -> Result<Child, StartError> {
+pub(crate) fn spawn(command: &mut Command) -> Result<Child, StartError> {
     crate::isolation::spawn(command)
 }
 
 #[cfg(not(target_os = "linux"))]
-fn spawn(_: &mut Command) -> Result<Child, StartError> {
+pub(crate) fn spawn(_: &mut Command) -> Result<Child, StartError> {
     Err(StartError::Isolation("Linux is required".to_owned()))
 }
 

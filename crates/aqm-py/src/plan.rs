@@ -12,6 +12,7 @@ use pyo3::prelude::*;
 
 use crate::LEVELS;
 use crate::error::{TraceError, of_failure, to_python};
+use crate::guest_sources;
 use crate::table::PyTable;
 
 /// The text of a scenario, of which only the key `level` has been checked so far.
@@ -97,12 +98,19 @@ impl Plan {
         py.detach(|| self.0.digest()).map_err(|failure| of_failure(py, &failure))
     }
 
-    /// Runs the plan. If `seed` is set, it replaces the seed of the plan. During the run, other Python threads continue
-    /// to run and may use `watch`.
-    #[pyo3(signature = (watch, seed = None))]
-    fn run(&self, py: Python<'_>, watch: &Watch, seed: Option<&Bound<'_, PyAny>>) -> PyResult<Output> {
+    /// Runs the plan. If `seed` is set, it replaces the seed of the plan. `guests` is the path of the program
+    /// `aqmlab-guests`, which is needed for the stacks of guests. During the run, other Python threads continue to run and
+    /// may use `watch`.
+    #[pyo3(signature = (watch, seed = None, guests = None))]
+    fn run(
+        &self,
+        py: Python<'_>,
+        watch: &Watch,
+        seed: Option<&Bound<'_, PyAny>>,
+        guests: Option<&str>,
+    ) -> PyResult<Output> {
         let run = match seed {
-            None => py.detach(|| self.0.run(&watch.0)),
+            None => py.detach(|| guest_sources::run(self.0.as_ref(), guests, &watch.0)),
             Some(seed) => {
                 let wrong = |_| {
                     let problem = format!("must be a whole number from 0 to {} (got {seed})", u64::MAX);
@@ -110,7 +118,7 @@ impl Plan {
                 };
                 let seed = seed.extract().map_err(wrong)?;
                 let plan = self.0.with_seed(seed).map_err(|errors| to_python(py, errors))?;
-                py.detach(|| plan.run(&watch.0))
+                py.detach(|| guest_sources::run(plan.as_ref(), guests, &watch.0))
             }
         };
         run.map(Output).map_err(|failure| of_failure(py, &failure))

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use aqm_guest::Problem;
 use quinn_proto::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig};
 use quinn_proto::{TransportConfig, VarInt};
 use serde::Deserialize;
@@ -21,7 +22,7 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { control: Control::Cubic, size: 1_000_000, ecn: true }
+        Self { control: Control::Cubic, size: guest_common::SIZE, ecn: true }
     }
 }
 
@@ -39,13 +40,8 @@ impl Config {
     ///
     /// # Errors
     /// Returns a description of the first invalid value.
-    pub fn read(text: &str) -> Result<Self, String> {
-        let config: Self = serde_json::from_str(text).map_err(|error| format!("configuration: {error}"))?;
-        let longest = VarInt::MAX.into_inner();
-        if config.size > longest {
-            return Err(format!("configuration: size must be at most {longest} (got {})", config.size));
-        }
-        Ok(config)
+    pub fn read(text: &str) -> Result<Self, Problem> {
+        guest_common::read(text, |config: &Self| config.size, VarInt::MAX.into_inner())
     }
 
     /// Returns quinn's transport parameters, which are the defaults except for the congestion control.
@@ -77,12 +73,10 @@ mod tests {
         for (text, message) in [
             (r#"{"control": "vegas"}"#, "expected one of `newreno`, `cubic`, `bbr`"),
             (r#"{"length": 5}"#, "unknown field `length`"),
-            (r#"{"size": -1}"#, "invalid value: integer `-1`"),
-            (r#"{"size": 4611686018427387904}"#, "size must be at most 4611686018427387903"),
-            ("size", "expected value"),
+            (r#"{"size": 4611686018427387904}"#, "size must be from 1 to 4611686018427387903"),
         ] {
-            let error = Config::read(text).expect_err(text);
-            assert!(error.starts_with("configuration: ") && error.contains(message), "{error}");
+            let error = Config::read(text).expect_err(text).to_string();
+            assert!(error.contains(message), "{error}");
         }
     }
 }

@@ -193,11 +193,16 @@ class Scenario:
 
     def run(self, seed: int | None = None, *, watch: _core.Watch | None = None) -> Run:
         """Runs the scenario. `seed` replaces the scenario's seed. Other threads continue during the run, and
-        can observe the progress or stop the run through `watch`. In the main thread, Ctrl-C stops the run."""
+        can observe the progress or stop the run through `watch`. In the main thread, Ctrl-C stops the run.
+
+        Raises `RunError` if a guest violates its contract, and `ScenarioError` if the scenario needs a
+        transport library and the program `aqmlab-guests` was not found.
+        """
         from aqmlab._support.parallel import interruptible
+        from aqmlab.path.program import guests_program
 
         seed = arguments.count_or_none("seed", seed, 0)
-        return interruptible(lambda watch: Run.of(lambda: self.plan.run(watch, seed)), watch)
+        return interruptible(lambda watch: Run.of(lambda: self.plan.run(watch, seed, guests_program())), watch)
 
     def _repr_html_(self) -> str:
         from aqmlab._support import notebook

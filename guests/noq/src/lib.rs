@@ -1,46 +1,54 @@
-//! One end of a QUIC connection of quinn.
+//! noq, a QUIC library, as a guest in virtual time: the server sends a file over a QUIC connection to the client.
+//!
+//! The seed of the guest seeds the generator from which noq draws packet numbers, the lengths of paddings, the order of
+//! parameters and the packets between key updates, and the random intervals between the probes of BBRv3
+//! (`SeededBbr3` in `config.rs`). Two kinds of random numbers remain, but change neither a time nor a length: the
+//! keys of TLS ([`guest_common::tls`]), and the connection IDs and keys of tokens.
+
+mod config;
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::time::{Duration, Instant as Clock};
+use std::time::{Duration, Instant as Clock, SystemTime};
 
-use aqm_path::guests::{Answer, End, Event, Guest, Payload, Start};
-use aqm_path::{Ecn, Instant};
+use aqm_guest::{Answer, End, Event, Guest, Payload, Problem, Start};
+use aqm_net::{Ecn, Instant};
 use bytes::{Bytes, BytesMut};
-use quinn_proto::{
+use guest_common::{SenderReport, block, report_received, tls};
+use noq_proto::congestion::Controller;
+use noq_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+use noq_proto::{
     ClientConfig, Connection, ConnectionError, ConnectionHandle, DatagramEvent, Dir, EcnCodepoint, Endpoint,
-    EndpointConfig, Event as QuinnEvent, ReadError, StreamEvent, StreamId, VarInt, WriteError,
+    EndpointConfig, Event as NoqEvent, PathId, ReadError, ServerConfig, StreamEvent, StreamId, TimeSource,
+    VarInt, WriteError,
 };
 
 use crate::config::Config;
-use crate::tls;
 
 /// The address of each end as seen by the other end. The path does not use addresses.
 const PEER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 4433);
 
-/// Bytes that the server passes to quinn at once.
-static BLOCK: [u8; 65_536] = [0; 65_536];
-
-/// quinn as a guest. The client opens a connection, and the server sends a file, whose end closes the connection.
+/// noq as a guest. The client opens a connection, and the server sends a file, whose end closes the connection.
 #[derive(Default)]
-pub struct Quinn {
+pub struct Noq {
     host: Option<Host>,
 }
 
-impl Guest for Quinn {
-    fn start(&mut self, start: &Start) -> Result<Option<Instant>, String> {
+impl Guest for Noq {
+    fn start(&mut self, start: &Start) -> Result<Option<Instant>, Problem> {
         let host = self.host.insert(Host::new(start)?);
         Ok(host.client.is_some().then_some(Instant::START))
     }
 
-    fn run(&mut self, now: Instant, received: Vec<Payload>) -> Result<Answer, String> {
+    fn run(&mut self, now: Instant, received: Vec<Payload>) -> Result<Answer, Problem> {
         self.host.as_mut().ok_or("the guest must be started before it runs")?.run(now, received)
     }
 }
 
 /// One end of the connection.
 struct Host {
-    /// Reading of the system's clock that represents time 0. quinn uses only differences of times.
+    /// Reading of the system's clock that represents time 0. noq uses only differences of times.
     zero: Clock,
     ecn: bool,
     endpoint: Endpoint,
@@ -48,8 +56,7 @@ struct Host {
     client: Option<ClientConfig>,
     connection: Option<(ConnectionHandle, Connection)>,
     file: File,
-    /// Congestion window and round-trip time that the server reported last.
-    reported: (u64, Duration),
+    report: SenderReport,
 }
 
 /// The file that the server sends.
@@ -57,35 +64,35 @@ struct File {
     end: End,
     /// Stream of the file while the file is transferred.
     stream: Option<StreamId>,
-    /// Bytes that the server has not yet passed to quinn.
+    /// Bytes that the server has not yet passed to noq.
     left: u64,
 }
 
 impl Host {
     #[expect(clippy::disallowed_methods, reason = "an instant of the standard library has no other origin")]
-    fn new(start: &Start) -> Result<Self, String> {
+    fn new(start: &Start) -> Result<Self, Problem> {
         let config = Config::read(&start.config)?;
         let mut seed = [0; 32];
         seed[..8].copy_from_slice(&start.seed.to_le_bytes());
         let mut endpoint = EndpointConfig::default();
         endpoint.rng_seed(Some(seed));
         let (client, server) = match start.end {
-            End::Client => (Some(tls::client(config.transport())?), None),
-            End::Server => (None, Some(Arc::new(tls::server(config.transport())?))),
+            End::Client => (Some(client(&config, start.seed)?), None),
+            End::Server => (None, Some(Arc::new(server(&config, start.seed)?))),
         };
         Ok(Self {
             zero: Clock::now(),
             ecn: config.ecn,
-            // Discovery of the path MTU is on, as in quinn on Linux.
-            endpoint: Endpoint::new(Arc::new(endpoint), server, true, None),
+            // Discovery of the path MTU is on, as in noq on Linux.
+            endpoint: Endpoint::new(Arc::new(endpoint), server, true),
             client,
             connection: None,
             file: File { end: start.end, stream: None, left: config.size },
-            reported: (0, Duration::ZERO),
+            report: SenderReport::default(),
         })
     }
 
-    fn run(&mut self, now: Instant, received: Vec<Payload>) -> Result<Answer, String> {
+    fn run(&mut self, now: Instant, received: Vec<Payload>) -> Result<Answer, Problem> {
         let time = self.zero + Duration::from_nanos(now.nanos());
         let mut answer = Answer::default();
         if let Some(config) = self.client.take() {
@@ -112,7 +119,7 @@ impl Host {
                     connection.handle_event(event);
                 }
             }
-            while let Some(sent) = connection.poll_transmit(time, 1, &mut buffer) {
+            while let Some(sent) = connection.poll_transmit(time, NonZeroUsize::MIN, &mut buffer) {
                 answer.datagrams.push(payload(sent.ecn.filter(|_| self.ecn), &buffer[..sent.size]));
                 buffer.clear();
             }
@@ -121,14 +128,10 @@ impl Host {
             }
         }
         if self.file.end == End::Server && !connection.is_handshaking() {
-            let (cwnd, rtt) = (connection.congestion_state().window(), connection.rtt());
-            if cwnd != self.reported.0 {
-                answer.events.push(Event { name: "cwnd_bytes".to_owned(), value: cwnd as f64 });
+            let window = connection.congestion_state(PathId::ZERO).map(Controller::window);
+            if let (Some(cwnd), Some(rtt)) = (window, connection.rtt(PathId::ZERO)) {
+                self.report.update(&mut answer.events, cwnd, rtt);
             }
-            if rtt != self.reported.1 {
-                answer.events.push(Event { name: "rtt_s".to_owned(), value: rtt.as_secs_f64() });
-            }
-            self.reported = (cwnd, rtt);
         }
         let timer = connection.poll_timeout().map(|timer| (timer - self.zero).as_nanos() as u64);
         answer.wake = timer.map(|timer| Instant::from_nanos(timer.max(now.nanos() + 1)));
@@ -138,12 +141,12 @@ impl Host {
         Ok(answer)
     }
 
-    /// Passes a received datagram to quinn.
-    fn receive(&mut self, time: Clock, received: Payload, answer: &mut Answer) -> Result<(), String> {
+    /// Passes a received datagram to noq.
+    fn receive(&mut self, time: Clock, received: Payload, answer: &mut Answer) -> Result<(), Problem> {
         let ecn = EcnCodepoint::from_bits(received.ecn as u8).filter(|_| self.ecn);
         let mut buffer = Vec::new();
         let data = BytesMut::from(&received.data[..]);
-        match self.endpoint.handle(time, PEER, None, ecn, data, &mut buffer) {
+        match self.endpoint.handle(time, PEER.into(), ecn, data, &mut buffer) {
             Some(DatagramEvent::NewConnection(incoming)) if self.connection.is_none() => {
                 let accepted = self.endpoint.accept(incoming, time, &mut buffer, None);
                 self.connection = Some(accepted.map_err(|error| error.cause.to_string())?);
@@ -169,48 +172,48 @@ impl File {
     /// Handles an event of the connection.
     fn handle(
         &mut self,
-        event: QuinnEvent,
+        event: NoqEvent,
         time: Clock,
         connection: &mut Connection,
         events: &mut Vec<Event>,
-    ) -> Result<(), String> {
+    ) -> Result<(), Problem> {
         match (self.end, event) {
-            (End::Server, QuinnEvent::Connected) => {
+            (End::Server, NoqEvent::Connected) => {
                 self.stream = connection.streams().open(Dir::Uni);
                 self.send(connection)
             }
-            (End::Server, QuinnEvent::Stream(StreamEvent::Writable { .. })) => self.send(connection),
-            (End::Client, QuinnEvent::Stream(StreamEvent::Opened { dir: Dir::Uni })) => {
+            (End::Server, NoqEvent::Stream(StreamEvent::Writable { .. })) => self.send(connection),
+            (End::Client, NoqEvent::Stream(StreamEvent::Opened { dir: Dir::Uni })) => {
                 self.stream = connection.streams().accept(Dir::Uni);
                 self.receive(time, connection, events)
             }
-            (End::Client, QuinnEvent::Stream(StreamEvent::Readable { .. })) => {
+            (End::Client, NoqEvent::Stream(StreamEvent::Readable { .. })) => {
                 self.receive(time, connection, events)
             }
-            (_, QuinnEvent::ConnectionLost { reason }) => match reason {
+            (_, NoqEvent::ConnectionLost { reason }) => match reason {
                 ConnectionError::ApplicationClosed(_)
                 | ConnectionError::LocallyClosed
                 | ConnectionError::TimedOut
                 | ConnectionError::Reset => Ok(()),
-                reason => Err(format!("the connection is lost: {reason}")),
+                reason => Err(format!("the connection is lost: {reason}").into()),
             },
             _ => Ok(()),
         }
     }
 
-    /// Passes the file to quinn, as far as quinn's buffer has space.
-    fn send(&mut self, connection: &mut Connection) -> Result<(), String> {
+    /// Passes the file to noq, as far as noq's buffer has space.
+    fn send(&mut self, connection: &mut Connection) -> Result<(), Problem> {
         let Some(stream) = self.stream else { return Ok(()) };
         let mut sender = connection.send_stream(stream);
         while self.left > 0 {
-            match sender.write(&BLOCK[..self.left.min(BLOCK.len() as u64) as usize]) {
+            match sender.write(block(self.left)) {
                 Ok(written) => self.left -= written as u64,
                 Err(WriteError::Blocked) => return Ok(()),
-                Err(error) => return Err(error.to_string()),
+                Err(error) => return Err(error.to_string().into()),
             }
         }
         self.stream = None;
-        sender.finish().map_err(|error| error.to_string())
+        Ok(sender.finish().map_err(|error| error.to_string())?)
     }
 
     /// Reads the received part of the file, and closes the connection at the end of the file.
@@ -219,7 +222,7 @@ impl File {
         time: Clock,
         connection: &mut Connection,
         events: &mut Vec<Event>,
-    ) -> Result<(), String> {
+    ) -> Result<(), Problem> {
         let Some(stream) = self.stream else { return Ok(()) };
         let mut receiver = connection.recv_stream(stream);
         let mut chunks = receiver.read(true).map_err(|error| error.to_string())?;
@@ -229,20 +232,43 @@ impl File {
                 Ok(Some(chunk)) => bytes += chunk.bytes.len(),
                 Ok(None) => break true,
                 Err(ReadError::Blocked) => break false,
-                Err(error) => return Err(error.to_string()),
+                Err(error) => return Err(error.to_string().into()),
             }
         };
         // The result says whether the connection has datagrams to send, which the guest requests after each event anyway.
         let _ = chunks.finalize();
-        if bytes > 0 {
-            events.push(Event { name: "received_bytes".to_owned(), value: bytes as f64 });
-        }
+        report_received(events, bytes);
         if is_complete {
             self.stream = None;
             connection.close(time, VarInt::from_u32(0), Bytes::new());
         }
         Ok(())
     }
+}
+
+/// The date of TLS, which noq writes to tokens.
+struct FixedDate;
+
+impl TimeSource for FixedDate {
+    fn now(&self) -> SystemTime {
+        tls::date()
+    }
+}
+
+/// Returns the configuration of the client.
+fn client(config: &Config, seed: u64) -> Result<ClientConfig, Problem> {
+    let crypto = QuicClientConfig::try_from(tls::client()?).map_err(|error| error.to_string())?;
+    let mut client = ClientConfig::new(Arc::new(crypto));
+    client.transport_config(config.transport(seed));
+    Ok(client)
+}
+
+/// Returns the configuration of the server.
+fn server(config: &Config, seed: u64) -> Result<ServerConfig, Problem> {
+    let crypto = QuicServerConfig::try_from(tls::server()?).map_err(|error| error.to_string())?;
+    let mut server = ServerConfig::with_crypto(Arc::new(crypto));
+    server.transport_config(config.transport(seed)).time_source(Arc::new(FixedDate));
+    Ok(server)
 }
 
 /// Returns a datagram to send.
@@ -258,45 +284,21 @@ fn payload(ecn: Option<EcnCodepoint>, data: &[u8]) -> Payload {
 
 #[cfg(test)]
 mod tests {
-    use aqm_path::Path;
-    use aqm_path::guests::{Border, Report, Setup, run};
+    use guest_common::testing::{transfer, values};
 
     use super::*;
-
-    /// Runs a transfer with the same configuration of both ends.
-    fn transfer(config: &str, seed: u64, loss: f64) -> Report {
-        let queue = "{ kind = 'codel', ecn = true }";
-        let link = format!(
-            "{{ rate = '10Mbps', delay = '20ms', queue = {queue}, loss = {{ probability = {loss} }} }}"
-        );
-        let path =
-            Path::from_toml(&format!("forward = [{link}]\nreverse = [{link}]\n")).expect("a valid path");
-        let setup = Setup { seed, configs: [config.to_owned(), config.to_owned()], ..Setup::default() };
-        let mut border = Border::new(path, setup);
-        run(&mut border, [&mut Quinn::default(), &mut Quinn::default()])
-            .expect("the guests obey the contract")
-    }
-
-    /// Returns the values of an event.
-    fn values<'a>(report: &'a Report, name: &'a str) -> impl Iterator<Item = f64> + 'a {
-        report
-            .events
-            .iter()
-            .filter(move |recorded| recorded.event.name == name)
-            .map(|recorded| recorded.event.value)
-    }
 
     #[test]
     fn two_runs_with_the_same_seed_are_equal_with_every_control() {
         let mut digests = Vec::new();
-        for control in ["newreno", "cubic", "bbr"] {
+        for control in ["newreno", "cubic", "bbr3"] {
             let config = format!(r#"{{"control": "{control}"}}"#);
-            let first = transfer(&config, 1, 0.01);
-            assert_eq!(values(&first, "received_bytes").sum::<f64>(), 1e6, "{control}");
-            assert!(values(&first, "rtt_s").all(|rtt| rtt > 0.04), "{control}");
-            assert_eq!(first.digest, transfer(&config, 1, 0.01).digest, "{control}");
+            let first = transfer::<Noq>(&config, 1, 0.01);
+            assert_eq!(values(&first, "received_bytes").iter().sum::<f64>(), 1e6, "{control}");
+            assert!(values(&first, "rtt_s").iter().all(|rtt| *rtt > 0.04), "{control}");
+            assert_eq!(first.digest, transfer::<Noq>(&config, 1, 0.01).digest, "{control}");
             digests.push(first.digest);
-            digests.push(transfer(&config, 2, 0.01).digest);
+            digests.push(transfer::<Noq>(&config, 2, 0.01).digest);
         }
         digests.sort();
         digests.dedup();
@@ -304,12 +306,21 @@ mod tests {
     }
 
     #[test]
+    fn the_probes_of_bbr3_depend_on_the_seed() {
+        // The first probe with a random interval begins 2 s to 3 s after the start-up.
+        let config = r#"{"control": "bbr3", "size": 20000000}"#;
+        let first = transfer::<Noq>(config, 1, 0.0);
+        assert!(first.stopped_at > Instant::from_nanos(9_000_000_000));
+        assert_eq!(first.digest, transfer::<Noq>(config, 1, 0.0).digest);
+    }
+
+    #[test]
     fn codel_marks_with_ecn_and_drops_without_ecn() {
-        let marked = transfer(r#"{"size": 4000000}"#, 1, 0.0);
+        let marked = transfer::<Noq>(r#"{"size": 4000000}"#, 1, 0.0);
         assert_eq!(marked.ends[1].dropped, 0);
-        assert_eq!(values(&marked, "received_bytes").sum::<f64>(), 4e6);
-        let windows: Vec<f64> = values(&marked, "cwnd_bytes").collect();
+        assert_eq!(values(&marked, "received_bytes").iter().sum::<f64>(), 4e6);
+        let windows = values(&marked, "cwnd_bytes");
         assert!(windows.windows(2).any(|pair| pair[1] < pair[0]), "the window decreases at marks");
-        assert!(transfer(r#"{"size": 4000000, "ecn": false}"#, 1, 0.0).ends[1].dropped > 0);
+        assert!(transfer::<Noq>(r#"{"size": 4000000, "ecn": false}"#, 1, 0.0).ends[1].dropped > 0);
     }
 }

@@ -13,21 +13,22 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
-use quinn_proto::{ClientConfig, ServerConfig, TimeSource, TransportConfig};
-use rustls::RootCertStore;
+use aqm_guest::Problem;
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, UnixTime};
 use rustls::time_provider::TimeProvider;
+use rustls::version::TLS13;
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
 /// The name in the certificate.
 pub const NAME: &str = "localhost";
 
 const CERTIFICATE: &[u8] = include_bytes!("../tls/certificate.der");
 const KEY: &[u8] = include_bytes!("../tls/key.der");
+/// The application's protocol in ALPN (RFC 7301).
 const PROTOCOL: &[u8] = b"file";
 
-/// The date that TLS reads: 1 January 2030, in seconds since 1970. A guest must not read a clock.
+/// Time from the year 1970 to the date that TLS reads, 1 January 2030. A guest must not read a clock.
 const DATE: Duration = Duration::from_secs(1_893_456_000);
 
 #[derive(Debug)]
@@ -39,43 +40,46 @@ impl TimeProvider for FixedDate {
     }
 }
 
-impl TimeSource for FixedDate {
-    fn now(&self) -> SystemTime {
-        SystemTime::UNIX_EPOCH + DATE
-    }
+/// Returns the date that TLS reads.
+pub fn date() -> SystemTime {
+    SystemTime::UNIX_EPOCH + DATE
 }
 
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
 
+fn problem(error: rustls::Error) -> Problem {
+    error.to_string().into()
+}
+
 /// Returns the configuration of the client, which trusts the fixed certificate.
-pub fn client(transport: Arc<TransportConfig>) -> Result<ClientConfig, String> {
+///
+/// # Errors
+/// Returns an error if rustls rejects the certificate or the cryptography.
+pub fn client() -> Result<ClientConfig, Problem> {
     let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from(CERTIFICATE)).map_err(|error| error.to_string())?;
-    let mut tls = rustls::ClientConfig::builder_with_details(provider(), Arc::new(FixedDate))
-        .with_protocol_versions(&[&rustls::version::TLS13])
-        .map_err(|error| error.to_string())?
+    roots.add(CertificateDer::from(CERTIFICATE)).map_err(problem)?;
+    let mut tls = ClientConfig::builder_with_details(provider(), Arc::new(FixedDate))
+        .with_protocol_versions(&[&TLS13])
+        .map_err(problem)?
         .with_root_certificates(roots)
         .with_no_client_auth();
     tls.alpn_protocols = vec![PROTOCOL.to_vec()];
-    let mut config =
-        ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).map_err(|error| error.to_string())?));
-    config.transport_config(transport);
-    Ok(config)
+    Ok(tls)
 }
 
-/// Returns the configuration of the server.
-pub fn server(transport: Arc<TransportConfig>) -> Result<ServerConfig, String> {
-    let mut tls = rustls::ServerConfig::builder_with_details(provider(), Arc::new(FixedDate))
-        .with_protocol_versions(&[&rustls::version::TLS13])
-        .map_err(|error| error.to_string())?
+/// Returns the configuration of the server, which has the fixed certificate.
+///
+/// # Errors
+/// Returns an error if rustls rejects the certificate or the cryptography.
+pub fn server() -> Result<ServerConfig, Problem> {
+    let mut tls = ServerConfig::builder_with_details(provider(), Arc::new(FixedDate))
+        .with_protocol_versions(&[&TLS13])
+        .map_err(problem)?
         .with_no_client_auth()
         .with_single_cert(vec![CertificateDer::from(CERTIFICATE)], PrivatePkcs8KeyDer::from(KEY).into())
-        .map_err(|error| error.to_string())?;
+        .map_err(problem)?;
     tls.alpn_protocols = vec![PROTOCOL.to_vec()];
-    let crypto = QuicServerConfig::try_from(tls).map_err(|error| error.to_string())?;
-    let mut config = ServerConfig::with_crypto(Arc::new(crypto));
-    config.transport_config(transport).time_source(Arc::new(FixedDate));
-    Ok(config)
+    Ok(tls)
 }

@@ -1,0 +1,108 @@
+//! The parts that several guests share: the configuration, the events, the file that the server sends, and TLS with a
+//! fixed certificate and a fixed date.
+
+#[cfg(feature = "testing")]
+pub mod testing;
+pub mod tls;
+
+use std::time::Duration;
+
+use aqm_guest::{Event, Problem};
+use serde::de::DeserializeOwned;
+
+/// Size of the file that the server sends by default, in bytes (aqmlab's choice).
+pub const SIZE: u64 = 1_000_000;
+
+/// Bytes that the server passes to a library at once.
+static BLOCK: [u8; 65_536] = [0; 65_536];
+
+/// Returns the next bytes of a file of which `left` bytes are left, at most 65,536 bytes. All bytes are 0.
+pub fn block(left: u64) -> &'static [u8] {
+    &BLOCK[..left.min(BLOCK.len() as u64) as usize]
+}
+
+/// Reads a configuration, which is a JSON table. `most` is the maximum size that the library can transfer, in bytes, and
+/// `size` returns the size in a configuration.
+///
+/// # Errors
+/// Returns a description of the first invalid value.
+pub fn read<C: DeserializeOwned>(text: &str, size: impl Fn(&C) -> u64, most: u64) -> Result<C, Problem> {
+    let config: C = serde_json::from_str(text).map_err(|error| format!("configuration: {error}"))?;
+    let size = size(&config);
+    if size == 0 || size > most {
+        return Err(format!("configuration: size must be from 1 to {most} (got {size})").into());
+    }
+    Ok(config)
+}
+
+/// Reports that the application received `bytes`, unless the number is 0.
+pub fn report_received(events: &mut Vec<Event>, bytes: usize) {
+    if bytes > 0 {
+        events.push(Event { name: "received_bytes".to_owned(), value: bytes as f64 });
+    }
+}
+
+/// The values that the sender reports when the values change.
+#[derive(Default)]
+pub struct SenderReport {
+    cwnd: u64,
+    rtt: Duration,
+}
+
+impl SenderReport {
+    /// Reports the congestion window in bytes and the smoothed round-trip time, if they differ from the last values.
+    pub fn update(&mut self, events: &mut Vec<Event>, cwnd: u64, rtt: Duration) {
+        if cwnd != self.cwnd {
+            self.cwnd = cwnd;
+            events.push(Event { name: "cwnd_bytes".to_owned(), value: cwnd as f64 });
+        }
+        if rtt != self.rtt {
+            self.rtt = rtt;
+            events.push(Event { name: "rtt_s".to_owned(), value: rtt.as_secs_f64() });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Size {
+        size: u64,
+    }
+
+    #[test]
+    fn an_invalid_configuration_is_named() {
+        let read = |text| read(text, |config: &Size| config.size, 9);
+        assert_eq!(read(r#"{"size": 9}"#).expect("a valid size").size, 9);
+        for (text, message) in [
+            (r#"{"length": 5}"#, "unknown field `length`"),
+            (r#"{"size": -1}"#, "invalid value: integer `-1`"),
+            (r#"{"size": 0}"#, "size must be from 1 to 9 (got 0)"),
+            (r#"{"size": 10}"#, "size must be from 1 to 9 (got 10)"),
+            ("size", "expected value"),
+        ] {
+            let error = read(text).expect_err(text).to_string();
+            assert!(error.starts_with("configuration: ") && error.contains(message), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_value_is_reported_when_the_value_changes() {
+        let (mut report, mut events) = (SenderReport::default(), Vec::new());
+        for (cwnd, rtt) in [(10, 5), (10, 6), (12, 6), (12, 6)] {
+            report.update(&mut events, cwnd, Duration::from_secs(rtt));
+        }
+        let events: Vec<_> = events.iter().map(|event| (event.name.as_str(), event.value)).collect();
+        assert_eq!(events, [("cwnd_bytes", 10.0), ("rtt_s", 5.0), ("rtt_s", 6.0), ("cwnd_bytes", 12.0)]);
+    }
+
+    #[test]
+    fn the_last_block_ends_at_the_end_of_the_file() {
+        assert_eq!((block(70_000).len(), block(4464).len(), block(0).len()), (65_536, 4464, 0));
+    }
+}

@@ -1,0 +1,3 @@
+//! Transport libraries as guests in virtual time (`docs/guides/guests.md`).
+
+pub mod stacks;

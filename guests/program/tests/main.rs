@@ -1,0 +1,4 @@
+//! The stacks in programs of their own, as `aqmlab guest check` runs the stacks.
+
+mod admission;
+mod process;

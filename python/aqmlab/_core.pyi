@@ -157,8 +157,8 @@ class Path:
 
 class GuestFault(RuntimeError):
     """A guest violated the contract. The arguments are the message (the end of the path, the time and the
-    violation), descriptions of the last requests with their answers, and the ends of the standard errors of both
-    programs."""
+    violation), descriptions of the last requests with their answers, and the ends of the standard errors of
+    both programs."""
 
     args: tuple[str, list[str], list[str]]
 

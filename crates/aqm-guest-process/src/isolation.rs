@@ -39,7 +39,6 @@ const REFUSED: &[libc::c_long] = &[
     // Metadata of files, which Landlock does not control. Other architectures than x86-64 have only the newer calls.
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
-    libc::SYS_fchmodat2,
     libc::SYS_fchown,
     libc::SYS_fchownat,
     libc::SYS_utimensat,
@@ -61,12 +60,15 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_utimes,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_futimesat,
-    // The numbers of new system calls are the same on all architectures. The crate libc does not have these numbers.
+    FCHMODAT2,
     SETXATTRAT,
     REMOVEXATTRAT,
     FILE_SETATTR,
 ];
 
+// The numbers of new system calls are the same on all architectures (scripts/syscall.tbl). The crate libc does not have
+// these numbers on all architectures.
+const FCHMODAT2: libc::c_long = 452;
 const SETXATTRAT: libc::c_long = 463;
 const REMOVEXATTRAT: libc::c_long = 466;
 const FILE_SETATTR: libc::c_long = 469;

@@ -14,9 +14,9 @@ use aqm_net::watch::Watch;
 /// A shell function that writes the frame of an answer to a request to start: length 9, kind 129, and the time *never*.
 const STARTED: &str = r#"started() { printf '\011\0\0\0\201\377\377\377\377\377\377\377\377'; }; "#;
 
-/// Options with the time limit of tests that must not reach the limit.
+/// Options with the time limit of tests that must not reach the limit. Only Linux can isolate processes.
 fn options(isolation: bool) -> Options {
-    Options { time_limit: Duration::from_secs(60), isolation }
+    Options { time_limit: Duration::from_secs(60), isolation: isolation && cfg!(target_os = "linux") }
 }
 
 /// Returns the command of a shell script, which may call `started`.

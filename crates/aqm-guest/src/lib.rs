@@ -136,3 +136,8 @@ pub trait Guest: Send {
         String::new()
     }
 }
+
+/// The example in the crate's README file, which is tested together with the documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

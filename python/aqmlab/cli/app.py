@@ -81,7 +81,7 @@ INTERRUPTION = "aqmlab: interrupted"
 
 Out = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Folder for the output files.")]
 
-FAILURES: tuple[type[Exception], ...] = (PcapError, RunError, *live_cli.REFUSED)
+FAILURES: tuple[type[Exception], ...] = (PcapError, RunError, *guest_cli.REFUSED, *live_cli.REFUSED)
 """Exceptions for operations that fail with valid input."""
 
 FAULT = Path("out/guest/fault.txt")

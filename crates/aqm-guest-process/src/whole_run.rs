@@ -9,6 +9,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, BufReader, Read, Write};
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
@@ -66,21 +67,22 @@ struct Failed {
     report: String,
 }
 
-/// Runs a scenario in the program `command`. `scenario` is the complete scenario as JSON, and `files` contains the contents
+/// Runs a scenario in the program `aqmlab-guests`, whose path is `program`. `scenario` is the complete scenario as JSON, and `files` contains the contents
 /// of the files to which the scenario refers. The process has no network and a read-only file system.
 ///
 /// # Errors
 /// Returns an error if the program cannot be started, has another version, ends early, or reports an error, and if
 /// `watch` stops the run.
 pub fn run(
-    mut command: Command,
+    program: &str,
     (scenario, files): (&serde_json::Value, &Files),
     level: &dyn Level,
     watch: &Watch,
 ) -> Result<Run, Failure> {
-    command.arg("run").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
-    let name = command.get_program().to_string_lossy().into_owned();
-    let failure = |problem: String| failed(format!("{name}: {problem}"));
+    let mut command = Command::new(program);
+    // The terminal sends Ctrl-C to the caller only, which ends the program.
+    command.arg("run").stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
+    let failure = |problem: String| failed(format!("{program}: {problem}"));
     let mut child = Ended(spawn(&mut command).map_err(|error| failure(error.to_string()))?);
     let files = files.iter().map(|(name, text)| (name.clone(), text.clone())).collect();
     let request = Request { scenario: scenario.to_string(), files };
@@ -100,7 +102,8 @@ pub fn run(
             return Err(Failure::Stopped);
         }
         let (kind, body) = body.split_first().unwrap_or((&0, &[]));
-        let invalid = |error: postcard::Error| failure(format!("the program sent an invalid frame ({error})"));
+        let invalid =
+            |error: postcard::Error| failure(format!("the program sent an invalid frame ({error})"));
         match *kind {
             HELLO => {
                 let hello: Hello = postcard::from_bytes(body).map_err(invalid)?;
@@ -146,12 +149,16 @@ impl Done {
     fn into_run(self, level: &dyn Level) -> Result<Run, String> {
         let docs = level.tables();
         let table = |(name, columns): (String, Vec<(String, Column)>)| {
-            let doc = docs.iter().find(|doc| doc.name == name).ok_or_else(|| format!("unknown table {name}"))?;
+            let doc =
+                docs.iter().find(|doc| doc.name == name).ok_or_else(|| format!("unknown table {name}"))?;
             let column = |(name, values): (String, Column)| {
                 let doc = doc.columns.iter().find(|doc| doc.name == name);
                 doc.map(|doc| (doc.name, values)).ok_or_else(|| format!("unknown column {name}"))
             };
-            Ok(Table { name: doc.name, columns: columns.into_iter().map(column).collect::<Result<_, String>>()? })
+            Ok(Table {
+                name: doc.name,
+                columns: columns.into_iter().map(column).collect::<Result<_, String>>()?,
+            })
         };
         Ok(Run {
             tables: self.tables.into_iter().map(table).collect::<Result<_, String>>()?,

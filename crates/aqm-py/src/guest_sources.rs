@@ -2,7 +2,6 @@
 //! `aqmlab-guests`, which simulates the whole scenario.
 
 use std::any::Any;
-use std::process::Command;
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -26,7 +25,9 @@ impl Provider for Programs {
     fn guest(&self, origin: &Origin<'_>) -> Result<Box<dyn Guest>, String> {
         match *origin {
             Origin::Stack(stack) => Err(format!("the stack {} needs the program aqmlab-guests", stack.name)),
-            Origin::Program { command, time_limit } => program(command, Duration::from_nanos(time_limit.nanos())),
+            Origin::Program { command, time_limit } => {
+                program(command, Duration::from_nanos(time_limit.nanos()))
+            }
         }
     }
 }
@@ -36,7 +37,9 @@ fn program(command: &[String], time_limit: Duration) -> Result<Box<dyn Guest>, S
     match ProcessGuest::new(command, &options, &UNWATCHED) {
         Ok(guest) => Ok(Box::new(guest)),
         Err(StartError::Isolation(reason)) => Err(format!("this system cannot isolate a guest: {reason}")),
-        Err(StartError::Program(error)) => Err(format!("{}: {error}", command.first().map_or("", |name| name))),
+        Err(StartError::Program(error)) => {
+            Err(format!("{}: {error}", command.first().map_or("", |name| name)))
+        }
     }
 }
 
@@ -52,5 +55,5 @@ pub(crate) fn run(plan: &dyn level::Plan, guests: Option<&str>, watch: &Watch) -
         );
         return Err(ConfigError::at(format!("traffic.{name}.stack"), problem).into());
     };
-    whole_run::run(Command::new(program), (&plan.to_value(), packets.files()), plan.level(), watch)
+    whole_run::run(program, (&plan.to_value(), packets.files()), plan.level(), watch)
 }

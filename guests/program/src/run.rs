@@ -66,7 +66,8 @@ impl Provider for Libraries {
             Origin::Program { command, time_limit } => {
                 let time_limit = Duration::from_nanos(time_limit.nanos());
                 let options = Options { time_limit, ..Options::default() };
-                let guest = ProcessGuest::new(command, &options, &UNWATCHED).map_err(|error| error.to_string())?;
+                let guest =
+                    ProcessGuest::new(command, &options, &UNWATCHED).map_err(|error| error.to_string())?;
                 Ok(Box::new(guest))
             }
         }

@@ -17,6 +17,7 @@ from aqmlab import _core
 from aqmlab._support import arguments
 from aqmlab._support.names import hint
 from aqmlab._support.packaged import is_name, located, names
+from aqmlab.scenario.guests_program import guests_program
 from aqmlab.scenario.run import Run
 from aqmlab.scenario.workloads import Workload, workloads
 
@@ -199,10 +200,10 @@ class Scenario:
         transport library and the program `aqmlab-guests` was not found.
         """
         from aqmlab._support.parallel import interruptible
-        from aqmlab.path.program import guests_program
 
         seed = arguments.count_or_none("seed", seed, 0)
-        return interruptible(lambda watch: Run.of(lambda: self.plan.run(watch, seed, guests_program())), watch)
+        guests = guests_program()
+        return interruptible(lambda watch: Run.of(lambda: self.plan.run(watch, seed, guests)), watch)
 
     def _repr_html_(self) -> str:
         from aqmlab._support import notebook

@@ -357,7 +357,7 @@ impl Guests {
             sent: [0; 2],
             transfer,
         };
-        let pair = exclusive(self.pairs.entry(flow).insert_entry(Mutex::new(pair)).into_mut());
+        let pair = exclusive(self.pairs.entry(flow).or_insert(Mutex::new(pair)));
         for end in End::ALL {
             let seed = setup.seeds.get(&flow).map_or(0, |seeds| seeds[end as usize]);
             let start = Start { end, seed, config: setup.config.clone() };

@@ -17,10 +17,12 @@ use aqm_guest::STACKS;
 use aqm_net::level::{Failure, Files, Level, Run};
 use aqm_net::table::{Column, Table};
 use aqm_net::watch::{Unit, Watch};
+use nix::sys::resource::{UsageWho, getrusage};
 use serde::{Deserialize, Serialize};
 
 use crate::process::spawn;
 
+const REQUEST: u8 = 0;
 const HELLO: u8 = 1;
 const PROGRESS: u8 = 2;
 const DONE: u8 = 3;
@@ -52,6 +54,13 @@ struct Request {
     files: BTreeMap<String, String>,
 }
 
+impl Request {
+    fn new(scenario: &serde_json::Value, files: &Files) -> Self {
+        let files = files.iter().map(|(name, text)| (name.clone(), text.clone())).collect();
+        Self { scenario: scenario.to_string(), files }
+    }
+}
+
 #[derive(Serialize, Deserialize)]
 struct Done {
     /// The columns of the tables, by name.
@@ -59,6 +68,16 @@ struct Done {
     manifest: String,
     events: u64,
     forwarded: Option<u64>,
+    cpu_s: f64,
+}
+
+/// A run that another process has simulated.
+#[derive(Debug)]
+pub struct Finished {
+    /// The result.
+    pub run: Run,
+    /// CPU time of the process in seconds.
+    pub cpu_s: f64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -78,38 +97,55 @@ pub fn run(
     (scenario, files): (&serde_json::Value, &Files),
     level: &dyn Level,
     watch: &Watch,
-) -> Result<Run, Failure> {
+) -> Result<Finished, Failure> {
     let mut command = Command::new(program);
     // The terminal sends Ctrl-C to the caller only, which ends the program.
     command.arg("run").stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
     let failure = |problem: String| failed(format!("{program}: {problem}"));
     let mut child = Ended(spawn(&mut command).map_err(|error| failure(error.to_string()))?);
-    let files = files.iter().map(|(name, text)| (name.clone(), text.clone())).collect();
-    let request = Request { scenario: scenario.to_string(), files };
     let (Some(mut input), Some(output)) = (child.0.stdin.take(), child.0.stdout.take()) else {
         return Err(failure("the process has no pipes".to_owned()));
     };
     // A program that ends early is noticed below, where its last frame may contain the reason.
-    let _ = write(&mut input, HELLO, &request);
-    let mut output = BufReader::new(output);
+    let _ = write(&mut input, REQUEST, &Request::new(scenario, files));
+    match receive(&mut BufReader::new(output), level, watch) {
+        Ok(done) => Ok(done),
+        Err(Broken::Failed(other)) => Err(other),
+        Err(Broken::Invalid(problem)) => Err(failure(problem)),
+        Err(Broken::Ended) => {
+            let status = child.0.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
+            Err(failure(format!("the program ended before its result ({status})")))
+        }
+    }
+}
+
+/// The reason why a program sent no result.
+enum Broken {
+    /// The output ended.
+    Ended,
+    /// A frame is invalid.
+    Invalid(String),
+    /// The run failed or was stopped.
+    Failed(Failure),
+}
+
+/// Reads the frames that the program sends.
+fn receive(output: &mut impl Read, level: &dyn Level, watch: &Watch) -> Result<Finished, Broken> {
     let mut greeted = false;
     loop {
-        let Ok(body) = read(&mut output) else {
-            let status = child.0.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
-            return Err(failure(format!("the program ended before its result ({status})")));
-        };
+        let body = read(output).map_err(|_| Broken::Ended)?;
         if watch.is_stopped() {
-            return Err(Failure::Stopped);
+            return Err(Broken::Failed(Failure::Stopped));
         }
-        let (kind, body) = body.split_first().unwrap_or((&0, &[]));
+        let (&kind, body) = body.split_first().unwrap_or((&0, &[]));
         let invalid =
-            |error: postcard::Error| failure(format!("the program sent an invalid frame ({error})"));
-        match *kind {
+            |error: postcard::Error| Broken::Invalid(format!("the program sent an invalid frame ({error})"));
+        match kind {
             HELLO => {
                 let hello: Hello = postcard::from_bytes(body).map_err(invalid)?;
                 if hello != Hello::of(level) {
                     let problem = "the program belongs to another version of aqmlab: build it again";
-                    return Err(failure(problem.to_owned()));
+                    return Err(Broken::Invalid(problem.to_owned()));
                 }
                 greeted = true;
             }
@@ -120,19 +156,31 @@ pub fn run(
             }
             DONE if greeted => {
                 let done: Done = postcard::from_bytes(body).map_err(invalid)?;
-                return done.into_run(level).map_err(failure);
+                return done.finish(level).map_err(Broken::Invalid);
             }
             FAILED => {
                 let Failed { message, report } = postcard::from_bytes(body).map_err(invalid)?;
-                return Err(Failure::Workload { message, report });
+                return Err(Broken::Failed(Failure::Workload { message, report }));
             }
-            kind => return Err(failure(format!("the program sent a frame of the unknown kind {kind}"))),
+            kind => {
+                return Err(Broken::Invalid(format!("the program sent a frame of the unknown kind {kind}")));
+            }
         }
     }
 }
 
 fn failed(message: String) -> Failure {
     Failure::Workload { message, report: String::new() }
+}
+
+/// Returns the CPU time of this process in seconds; zero if the system does not report the time.
+fn cpu_s() -> f64 {
+    getrusage(UsageWho::RUSAGE_SELF).map_or(0.0, |usage| {
+        [usage.user_time(), usage.system_time()]
+            .map(|time| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6)
+            .iter()
+            .sum()
+    })
 }
 
 /// A process that ends when the value is dropped.
@@ -146,7 +194,7 @@ impl Drop for Ended {
 }
 
 impl Done {
-    fn into_run(self, level: &dyn Level) -> Result<Run, String> {
+    fn finish(self, level: &dyn Level) -> Result<Finished, String> {
         let docs = level.tables();
         let table = |(name, columns): (String, Vec<(String, Column)>)| {
             let doc =
@@ -160,12 +208,13 @@ impl Done {
                 columns: columns.into_iter().map(column).collect::<Result<_, String>>()?,
             })
         };
-        Ok(Run {
+        let run = Run {
             tables: self.tables.into_iter().map(table).collect::<Result<_, String>>()?,
             manifest: serde_json::from_str(&self.manifest).map_err(|error| error.to_string())?,
             events: self.events,
             forwarded: self.forwarded,
-        })
+        };
+        Ok(Finished { run, cpu_s: self.cpu_s })
     }
 }
 
@@ -196,7 +245,8 @@ impl<W: Write> Server<W> {
                 };
                 let Run { tables, manifest, events, forwarded } = run;
                 let tables = tables.into_iter().map(columns).collect();
-                self.write(DONE, &Done { tables, manifest: manifest.to_string(), events, forwarded })
+                let (manifest, cpu_s) = (manifest.to_string(), cpu_s());
+                self.write(DONE, &Done { tables, manifest, events, forwarded, cpu_s })
             }
             Err(Failure::Workload { message, report }) => self.fail(message, report),
             Err(other) => self.fail(other.to_string(), String::new()),
@@ -255,4 +305,104 @@ fn read(input: &mut impl Read) -> io::Result<Vec<u8>> {
     // The memory grows with the bytes that arrive, not with the length in the prefix.
     input.take(length).read_to_end(&mut body)?;
     if body.len() as u64 == length { Ok(body) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use aqm_sim::PACKET_LEVEL;
+    use serde_json::json;
+
+    use super::*;
+
+    fn scenario(traffic: serde_json::Value) -> serde_json::Value {
+        json!({
+            "duration": "3s",
+            "bottleneck": {"rate": "2Mbps", "delay": "10ms", "queue": {"kind": "red"}},
+            "record": {"drops": true, "senders": ["bulk"], "flow_columns": ["flow", "goodput_bps"]},
+            "traffic": {"bulk": traffic, "web": {"kind": "web", "load": 0.3}},
+        })
+    }
+
+    /// Returns the frames that a program sends for a request.
+    fn served(request: &[u8]) -> Vec<u8> {
+        let server = Server::new(Vec::new());
+        server.report_progress().unwrap();
+        server.serve(&mut &request[..], &PACKET_LEVEL).unwrap();
+        server.output.into_inner().unwrap()
+    }
+
+    fn request(scenario: &serde_json::Value) -> Vec<u8> {
+        let mut frame = Vec::new();
+        write(&mut frame, REQUEST, &Request::new(scenario, &Files::new())).unwrap();
+        frame
+    }
+
+    fn received(frames: &[u8]) -> Result<Finished, Broken> {
+        receive(&mut &frames[..], &PACKET_LEVEL, &Watch::default())
+    }
+
+    #[test]
+    fn a_run_in_another_process_has_the_same_result() {
+        let scenario = scenario(json!({"kind": "ftp"}));
+        let plan = PACKET_LEVEL.read(scenario, Files::new()).unwrap();
+        let here = plan.run(&Watch::default()).unwrap();
+        let Ok(Finished { run: there, cpu_s }) = received(&served(&request(&plan.to_value()))) else {
+            panic!("no result")
+        };
+        assert_eq!(there.tables, here.tables);
+        assert_eq!((there.manifest, there.events), (here.manifest, here.events));
+        assert!(cpu_s > 0.0);
+    }
+
+    #[test]
+    fn an_error_of_the_run_is_an_error_of_the_caller() {
+        let scenario = scenario(json!({"kind": "guest", "client": ["program"]}));
+        let plan = PACKET_LEVEL.read(scenario, Files::new()).unwrap();
+        let Err(Broken::Failed(Failure::Workload { message, report })) =
+            received(&served(&request(&plan.to_value())))
+        else {
+            panic!("no failure")
+        };
+        assert_eq!((message.as_str(), report.as_str()), ("traffic.bulk: this program cannot run guests", ""));
+        let invalid = received(&served(&[1, 0, 0, 0, REQUEST]));
+        let Err(Broken::Failed(failure)) = invalid else { panic!("no failure") };
+        assert!(failure.to_string().starts_with("the request is invalid: "), "{failure}");
+    }
+
+    #[test]
+    fn frames_of_other_programs_are_errors() {
+        let scenario = scenario(json!({"kind": "ftp"}));
+        let plan = PACKET_LEVEL.read(scenario, Files::new()).unwrap();
+        let frames = served(&request(&plan.to_value()));
+        assert!(matches!(received(&frames[..frames.len() - 1]), Err(Broken::Ended)));
+        let invalid = |frames: &[u8]| match received(frames) {
+            Err(Broken::Invalid(problem)) => problem,
+            _ => panic!("the frames are valid"),
+        };
+        assert_eq!(invalid(&[1, 0, 0, 0, 9]), "the program sent a frame of the unknown kind 9");
+        assert!(invalid(&[1, 0, 0, 0, HELLO]).starts_with("the program sent an invalid frame ("));
+        let mut other = Vec::new();
+        let hello = Hello { results_version: 0, ..Hello::of(&PACKET_LEVEL) };
+        write(&mut other, HELLO, &hello).unwrap();
+        let problem = "the program belongs to another version of aqmlab: build it again";
+        assert_eq!(invalid(&other), problem);
+        let stopped = Watch::default();
+        stopped.stop();
+        let stopped = receive(&mut &frames[..], &PACKET_LEVEL, &stopped);
+        assert!(matches!(stopped, Err(Broken::Failed(Failure::Stopped))));
+    }
+
+    #[test]
+    fn a_program_that_is_not_aqmlab_guests_is_named() {
+        let run = |program: &str| {
+            let scenario = scenario(json!({"kind": "ftp"}));
+            run(program, (&scenario, &Files::new()), &PACKET_LEVEL, &Watch::default())
+                .unwrap_err()
+                .to_string()
+        };
+        assert!(run("/no/such/program").starts_with("/no/such/program: "));
+        if cfg!(target_os = "linux") {
+            assert_eq!(run("false"), "false: the program ended before its result (exit status: 1)");
+        }
+    }
 }

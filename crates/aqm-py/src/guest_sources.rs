@@ -6,9 +6,10 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use aqm_guest::{Guest, Origin, Provider};
-use aqm_guest_process::{Options, ProcessGuest, StartError, whole_run};
+use aqm_guest_process::whole_run::{self, Finished};
+use aqm_guest_process::{Options, ProcessGuest, StartError};
 use aqm_net::ConfigError;
-use aqm_net::level::{self, Failure, Run};
+use aqm_net::level::{self, Failure};
 use aqm_net::watch::Watch;
 use aqm_sim::PacketLevel;
 
@@ -44,10 +45,13 @@ fn program(command: &[String], time_limit: Duration) -> Result<Box<dyn Guest>, S
 }
 
 /// Runs a plan, in the program `guests` if the plan needs transport libraries.
-pub(crate) fn run(plan: &dyn level::Plan, guests: Option<&str>, watch: &Watch) -> Result<Run, Failure> {
+pub(crate) fn run(plan: &dyn level::Plan, guests: Option<&str>, watch: &Watch) -> Result<Finished, Failure> {
     let as_any: &dyn Any = plan;
-    let Some(packets) = as_any.downcast_ref::<aqm_sim::Plan>() else { return plan.run(watch) };
-    let Some((name, library)) = packets.libraries().next() else { return plan.run(watch) };
+    let packets = as_any.downcast_ref::<aqm_sim::Plan>();
+    let needed = packets.and_then(|packets| Some((packets, packets.libraries().next()?)));
+    let Some((packets, (name, library))) = needed else {
+        return Ok(Finished { run: plan.run(watch)?, cpu_s: 0.0 });
+    };
     let Some(program) = guests else {
         let problem = format!(
             "needs {library} in the program aqmlab-guests, which was not found: run `make guests` in a checkout of \

@@ -33,6 +33,9 @@ pub struct GuestTransfer {
     pub completed: Option<Instant>,
 }
 
+/// The name of the event with which a client reports the bytes that it has received in order since its last report.
+pub const RECEIVED: &str = "received_bytes";
+
 /// The record of a workload of guests.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GuestRecord {
@@ -40,4 +43,18 @@ pub struct GuestRecord {
     pub reports: Vec<GuestReport>,
     /// The transfers in the order in which they began; empty if the files have no known length.
     pub transfers: Vec<GuestTransfer>,
+}
+
+impl GuestRecord {
+    /// Returns the number of bytes that the client of a flow received at `begin` or later; `None` if the client does not
+    /// report received bytes.
+    pub fn received_since(&self, flow: u32, begin: Instant) -> Option<u64> {
+        let mut reports = self
+            .reports
+            .iter()
+            .filter(|one| one.flow == flow && one.end == End::Client && one.event.name == RECEIVED)
+            .peekable();
+        reports.peek()?;
+        Some(reports.filter(|one| one.at >= begin).map(|one| one.event.value as u64).sum())
+    }
 }

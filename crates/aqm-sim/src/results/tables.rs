@@ -9,7 +9,7 @@ use crate::results::page_tables::{PageLoadRow, PageObjectRow};
 use crate::results::probe_tables::{ProbeIntervalRow, ProbeRow};
 
 table! {
-    /// A flow: a TCP connection or a stream of datagrams.
+    /// A flow: a TCP connection, a stream of datagrams, or the datagrams from the server to the client of two guests.
     ///
     /// Counts exclude the warm-up.
     FlowRow as "flows" {
@@ -24,8 +24,8 @@ table! {
         end_s: MaybeReal(Option<f64>),
         /// Payload bytes to send; missing if the flow is endless.
         size_bytes: MaybeWhole(Option<u64>),
-        /// Number of distinct payload bytes received in order after the warm-up; for datagrams, number of bytes
-        /// received.
+        /// Number of distinct payload bytes received in order after the warm-up; for datagrams, and for guests that do
+        /// not report received bytes, number of bytes received.
         delivered_bytes: Whole(u64),
         /// `delivered_bytes` divided by the time after the warm-up, in bits per second.
         goodput_bps: Real(f64),

@@ -118,7 +118,11 @@ impl<N: Network> World<'_, N> {
 
     pub(super) fn write_rows(&mut self, slot: u32) {
         let flow = &self.flows[slot as usize];
-        self.record.write_flow(flow.row(self.scenario.duration - self.scenario.warm_up));
+        let row = flow.row(self.scenario.duration - self.scenario.warm_up);
+        if self.workloads[flow.traffic as usize].workload.guest_record().is_some() {
+            return self.write_guest_flow(slot, row);
+        }
+        self.record.write_flow(row);
         self.write_transfer_row(slot);
     }
 

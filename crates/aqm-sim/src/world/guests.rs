@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use aqm_net::Instant;
+use aqm_traffic::Transfer;
 use aqm_traffic::guest_record::GuestTransfer;
 
 use super::World;
 use crate::hosts::side::Side;
 use crate::network::Network;
 use crate::results::guest_tables::ReportRow;
-use crate::results::tables::TransferRow;
+use crate::results::tables::{FlowRow, TransferRow};
 
 /// Payload bytes of a full-sized datagram, for the number of segments of a transfer: the size that every QUIC connection
 /// supports (RFC 9000, section 14).
@@ -44,6 +45,25 @@ impl<N: Network> World<'_, N> {
             }
         }
         (rows, names)
+    }
+
+    /// Writes the row of a flow from the server to the client. As for connections, the opposite direction has no row, and
+    /// the delivered bytes are those that the client received in order, if the client reports these bytes.
+    #[cold]
+    pub(super) fn write_guest_flow(&mut self, slot: u32, mut row: FlowRow) {
+        let flow = &self.flows[slot as usize];
+        let (traffic, number) = (flow.traffic as usize, Transfer::from(flow.transfer).host);
+        if self.guest_slot(traffic, number) != Some(slot) {
+            return;
+        }
+        let Some(record) = self.workloads[traffic].workload.guest_record() else { return };
+        row.size_bytes = record.transfers.iter().find(|one| one.flow == number).map(|one| one.size);
+        let (begin, duration) = (self.scenario.warm_up, self.scenario.duration);
+        if let Some(bytes) = record.received_since(number, Instant::START + begin) {
+            row.delivered_bytes = bytes;
+            row.goodput_bps = 8.0 * bytes as f64 / (duration - begin).seconds();
+        }
+        self.record.write_flow(row);
     }
 
     /// Writes the rows of the guests' transfers.

@@ -13,7 +13,7 @@ use aqm_net::{ConfigError, ConfigErrors, Instant, Parameter, Schema, Size, Span,
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::guest_record::{GuestRecord, GuestReport, GuestTransfer};
+use crate::guest_record::{GuestRecord, GuestReport, GuestTransfer, RECEIVED};
 use crate::parameters::{Hosts, check_flows, start_offset};
 use crate::{ArrivedDatagram, Build, BuildContext, TrafficContext, Workload};
 
@@ -64,8 +64,6 @@ parameters! {
 const HEADERS: usize = 28;
 /// Maximum length of a packet in bytes.
 const MAX_PACKET: usize = u16::MAX as usize;
-/// Event with which a client reports bytes that it has received in order since its last report.
-const RECEIVED: &str = "received_bytes";
 
 impl Build for Config {
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Workload>, ConfigError> {

@@ -47,6 +47,14 @@ pub const STACKS: &[Stack] = &[
         controls: &["reno", "cubic", "none"],
         build: || Box::new(smoltcp_guest::Smoltcp::default()),
     },
+    Stack {
+        name: "str0m",
+        library: "str0m",
+        version: "0.25.0",
+        licence: "MIT OR Apache-2.0",
+        controls: &["gcc"],
+        build: || Box::new(str0m_guest::Str0m::default()),
+    },
 ];
 
 /// Returns the stack with this name.

@@ -40,6 +40,14 @@ pub const STACKS: &[Stack] = &[
         build: || Box::new(quinn_guest::Quinn::default()),
     },
     Stack {
+        name: "s2n-quic",
+        library: "s2n-quic",
+        version: "1.91.0",
+        licence: "Apache-2.0",
+        controls: &["cubic", "bbr"],
+        build: || Box::new(s2n_quic_guest::S2nQuic::default()),
+    },
+    Stack {
         name: "smoltcp",
         library: "smoltcp",
         version: "0.14.0",

@@ -120,7 +120,16 @@ impl rx::Queue for Received {
 pub struct Sent {
     pub datagrams: Vec<Payload>,
     /// Whether the datagrams have the ECN bits of s2n-quic.
-    pub ecn: bool,
+    ecn: bool,
+    /// Space for the longest datagram.
+    buffer: Vec<u8>,
+}
+
+impl Sent {
+    /// `ecn` says whether the datagrams have the ECN bits of s2n-quic.
+    pub fn new(ecn: bool) -> Self {
+        Self { datagrams: Vec::new(), ecn, buffer: vec![0; LONGEST] }
+    }
 }
 
 impl tx::Queue for Sent {
@@ -139,11 +148,9 @@ impl tx::Queue for Sent {
             ExplicitCongestionNotification::Ect1 => Ecn::Ect1,
             ExplicitCongestionNotification::Ce => Ecn::Ce,
         };
-        let mut data = vec![0; LONGEST];
-        let len = message.write_payload(tx::PayloadBuffer::new(&mut data), 0)?;
-        data.truncate(len);
+        let len = message.write_payload(tx::PayloadBuffer::new(&mut self.buffer), 0)?;
         let index = self.datagrams.len();
-        self.datagrams.push(Payload { flow: 0, ecn, data });
+        self.datagrams.push(Payload { flow: 0, ecn, data: self.buffer[..len].to_vec() });
         Ok(tx::Outcome { len, index })
     }
 

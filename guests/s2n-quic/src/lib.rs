@@ -54,6 +54,7 @@ type Application = Pin<Box<dyn Future<Output = Result<(), Problem>> + Send>>;
 struct Host {
     ecn: bool,
     endpoint: Box<dyn Driver>,
+    sent: Sent,
     /// The application, until the application ends.
     application: Option<Application>,
     /// Bytes that the client received since the last report.
@@ -112,6 +113,7 @@ impl Host {
         Ok(Self {
             ecn: config.ecn,
             endpoint,
+            sent: Sent::new(config.ecn),
             application: Some(application),
             received,
             metrics,
@@ -122,7 +124,6 @@ impl Host {
     fn run(&mut self, now: Instant, received: Vec<Payload>) -> Result<Answer, Problem> {
         let mut answer = Answer::default();
         self.endpoint.receive(&mut Received { datagrams: received, ecn: self.ecn }, now);
-        let mut sent = Sent { datagrams: Vec::new(), ecn: self.ecn };
         let mut context = Context::from_waker(Waker::noop());
         loop {
             if let Some(application) = &mut self.application
@@ -131,13 +132,13 @@ impl Host {
                 self.application = None;
                 ended?;
             }
-            let before = sent.datagrams.len();
-            let is_woken = self.endpoint.advance(&mut sent, now);
-            if !is_woken && sent.datagrams.len() == before {
+            let before = self.sent.datagrams.len();
+            let is_woken = self.endpoint.advance(&mut self.sent, now);
+            if !is_woken && self.sent.datagrams.len() == before {
                 break;
             }
         }
-        answer.datagrams = sent.datagrams;
+        answer.datagrams = std::mem::take(&mut self.sent.datagrams);
         report_received(&mut answer.events, self.received.swap(0, Ordering::Relaxed));
         if let Some((cwnd, rtt)) = self.metrics.take() {
             self.report.update(&mut answer.events, cwnd, rtt);

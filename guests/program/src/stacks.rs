@@ -92,6 +92,18 @@ mod tests {
     }
 
     #[test]
+    fn the_page_of_each_stack_names_its_version_and_its_controls() {
+        for stack in STACKS {
+            let page = format!("{}/../../docs/guides/{}-guest.md", env!("CARGO_MANIFEST_DIR"), stack.name);
+            let page = std::fs::read_to_string(&page).unwrap_or_else(|error| panic!("{page}: {error}"));
+            assert!(page.contains(&format!("{} {}", stack.library, stack.version)), "{}", stack.name);
+            for control in stack.controls {
+                assert!(page.contains(&format!("`{control}`")), "{}: {control}", stack.name);
+            }
+        }
+    }
+
+    #[test]
     fn each_stack_accepts_its_controls_and_refuses_others() {
         for stack in STACKS {
             let start = |config: String| (stack.build)().start(&Start { end: End::Server, seed: 1, config });

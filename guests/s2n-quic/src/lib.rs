@@ -1,9 +1,8 @@
 //! s2n-quic, a QUIC library, as a guest in virtual time: the server sends a file over a QUIC connection to the client.
 //!
 //! The guest replaces s2n-quic's event loop ([`endpoint`]) and the tasks of the application, which the guest polls after each
-//! call of the endpoint. The seed of the guest seeds s2n-quic's generator of random numbers. Two kinds of random numbers
-//! remain, but change neither a time nor a length: the keys of TLS ([`guest_common::tls`]), and the connection IDs and
-//! tokens.
+//! call of the endpoint. The seed of the guest seeds s2n-quic's generator of random numbers. The keys of TLS
+//! ([`guest_common::tls`]), connection IDs and tokens do not depend on the seed, but change neither a time nor a length.
 
 mod config;
 mod endpoint;
@@ -70,8 +69,6 @@ fn problem(error: impl Display) -> Problem {
 impl Host {
     fn new(start: &Start) -> Result<Self, Problem> {
         let config = Config::read(&start.config)?;
-        // Connection IDs and tokens are drawn from the thread's generator.
-        getrandom::seed(start.seed);
         let provider = Provider::default();
         let received = Arc::new(AtomicUsize::new(0));
         let metrics = Metrics::default();

@@ -41,7 +41,7 @@ impl Hello {
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             results_version: level.results_version(),
-            libraries: STACKS.iter().map(|stack| stack.library.to_owned()).collect(),
+            libraries: STACKS.iter().map(|stack| format!("{} {}", stack.library, stack.version)).collect(),
         }
     }
 }
@@ -138,8 +138,9 @@ fn receive(output: &mut impl Read, level: &dyn Level, watch: &Watch) -> Result<F
             return Err(Broken::Failed(Failure::Stopped));
         }
         let (&kind, body) = body.split_first().unwrap_or((&0, &[]));
-        let invalid =
-            |error: postcard::Error| Broken::Invalid(format!("the program sent an invalid frame ({error})"));
+        let invalid = |error: postcard::Error| {
+            Broken::Invalid(format!("the program sent an invalid frame ({error}): build it again"))
+        };
         match kind {
             HELLO => {
                 let hello: Hello = postcard::from_bytes(body).map_err(invalid)?;

@@ -5,22 +5,57 @@ use aqm_net::Span;
 use crate::Guest;
 
 /// A transport library that the program `aqmlab-guests` contains.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Stack {
     /// Name of the stack in a scenario.
     pub name: &'static str,
-    /// Name and version of the library.
+    /// The crate that implements the transport.
     pub library: &'static str,
-    /// The congestion controls; the first control is the default.
+    /// Version of this crate, on which the results of a scenario depend.
+    pub version: &'static str,
+    /// Licence of this crate (SPDX).
+    pub licence: &'static str,
+    /// Congestion controls of the library.
     pub controls: &'static [&'static str],
 }
 
-/// The stacks of `aqmlab-guests`. The results of a scenario depend on the version of the library, so that the digest of
-/// a scenario contains the field `library`.
+/// The stacks of `aqmlab-guests`.
 pub const STACKS: &[Stack] = &[
-    Stack { name: "noq", library: "noq-proto 1.4.0", controls: &["cubic", "newreno", "bbr3"] },
-    Stack { name: "quinn", library: "quinn-proto 0.11.19", controls: &["cubic", "newreno", "bbr"] },
-    Stack { name: "smoltcp", library: "smoltcp 0.14.0", controls: &["cubic", "reno", "none"] },
+    Stack {
+        name: "noq",
+        library: "noq-proto",
+        version: "1.4.0",
+        licence: "MIT OR Apache-2.0",
+        controls: &["newreno", "cubic", "bbr3"],
+    },
+    Stack {
+        name: "quinn",
+        library: "quinn-proto",
+        version: "0.11.19",
+        licence: "MIT OR Apache-2.0",
+        controls: &["newreno", "cubic", "bbr"],
+    },
+    Stack {
+        name: "s2n-quic",
+        library: "s2n-quic",
+        version: "1.91.0",
+        licence: "Apache-2.0",
+        controls: &["cubic", "bbr"],
+    },
+    Stack {
+        name: "smoltcp",
+        library: "smoltcp",
+        version: "0.14.0",
+        licence: "0BSD",
+        controls: &["reno", "cubic", "none"],
+    },
+    Stack {
+        name: "str0m",
+        library: "str0m",
+        version: "0.25.0",
+        licence: "MIT OR Apache-2.0",
+        controls: &["gcc"],
+    },
 ];
 
 /// The program or the library that runs as a guest.

@@ -16,11 +16,12 @@ impl Plan {
     /// Returns the digest of the plan, which identifies the result of a run.
     pub fn digest(&self) -> String {
         let files = self.scenario.files.iter().map(|(name, content)| (name.as_str(), content.as_str()));
-        level::digest(self, files.chain(self.libraries()))
+        let libraries: Vec<(&str, String)> = self.libraries().collect();
+        level::digest(self, files.chain(libraries.iter().map(|(name, library)| (*name, library.as_str()))))
     }
 
     /// Returns the names of the workloads whose results depend on a library, and the name and version of the library.
-    pub fn libraries(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub fn libraries(&self) -> impl Iterator<Item = (&str, String)> {
         self.scenario.traffic.iter().filter_map(|one| Some((one.name.as_str(), one.config.library()?)))
     }
 

@@ -136,7 +136,7 @@ pub trait Build {
 
     /// Returns the name and the version of the library whose results the workload's results depend on; `None` if there
     /// is no such library.
-    fn library(&self) -> Option<&'static str> {
+    fn library(&self) -> Option<String> {
         None
     }
 

@@ -21,13 +21,21 @@ pub fn block(left: u64) -> &'static [u8] {
     &BLOCK[..left.min(BLOCK.len() as u64) as usize]
 }
 
-/// Reads a configuration, which is a JSON table. `most` is the maximum size that the library can transfer, in bytes, and
+/// Reads a configuration, which is a JSON table.
+///
+/// # Errors
+/// Returns a description of the first invalid value.
+pub fn read_table<C: DeserializeOwned>(text: &str) -> Result<C, Problem> {
+    Ok(serde_json::from_str(text).map_err(|error| format!("configuration: {error}"))?)
+}
+
+/// Reads the configuration of a transfer, which is a JSON table. `most` is the maximum size that the library can transfer, in bytes, and
 /// `size` returns the size in a configuration.
 ///
 /// # Errors
 /// Returns a description of the first invalid value.
 pub fn read<C: DeserializeOwned>(text: &str, size: impl Fn(&C) -> u64, most: u64) -> Result<C, Problem> {
-    let config: C = serde_json::from_str(text).map_err(|error| format!("configuration: {error}"))?;
+    let config = read_table(text)?;
     let size = size(&config);
     if size == 0 || size > most {
         return Err(format!("configuration: size must be from 1 to {most} (got {size})").into());

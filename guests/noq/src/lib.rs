@@ -2,8 +2,8 @@
 //!
 //! The seed of the guest seeds the generator from which noq draws packet numbers, the lengths of paddings, the order of
 //! parameters and the packets between key updates, and the random intervals between the probes of BBRv3
-//! (`SeededBbr3` in `config.rs`). Two kinds of random numbers remain, but change neither a time nor a length: the
-//! keys of TLS ([`guest_common::tls`]), and the connection IDs and keys of tokens.
+//! (`SeededBbr3` in `config.rs`). The keys of TLS ([`guest_common::tls`]), connection IDs and the keys of tokens do not
+//! depend on the seed, but change neither a time nor a length.
 
 mod config;
 

@@ -23,7 +23,8 @@ fn main() -> Result<(), Box<dyn error::Error>> {
     let [stack, seconds, config] = &arguments[..] else {
         return Err("usage: speed STACK SECONDS CONFIG".into());
     };
-    let stack = stacks::find(stack)?;
+    let mut guests = [stacks::build(stack)?, stacks::build(stack)?];
+    let [client, server] = &mut guests;
     let path = Path::from_toml(&format!("forward = [{LINK}]\nreverse = [{LINK}]\n"))?;
     let setup = Setup {
         configs: ["{}".to_owned(), config.clone()],
@@ -31,8 +32,7 @@ fn main() -> Result<(), Box<dyn error::Error>> {
         ..Setup::default()
     };
     let begin = Instant::now();
-    let report =
-        Border::new(path, setup).run([&mut *(stack.build)(), &mut *(stack.build)()], &Default::default())?;
+    let report = Border::new(path, setup).run([&mut **client, &mut **server], &Default::default())?;
     let real = begin.elapsed().as_secs_f64();
     let simulated = report.stopped_at.since(Time::START).seconds();
     let calls: u64 = report.ends.iter().map(|end| end.calls).sum();

@@ -8,7 +8,7 @@
 use std::process::ExitCode;
 use std::{env, io};
 
-use aqm_guest::frames;
+use aqm_guest::{STACKS, frames};
 use aqmlab_guests::{run, stacks};
 
 const USAGE: &str = "usage: aqmlab-guests list | aqmlab-guests serve STACK | aqmlab-guests run";
@@ -36,14 +36,14 @@ fn main() -> ExitCode {
 
 /// Prints all stacks.
 fn list() -> Result<(), String> {
-    let stacks = serde_json::to_string_pretty(stacks::STACKS).map_err(|error| error.to_string())?;
+    let stacks = serde_json::to_string_pretty(STACKS).map_err(|error| error.to_string())?;
     println!("{stacks}");
     Ok(())
 }
 
 /// Answers requests until the guest is stopped or standard input ends.
 fn serve(stack: &str) -> Result<(), String> {
-    let mut guest = (stacks::find(stack)?.build)();
+    let mut guest = stacks::build(stack)?;
     frames::serve(&mut *guest, &mut io::stdin().lock(), &mut io::stdout().lock())
         .map_err(|error| error.to_string())
 }

@@ -60,8 +60,8 @@ impl Provider for Libraries {
         static UNWATCHED: LazyLock<Watch> = LazyLock::new(Watch::default);
         match *origin {
             Origin::Stack(stack) => {
-                let found = stacks::find(stack.name)?;
-                Ok(Box::new(Timed { stack: stack.name, end: End::Client, seed: 0, guest: (found.build)() }))
+                let guest = stacks::build(stack.name)?;
+                Ok(Box::new(Timed { stack: stack.name, end: End::Client, seed: 0, guest }))
             }
             Origin::Program { command, time_limit } => {
                 let time_limit = Duration::from_nanos(time_limit.nanos());

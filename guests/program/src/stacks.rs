@@ -1,68 +1,28 @@
-//! The table of all stacks.
+//! The guests of all stacks.
 
-use aqm_guest::Guest;
-use serde::Serialize;
+use aqm_guest::{Guest, STACKS};
 
-/// A transport library as a guest.
-#[derive(Clone, Debug, Serialize)]
-pub struct Stack {
-    /// Name of the stack.
-    pub name: &'static str,
-    /// The crate that implements the transport.
-    pub library: &'static str,
-    /// Version of this crate.
-    pub version: &'static str,
-    /// Licence of this crate (SPDX).
-    pub licence: &'static str,
-    /// Values of `control` in the configuration: the library's congestion controls.
-    pub controls: &'static [&'static str],
-    /// Returns a new guest.
-    #[serde(skip)]
-    pub build: fn() -> Box<dyn Guest>,
-}
-
-/// All stacks.
-pub const STACKS: &[Stack] = &[
-    Stack {
-        name: "noq",
-        library: "noq-proto",
-        version: "1.4.0",
-        licence: "MIT OR Apache-2.0",
-        controls: &["newreno", "cubic", "bbr3"],
-        build: || Box::new(noq_guest::Noq::default()),
-    },
-    Stack {
-        name: "quinn",
-        library: "quinn-proto",
-        version: "0.11.19",
-        licence: "MIT OR Apache-2.0",
-        controls: &["newreno", "cubic", "bbr"],
-        build: || Box::new(quinn_guest::Quinn::default()),
-    },
-    Stack {
-        name: "smoltcp",
-        library: "smoltcp",
-        version: "0.14.0",
-        licence: "0BSD",
-        controls: &["reno", "cubic", "none"],
-        build: || Box::new(smoltcp_guest::Smoltcp::default()),
-    },
-];
-
-/// Returns the stack with this name.
+/// Returns a new guest of the stack with this name.
 ///
 /// # Errors
 /// Returns a message that contains the names of all stacks, if no stack has this name.
-pub fn find(name: &str) -> Result<&'static Stack, String> {
-    STACKS.iter().find(|stack| stack.name == name).ok_or_else(|| {
-        let names: Vec<_> = STACKS.iter().map(|stack| stack.name).collect();
-        format!("the stack must be one of {} (got {name})", names.join(", "))
+pub fn build(name: &str) -> Result<Box<dyn Guest>, String> {
+    Ok(match name {
+        "noq" => Box::new(noq_guest::Noq::default()),
+        "quinn" => Box::new(quinn_guest::Quinn::default()),
+        "s2n-quic" => Box::new(s2n_quic_guest::S2nQuic::default()),
+        "smoltcp" => Box::new(smoltcp_guest::Smoltcp::default()),
+        "str0m" => Box::new(str0m_guest::Str0m::default()),
+        _ => {
+            let names: Vec<_> = STACKS.iter().map(|stack| stack.name).collect();
+            return Err(format!("the stack must be one of {} (got {name})", names.join(", ")));
+        }
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use aqm_guest::{End, Start};
+    use aqm_guest::{End, STACKS, Stack, Start};
 
     use super::*;
 
@@ -76,9 +36,23 @@ mod tests {
     }
 
     #[test]
+    fn the_page_of_each_stack_names_its_version_and_its_controls() {
+        for stack in STACKS {
+            let page = format!("{}/../../docs/guides/{}-guest.md", env!("CARGO_MANIFEST_DIR"), stack.name);
+            let page = std::fs::read_to_string(&page).unwrap_or_else(|error| panic!("{page}: {error}"));
+            assert!(page.contains(&format!("{} {}", stack.library, stack.version)), "{}", stack.name);
+            for control in stack.controls {
+                assert!(page.contains(&format!("`{control}`")), "{}: {control}", stack.name);
+            }
+        }
+    }
+
+    #[test]
     fn each_stack_accepts_its_controls_and_refuses_others() {
         for stack in STACKS {
-            let start = |config: String| (stack.build)().start(&Start { end: End::Server, seed: 1, config });
+            let start = |config: String| {
+                build(stack.name).expect(stack.name).start(&Start { end: End::Server, seed: 1, config })
+            };
             for control in stack.controls {
                 start(format!(r#"{{"control": "{control}"}}"#))
                     .unwrap_or_else(|problem| panic!("{} with {control}: {problem}", stack.name));

@@ -1,9 +1,9 @@
 //! quinn, a QUIC library, as a guest in virtual time: the server sends a file over a QUIC connection to the client.
 //!
 //! The seed of the guest seeds the generator from which quinn draws packet numbers, the lengths of paddings and the
-//! order of parameters. Three kinds of random numbers remain, but change neither a time nor a length: the keys of TLS
-//! ([`guest_common::tls`]), the connection IDs and keys of tokens, and the phase in BBR's cycle of pacing gains, which
-//! quinn 0.11.19 reports but does not use (the pacer in `connection/pacing.rs` reads the congestion window only).
+//! order of parameters. Three kinds of random numbers do not depend on the seed, but change neither a time nor a length: the
+//! keys of TLS ([`guest_common::tls`]), the connection IDs and keys of tokens, and the phase in BBR's cycle of pacing gains,
+//! which quinn 0.11.19 reports but does not use (the pacer in `connection/pacing.rs` reads the congestion window only).
 
 mod config;
 

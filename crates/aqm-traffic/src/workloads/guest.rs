@@ -116,8 +116,8 @@ impl Build for Config {
         true
     }
 
-    fn library(&self) -> Option<&'static str> {
-        self.known_stack().map(|stack| stack.library)
+    fn library(&self) -> Option<String> {
+        self.known_stack().map(|Stack { library, version, .. }| format!("{library} {version}"))
     }
 
     fn simulated_only(&self) -> Option<&'static str> {
@@ -163,9 +163,8 @@ impl Config {
     fn guest_config(&self) -> String {
         let mut table: Map<String, Value> =
             self.options.iter().map(|(name, Setting(value))| (name.clone(), value.clone())).collect();
-        let control = self.control.as_deref().or_else(|| Some(*self.known_stack()?.controls.first()?));
-        if let Some(control) = control {
-            table.insert("control".to_owned(), control.into());
+        if let Some(control) = &self.control {
+            table.insert("control".to_owned(), control.clone().into());
         }
         if let Some(size) = self.size {
             table.insert("size".to_owned(), size.bytes().into());
@@ -643,7 +642,7 @@ mod tests {
         );
         let error = stack("quinn", "vegas").err().unwrap().to_string();
         let expected =
-            r#"control: must be one of "cubic", "newreno", "bbr" for the stack "quinn" (got "vegas")"#;
+            r#"control: must be one of "newreno", "cubic", "bbr" for the stack "quinn" (got "vegas")"#;
         assert_eq!(error, expected);
         for known in STACKS {
             for control in known.controls {

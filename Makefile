@@ -114,12 +114,14 @@ gcc-original:  ## Run str0m's Google Congestion Control through RFC 8867 in virt
 	reference/gcc_original/run.sh
 
 .PHONY: guests
-guests: $(CORE)  ## Build the guests, run their tests, and run the admission test of each stack and control.
+guests: $(CORE)  ## Build and install aqmlab-guests, run its tests, and run the admission test of each stack and control.
+	cd guests && cargo build --locked --release
+	cp guests/target/release/aqmlab-guests $(BIN)/
 	cd guests && cargo fmt --check && cargo clippy --locked --release --all-targets -- -D warnings
-	cd guests && cargo test --locked --release && cargo build --locked --release
-	guests/target/release/aqmlab-guests list | $(PYTHON) -c 'import json, sys; [print(stack["name"], control) for stack in json.load(sys.stdin) for control in stack["controls"]]' | while read -r stack control; do \
+	cd guests && cargo test --locked --release
+	$(BIN)/aqmlab-guests list | $(PYTHON) -c 'import json, sys; [print(stack["name"], control) for stack in json.load(sys.stdin) for control in stack["controls"]]' | while read -r stack control; do \
 	    $(BIN)/aqmlab guest check --server-config "{\"control\": \"$$control\"}" \
-	        guests/target/release/aqmlab-guests serve "$$stack" </dev/null || exit 1; done
+	        $(BIN)/aqmlab-guests serve "$$stack" </dev/null || exit 1; done
 
 .PHONY: bench
 bench: $(CORE) $(CHECKERS)  ## Measure speed and scale, beside ns-2, ns-3 and htsim where installed.

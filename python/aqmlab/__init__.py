@@ -5,7 +5,7 @@
 >>> run.transfers                                                # doctest: +SKIP
 """
 
-from aqmlab._core import RESULTS_VERSION, ScenarioError, __version__
+from aqmlab._core import RESULTS_VERSION, RunError, ScenarioError, __version__
 from aqmlab.comparison.compare import compare
 from aqmlab.measures import Measure
 from aqmlab.path import Delivered, Dropped, Path
@@ -27,6 +27,7 @@ __all__ = [
     "Path",
     "Results",
     "Run",
+    "RunError",
     "Scenario",
     "ScenarioError",
     "ScenarioFileError",

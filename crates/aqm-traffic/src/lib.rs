@@ -292,6 +292,10 @@ pub trait TrafficContext {
     /// hosts.
     fn datagram_back(&mut self, flow: u32, bytes: u16, ecn: Ecn);
 
+    /// Sets the congestion window, in segments, that the datagrams of the workload's flow number `flow` report from now
+    /// on; by default, they report no window.
+    fn report_window(&mut self, flow: u32, segments: u16);
+
     /// Creates a guest.
     ///
     /// # Errors

@@ -28,6 +28,8 @@ pub struct RecordingContext {
     pub sent: Vec<(Instant, u32, u16, Ecn)>,
     /// Datagrams that the workload sent in the backward direction.
     pub sent_back: Vec<(Instant, u32, u16, Ecn)>,
+    /// Congestion windows that the workload reported: time, flow and segments.
+    pub windows: Vec<(Instant, u32, u16)>,
     /// Number of wake-ups that have been processed.
     pub woken: u64,
     /// Source of guests.
@@ -49,6 +51,7 @@ impl Default for RecordingContext {
             connections: BTreeMap::new(),
             sent: Vec::new(),
             sent_back: Vec::new(),
+            windows: Vec::new(),
             woken: 0,
             guests: &NoGuests,
             failures: Vec::new(),
@@ -87,6 +90,9 @@ impl TrafficContext for RecordingContext {
     }
     fn datagram_back(&mut self, flow: u32, bytes: u16, ecn: Ecn) {
         self.sent_back.push((self.now, flow, bytes, ecn));
+    }
+    fn report_window(&mut self, flow: u32, segments: u16) {
+        self.windows.push((self.now, flow, segments));
     }
     fn guest(&self, origin: &Origin<'_>) -> Result<Box<dyn Guest>, String> {
         self.guests.guest(origin)

@@ -40,6 +40,7 @@ impl TrafficContext for Actions {
         None
     }
     fn datagram_back(&mut self, _: u32, _: u16, _: Ecn) {}
+    fn report_window(&mut self, _: u32, _: u16) {}
     fn guest(&self, origin: &Origin<'_>) -> Result<Box<dyn Guest>, String> {
         NoGuests.guest(origin)
     }

@@ -50,6 +50,9 @@ impl TrafficContext for Schedule {
     fn datagram_back(&mut self, _: u32, _: u16, _: Ecn) {
         panic!("the workload sends no datagrams back")
     }
+    fn report_window(&mut self, _: u32, _: u16) {
+        panic!("the workload reports no window")
+    }
     fn guest(&self, _: &Origin<'_>) -> Result<Box<dyn Guest>, String> {
         panic!("the workload has no guests")
     }

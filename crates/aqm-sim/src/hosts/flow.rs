@@ -26,8 +26,9 @@ use crate::results::tables::{FlowRow, TransferRow};
 pub(crate) enum Ends {
     /// The ends of a connection, by side.
     Tcp([Endpoint; 2]),
-    /// A stream of datagrams.
-    Datagrams { sent: u64, received: Received },
+    /// A stream of datagrams. `window` is the congestion window that the datagrams report, in segments; 0 if the window is
+    /// unknown.
+    Datagrams { sent: u64, window: u16, received: Received },
 }
 
 /// The fields are in the order in which they are used. If there are very many flows, cache misses account for most of
@@ -135,7 +136,7 @@ impl Flow {
                     received: Received::default(),
                 }
             }
-            &Ends::Datagrams { sent, received } => {
+            &Ends::Datagrams { sent, received, .. } => {
                 Counted { delivered: received.bytes, sent, dropped, marked, received, ..Counted::default() }
             }
         }

@@ -20,14 +20,10 @@ impl<N: Network> World<'_, N> {
         (bytes, ecn): (u16, Ecn),
         now: Instant,
     ) {
-        let streams = &self.workloads[position as usize].streams[from as usize];
-        let slot = match streams.get(stream as usize) {
-            Some(&Some(slot)) => slot,
-            _ => self.open_stream(position, (from, stream), now),
-        };
+        let slot = self.stream_slot(position, (from, stream), now);
         let flow = &mut self.flows[slot as usize];
-        let Ends::Datagrams { sent, .. } = &mut flow.ends else { return };
-        let contents = Contents::Datagram { number: *sent, sent: now };
+        let Ends::Datagrams { sent, window, .. } = &mut flow.ends else { return };
+        let (contents, cwnd) = (Contents::Datagram { number: *sent, sent: now }, *window);
         *sent += 1;
         flow.in_flight += 1;
         let packet = Packet {
@@ -37,17 +33,35 @@ impl<N: Network> World<'_, N> {
             bytes,
             ecn,
             label: position as u16,
+            cwnd,
             ..Packet::default()
         };
         self.transit.note_sent(&packet, now);
         self.net.send(packet, now, &mut self.transit);
     }
 
+    /// Returns the slot of the stream `stream`, which is sent from the side `from`, and opens the stream if necessary.
+    fn stream_slot(&mut self, position: u32, (from, stream): (Side, u32), now: Instant) -> u32 {
+        match self.workloads[position as usize].streams[from as usize].get(stream as usize) {
+            Some(&Some(slot)) => slot,
+            _ => self.open_stream(position, (from, stream), now),
+        }
+    }
+
+    /// Sets the window that the datagrams of a forward stream report.
+    #[cold]
+    pub(super) fn report_window(&mut self, position: u32, stream: u32, segments: u16, now: Instant) {
+        let slot = self.stream_slot(position, (Side::Sender, stream), now);
+        if let Ends::Datagrams { window, .. } = &mut self.flows[slot as usize].ends {
+            *window = segments;
+        }
+    }
+
     /// Opens the stream `stream`, which is sent from the side `from`. Returns the slot of the stream's flow.
     #[cold]
     fn open_stream(&mut self, position: u32, (from, stream): (Side, u32), now: Instant) -> u32 {
         let transfer = Transfer { bytes: None, request: None, page: None, page_objects: 0, host: stream };
-        let ends = Ends::Datagrams { sent: 0, received: Received::default() };
+        let ends = Ends::Datagrams { sent: 0, window: 0, received: Received::default() };
         let slot = self.add_flow(position, transfer, ends, now);
         let streams = &mut self.workloads[position as usize].streams[from as usize];
         if streams.len() <= stream as usize {

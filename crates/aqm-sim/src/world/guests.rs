@@ -4,17 +4,13 @@ use std::collections::BTreeMap;
 
 use aqm_net::Instant;
 use aqm_traffic::Transfer;
-use aqm_traffic::guest_record::GuestTransfer;
+use aqm_traffic::guest_record::{GuestTransfer, SEGMENT};
 
 use super::World;
 use crate::hosts::side::Side;
 use crate::network::Network;
 use crate::results::guest_tables::ReportRow;
 use crate::results::tables::{FlowRow, TransferRow};
-
-/// Payload bytes of a full-sized datagram, for the number of segments of a transfer: the size that every QUIC connection
-/// supports (RFC 9000, section 14).
-const DATAGRAM: u64 = 1200;
 
 impl<N: Network> World<'_, N> {
     /// Returns the slot of the flow from the server to the client; `None` if the server sent nothing.
@@ -84,7 +80,7 @@ impl<N: Network> World<'_, N> {
         let after = |at: Option<Instant>| at.map(|at| at.since(transfer.begin).seconds());
         Some(TransferRow {
             start_s: transfer.begin.seconds(),
-            segments: transfer.size.div_ceil(DATAGRAM),
+            segments: transfer.size.div_ceil(SEGMENT),
             first_byte_s: after(transfer.first_byte),
             duration_s: after(transfer.completed),
             complete: transfer.completed.is_some(),

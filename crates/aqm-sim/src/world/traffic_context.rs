@@ -25,6 +25,7 @@ pub(super) enum Action {
     Finish(u32),
     Reset(u32),
     Datagram { from: Side, stream: u32, bytes: u16, ecn: Ecn },
+    ReportWindow { stream: u32, segments: u16 },
     Fail { message: String, report: String },
 }
 
@@ -70,6 +71,9 @@ impl TrafficContext for ActionQueue<'_> {
     fn datagram_back(&mut self, stream: u32, bytes: u16, ecn: Ecn) {
         self.actions.push(Action::Datagram { from: Side::Receiver, stream, bytes, ecn });
     }
+    fn report_window(&mut self, stream: u32, segments: u16) {
+        self.actions.push(Action::ReportWindow { stream, segments });
+    }
     fn guest(&self, origin: &Origin<'_>) -> Result<Box<dyn Guest>, String> {
         self.guests.guest(origin)
     }
@@ -101,6 +105,9 @@ impl<N: Network> World<'_, N> {
                 Action::Reset(number) => self.reset_conversation(position, number, now),
                 Action::Datagram { from, stream, bytes, ecn } => {
                     self.send_datagram(position, (from, stream), (bytes, ecn), now);
+                }
+                Action::ReportWindow { stream, segments } => {
+                    self.report_window(position, stream, segments, now);
                 }
                 Action::Fail { message, report } => self.fail(message, report),
             }

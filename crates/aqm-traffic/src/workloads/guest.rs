@@ -3,17 +3,20 @@
 //! `aqm-guest`.
 //!
 //! A datagram of a guest becomes a packet whose length includes the headers of IPv4 and UDP and the link header. The
-//! time of the guests begins when the flow begins.
+//! time of the guests begins when the flow begins. If a server reports `cwnd_bytes`, its packets contain the congestion
+//! window in segments of 1200 bytes, as the packets of simulated TCP do for queues such as SHRED.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use aqm_guest::{Answer, End, Fault, Guest, Limits, Origin, Payload, STACKS, Stack, Start, Supervisor};
+use aqm_guest::{
+    Answer, End, Event, Fault, Guest, Limits, Origin, Payload, STACKS, Stack, Start, Supervisor,
+};
 use aqm_net::{ConfigError, ConfigErrors, Instant, Parameter, Schema, Size, Span, parameters};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::guest_record::{GuestRecord, GuestReport, GuestTransfer, RECEIVED};
+use crate::guest_record::{GuestRecord, GuestReport, GuestTransfer, RECEIVED, SEGMENT, WINDOW};
 use crate::parameters::{Hosts, check_flows, start_offset};
 use crate::{ArrivedDatagram, Build, BuildContext, TrafficContext, Workload};
 
@@ -378,6 +381,13 @@ impl Guests {
             Err(fault) => return self.fail(flow, &fault, cx),
         };
         pair.set_wake(wake, (flow, end), &mut self.wakes);
+        let window = events.iter().rev().find(|event| end == End::Server && event.name == WINDOW);
+        if let Some(Event { value, .. }) = window {
+            cx.report_window(
+                flow,
+                libm::round(value / SEGMENT as f64).clamp(1.0, f64::from(u16::MAX)) as u16,
+            );
+        }
         for Payload { ecn, data, .. } in datagrams {
             // The limits ensure that the length fits.
             let bytes = (data.len() + self.setup.header) as u16;
@@ -460,7 +470,7 @@ fn exclusive(pair: &mut Mutex<Pair>) -> &mut Pair {
 
 #[cfg(test)]
 mod tests {
-    use aqm_guest::{Echo, Event, Problem, Provider};
+    use aqm_guest::{Echo, Problem, Provider};
     use aqm_net::Ecn;
 
     use super::*;
@@ -489,7 +499,10 @@ mod tests {
                     let event = Event { name: RECEIVED.to_owned(), value: bytes as f64 };
                     Answer { events: vec![event], ..Answer::default() }
                 }
-                (false, _) => Answer { datagrams, ..Answer::default() },
+                (false, _) => {
+                    let event = Event { name: WINDOW.to_owned(), value: 12_500.0 };
+                    Answer { datagrams, events: vec![event], ..Answer::default() }
+                }
             })
         }
     }
@@ -552,6 +565,8 @@ mod tests {
         assert_eq!(cx.sent_back, [(begin, 0, 38, Ecn::Ect0)]);
         workload.on_datagram(&arrived(true, 0, 38), &mut cx);
         assert_eq!(cx.sent, [(cx.now, 0, 1028, Ecn::Ect0)]);
+        // The window of 12,500 bytes is 10 datagrams of 1200 bytes.
+        assert_eq!(cx.windows, [(cx.now, 0, 10)]);
         cx.now = begin + Span::from_millis(20);
         workload.on_datagram(&arrived(false, 0, 1028), &mut cx);
         // A datagram is delivered once.
@@ -563,8 +578,8 @@ mod tests {
             record.transfers,
             [GuestTransfer { flow: 0, begin, size, received: size, first_byte: at, completed: at }]
         );
-        assert_eq!(record.reports.len(), 1);
-        assert_eq!((record.reports[0].at, record.reports[0].end), (cx.now, End::Client));
+        assert_eq!(record.reports.len(), 2);
+        assert_eq!((record.reports[1].at, record.reports[1].end), (cx.now, End::Client));
         assert!(cx.failures.is_empty());
     }
 

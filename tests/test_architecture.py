@@ -27,7 +27,7 @@ def page() -> str:
 
 def crates(text: str) -> dict[str, set[str]]:
     """The crates that the page describes, each with those that it may use."""
-    found = re.findall(r"^### `crates/([\w-]+)`.*\n\nUses: (.+)\.$", text, re.MULTILINE)
+    found = re.findall(r"^### `crates/([\w-]+)`.*\n\nUses: ([^.]+)\.$", text, re.MULTILINE)
     return {name: set(re.findall(r"`([\w-]+)`", uses)) for name, uses in found}
 
 

@@ -6,14 +6,15 @@ from typing import Any, Literal, TypeAlias, final
 
 __all__ = [
     "RESULTS_VERSION",
-    "Border",
     "Document",
     "GuestFault",
+    "IsolationError",
     "LiveError",
     "Output",
     "Path",
     "PcapError",
     "Plan",
+    "RunError",
     "ScenarioError",
     "Table",
     "TraceError",
@@ -26,6 +27,7 @@ __all__ = [
     "live_privileges",
     "needs_user_namespace",
     "quantity",
+    "run_guests",
     "run_in_user_namespace",
     "run_live",
     "tc_kinds",
@@ -44,6 +46,12 @@ class ScenarioError(ValueError):
     problem: str
     problems: list[tuple[str, str]]
     without_effect: list[str]
+
+class RunError(RuntimeError):
+    """A workload ended the run, for example because a guest violated its contract. `report` describes the
+    circumstances, and is empty if the message is complete."""
+
+    report: str
 
 class TraceError(ValueError):
     """A file that cannot be read or written, or is not a valid trace."""
@@ -80,7 +88,7 @@ class Plan:
     def derived(self) -> str: ...
     def rate_steps(self, link: str, most: int) -> list[tuple[float, str]]: ...
     def digest(self) -> str: ...
-    def run(self, watch: Watch, seed: int | None = None) -> Output: ...
+    def run(self, watch: Watch, seed: int | None = None, guests: str | None = None) -> Output: ...
     def write_trace(self, path: str, watch: Watch) -> str: ...
 
 @final
@@ -112,6 +120,8 @@ class Output:
     def events(self) -> int: ...
     @property
     def forwarded(self) -> int | None: ...
+    @property
+    def other_cpu_s(self) -> float: ...
     def digest(self) -> str: ...
     def names(self) -> list[str]: ...
     def table(self, name: str) -> Table: ...
@@ -148,27 +158,29 @@ class Path:
     def digest(self) -> str: ...
 
 class GuestFault(RuntimeError):
-    """A guest violated the contract. The message contains the end of the path, the time and the violation."""
+    """A guest violated the contract. The arguments are the message (the end of the path, the time and the
+    violation), descriptions of the last requests with their answers, and the ends of the standard errors of
+    both programs."""
 
-@final
-class Border:
-    """The border between two guests and a path."""
+    args: tuple[str, list[str], list[str]]
 
-    def __new__(
-        cls,
-        path: str,
-        files: dict[str, str],
-        seed: int,
-        configs: tuple[str, str] | list[str],
-        until: int,
-        header: int,
-    ) -> Border: ...
-    def next(self) -> tuple[int, bytes] | None: ...
-    def answer(self, body: bytes) -> None: ...
-    def fail(self, problem: str) -> None: ...
-    def last_exchanges(self) -> list[str]: ...
-    def report(self) -> str: ...
+class IsolationError(RuntimeError):
+    """The system cannot isolate a guest. The message contains the reason and the option that starts guests
+    without isolation."""
 
+def run_guests(
+    client: list[str],
+    server: list[str],
+    path: str,
+    files: dict[str, str],
+    seed: int,
+    configs: tuple[str, str] | list[str],
+    until: int,
+    header: int,
+    time_limit_s: float,
+    isolation: bool,
+    watch: Watch,
+) -> str: ...
 def catalog() -> str: ...
 def transport(text: str) -> str: ...
 def lay_over(base: str, over: str) -> str: ...

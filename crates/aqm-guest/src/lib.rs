@@ -22,12 +22,14 @@
 mod echo;
 mod fault;
 pub mod frames;
+mod provider;
 mod supervisor;
 
 use aqm_net::{Ecn, Instant};
 
 pub use echo::Echo;
 pub use fault::{Fault, Problem};
+pub use provider::{NoGuests, Origin, Provider, STACKS, Stack};
 pub use supervisor::{Limits, Supervisor};
 
 /// The version of the contract.
@@ -134,3 +136,8 @@ pub trait Guest: Send {
         String::new()
     }
 }
+
+/// The example in the crate's README file, which is tested together with the documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -172,13 +172,20 @@ pub enum Failure {
     File(String),
     /// A parameter is incompatible with the file or with the mode of the run.
     Config(ConfigError),
+    /// A workload ended the run.
+    Workload {
+        /// The workload and the error.
+        message: String,
+        /// The circumstances of the error; empty if the message is complete.
+        report: String,
+    },
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Stopped => f.write_str("stopped"),
-            Self::File(problem) => f.write_str(problem),
+            Self::File(text) | Self::Workload { message: text, .. } => f.write_str(text),
             Self::Config(error) => error.fmt(f),
         }
     }

@@ -6,7 +6,7 @@
 use crate::digest::Digest;
 
 /// A column. All values of a column have the same type.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub enum Column {
     /// Integers.
     Whole(Vec<u64>),
@@ -36,7 +36,7 @@ pub enum Column {
 
 /// Values, some of which may be missing. One bit per value records whether the value exists. This representation needs
 /// half as much memory as `Option` values.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Maybe<T> {
     values: Vec<T>,
     known: Vec<u8>,

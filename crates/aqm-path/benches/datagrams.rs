@@ -7,7 +7,7 @@
 use aqm_net::level::{Document, Files};
 use aqm_net::watch::Watch;
 use aqm_path::{Config, Datagram, Direction, Ecn, Instant, Outcome, Path};
-use aqm_sim::PacketLevel;
+use aqm_sim::PACKET_LEVEL;
 use serde_json::{Value, json};
 
 const BYTES: u64 = 1000;
@@ -51,7 +51,7 @@ fn in_simulation(count: u64, queue: &str, gap: u64) -> [u64; 2] {
     let mut scenario: Value = serde_json::from_str(&scenario).expect("a scenario is valid JSON");
     scenario["duration"] = format!("{}ns", count * gap).into();
     scenario["traffic"]["datagrams"]["rate"] = format!("{}bps", BYTES * 8_000_000_000 / gap).into();
-    let document = Document::of_json(&scenario.to_string(), &[&PacketLevel]).expect("the scenario is valid");
+    let document = Document::of_json(&scenario.to_string(), &[&PACKET_LEVEL]).expect("the scenario is valid");
     let plan = document.plan(Files::new()).expect("the scenario is valid");
     let run = plan.run(&Watch::default()).expect("nothing stops the run");
     [run.forwarded.unwrap_or(0), run.events]

@@ -4,7 +4,7 @@ use aqm_net::level::Files;
 use aqm_net::text::toml_value;
 use aqm_net::values::read_entries;
 use aqm_net::{ConfigError, ConfigErrors, ErrorCollector, Parameter as _, Span, TableReader};
-use aqm_sim::{PacketLevel, Plan};
+use aqm_sim::{PACKET_LEVEL, Plan};
 use serde_json::{Map, Value, json};
 
 /// The configuration of a path, as a TOML or JSON table with these keys:
@@ -91,7 +91,7 @@ impl Config {
     /// Returns an error for each invalid value that prevents the links from being found.
     pub fn files(&self) -> Result<Vec<String>, ConfigErrors> {
         use aqm_net::level::Level as _;
-        Ok(PacketLevel.files(&self.read()?.scenario))
+        Ok(PACKET_LEVEL.files(&self.read()?.scenario))
     }
 
     /// Returns the network of the path as a scenario of aqmlab in JSON. The scenario contains the same links, and a

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use aqm_net::level::{Document, Files, Level as _, Run};
 use aqm_net::watch::Watch;
 use aqm_path::{Config, Datagram, Direction, Ecn, FlowId, FlowOptions, Instant, Outcome, Path, Reason};
-use aqm_sim::{PacketLevel, Plan};
+use aqm_sim::{PACKET_LEVEL, Plan};
 use aqm_testing::{maybe_words, real, truth, whole, words};
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ struct Event {
 }
 
 fn run(scenario: &Value) -> Run {
-    let document = Document::of_json(&scenario.to_string(), &[&PacketLevel]).unwrap();
+    let document = Document::of_json(&scenario.to_string(), &[&PACKET_LEVEL]).unwrap();
     document.plan(Files::new()).unwrap().run(&Watch::default()).unwrap()
 }
 
@@ -179,7 +179,7 @@ fn the_route_of_a_scenario_agrees_with_a_simulation_including_access_links_and_e
     }
     assert_eq!(found, expected);
     assert!(expected.values().filter(|(_, is_drop)| *is_drop).count() > 100);
-    assert_eq!(PacketLevel.name(), "packet");
+    assert_eq!(PACKET_LEVEL.name(), "packet");
 }
 
 #[test]

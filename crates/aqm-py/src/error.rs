@@ -2,7 +2,7 @@
 
 use aqm_net::level::Failure;
 use aqm_net::{ConfigError, ConfigErrors};
-use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
+use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError};
 use pyo3::{PyErr, Python, create_exception, prelude::PyAnyMethods};
 
 create_exception!(
@@ -23,11 +23,23 @@ create_exception!(
      file, the error and the position."
 );
 
+create_exception!(
+    aqmlab._core,
+    RunError,
+    PyRuntimeError,
+    "A workload ended the run, for example because a guest violated its contract. `report` describes the \
+     circumstances, and is empty if the message is complete."
+);
+
 /// Returns the exception that is raised if a run has no result.
 pub(crate) fn of_failure(py: Python<'_>, failure: &Failure) -> PyErr {
     match failure {
         Failure::Config(error) => to_python(py, error.clone()),
         Failure::File(problem) => TraceError::new_err(problem.clone()),
+        Failure::Workload { message, report } => {
+            let exception = RunError::new_err(message.clone());
+            exception.value(py).setattr("report", report).err().unwrap_or(exception)
+        }
         // A run stops early only if it is interrupted.
         Failure::Stopped => PyKeyboardInterrupt::new_err(()),
     }

@@ -3,6 +3,7 @@
 
 mod catalog;
 mod error;
+mod guest_sources;
 mod guests;
 #[cfg(target_os = "linux")]
 mod live;
@@ -17,11 +18,11 @@ use aqm_net::{ConfigError, ConfigErrors};
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 
-use crate::error::{ScenarioError, TraceError, to_python};
+use crate::error::{RunError, ScenarioError, TraceError, to_python};
 use crate::table::PyTable;
 
 /// All simulation levels; the first level is the default.
-const LEVELS: [&dyn Level; 3] = [&aqm_sim::PacketLevel, &aqm_flow::FlowLevel, &aqm_trace::Traces];
+const LEVELS: [&dyn Level; 3] = [&guest_sources::PACKET_LEVEL, &aqm_flow::FlowLevel, &aqm_trace::Traces];
 
 fn parse(text: &str) -> Result<Value, ConfigError> {
     serde_json::from_str(text).map_err(|error| ConfigError::at("", error.to_string()))
@@ -77,6 +78,7 @@ fn drop_curve(
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("RESULTS_VERSION", aqm_sim::RESULTS_VERSION)?;
+    module.add("RunError", module.py().get_type::<RunError>())?;
     module.add("ScenarioError", module.py().get_type::<ScenarioError>())?;
     module.add("TraceError", module.py().get_type::<TraceError>())?;
     module.add_class::<plan::Document>()?;

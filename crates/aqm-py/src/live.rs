@@ -56,7 +56,7 @@ fn run_live(
     let other = seed.map(|seed| plan.with_seed(seed)).transpose().map_err(|errors| to_python(py, errors))?;
     let plan = other.as_ref().unwrap_or(plan);
     let run: Result<level::Run, Failure> = py.detach(|| aqm_live::run(plan, &options, &watch.0));
-    run.map(Output).map_err(|failure| match failure {
+    run.map(Output::here).map_err(|failure| match failure {
         Failure::Stopped => PyKeyboardInterrupt::new_err(()),
         Failure::Config(errors) => to_python(py, errors),
         Failure::System(error) => of_live_error(error),

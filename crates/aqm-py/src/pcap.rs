@@ -34,7 +34,7 @@ fn of_pcap_error(error: &aqm_pcap::PcapError) -> PyErr {
 /// Writes the recorded packets of a simulated run in the pcapng format, and returns the number of packets.
 #[pyfunction]
 fn write_pcap(py: Python<'_>, output: &Output, path: PathBuf) -> PyResult<u64> {
-    let written = py.detach(|| aqm_pcap::write_simulated_to(&path, &output.0.tables, &[]));
+    let written = py.detach(|| aqm_pcap::write_simulated_to(&path, &output.run.tables, &[]));
     written.map_err(|error| of_pcap_error(&error))
 }
 

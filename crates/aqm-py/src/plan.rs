@@ -12,6 +12,7 @@ use pyo3::prelude::*;
 
 use crate::LEVELS;
 use crate::error::{TraceError, of_failure, to_python};
+use crate::guest_sources;
 use crate::table::PyTable;
 
 /// The text of a scenario, of which only the key `level` has been checked so far.
@@ -97,12 +98,19 @@ impl Plan {
         py.detach(|| self.0.digest()).map_err(|failure| of_failure(py, &failure))
     }
 
-    /// Runs the plan. If `seed` is set, it replaces the seed of the plan. During the run, other Python threads continue
-    /// to run and may use `watch`.
-    #[pyo3(signature = (watch, seed = None))]
-    fn run(&self, py: Python<'_>, watch: &Watch, seed: Option<&Bound<'_, PyAny>>) -> PyResult<Output> {
+    /// Runs the plan. If `seed` is set, it replaces the seed of the plan. `guests` is the path of the program
+    /// `aqmlab-guests`, which is needed for the stacks of guests. During the run, other Python threads continue to run and
+    /// may use `watch`.
+    #[pyo3(signature = (watch, seed = None, guests = None))]
+    fn run(
+        &self,
+        py: Python<'_>,
+        watch: &Watch,
+        seed: Option<&Bound<'_, PyAny>>,
+        guests: Option<&str>,
+    ) -> PyResult<Output> {
         let run = match seed {
-            None => py.detach(|| self.0.run(&watch.0)),
+            None => py.detach(|| guest_sources::run(self.0.as_ref(), guests, &watch.0)),
             Some(seed) => {
                 let wrong = |_| {
                     let problem = format!("must be a whole number from 0 to {} (got {seed})", u64::MAX);
@@ -110,10 +118,11 @@ impl Plan {
                 };
                 let seed = seed.extract().map_err(wrong)?;
                 let plan = self.0.with_seed(seed).map_err(|errors| to_python(py, errors))?;
-                py.detach(|| plan.run(&watch.0))
+                py.detach(|| guest_sources::run(plan.as_ref(), guests, &watch.0))
             }
         };
-        run.map(Output).map_err(|failure| of_failure(py, &failure))
+        let output = run.map(|finished| Output { run: finished.run, other_cpu_s: finished.cpu_s });
+        output.map_err(|failure| of_failure(py, &failure))
     }
 
     /// Writes the generated trace of a scenario to a file, and returns, as JSON, counts that describe the trace.
@@ -179,43 +188,60 @@ impl Watch {
 
 /// The results of a run.
 #[pyclass(frozen, module = "aqmlab._core")]
-pub(crate) struct Output(pub(crate) Run);
+pub(crate) struct Output {
+    pub(crate) run: Run,
+    /// CPU time of another process that simulated, in seconds.
+    other_cpu_s: f64,
+}
+
+impl Output {
+    /// Returns the output of a run in this process.
+    pub(crate) fn here(run: Run) -> Self {
+        Self { run, other_cpu_s: 0.0 }
+    }
+}
 
 #[pymethods]
 impl Output {
     /// Returns, as JSON, the scenario with all defaults filled in, the scenario's digest, and version numbers.
     #[getter]
     fn manifest(&self) -> String {
-        self.0.manifest.to_string()
+        self.run.manifest.to_string()
     }
 
     /// Returns the number of events that the run processed. At flow level, events are arrivals and departures of flows;
     /// for a trace, events are arrivals of packets.
     #[getter]
     fn events(&self) -> u64 {
-        self.0.events
+        self.run.events
     }
 
     /// Returns the number of packets that the first managed link (for a trace, the link of the trace) sent during the
     /// whole run; None at flow level.
     #[getter]
     fn forwarded(&self) -> Option<u64> {
-        self.0.forwarded
+        self.run.forwarded
+    }
+
+    /// Returns the CPU time, in seconds, of another process that simulated; zero if this process simulated.
+    #[getter]
+    fn other_cpu_s(&self) -> f64 {
+        self.other_cpu_s
     }
 
     /// Computes and returns a digest of all values in all tables.
     fn digest(&self, py: Python<'_>) -> String {
-        py.detach(|| self.0.digest())
+        py.detach(|| self.run.digest())
     }
 
     /// Returns the names of the tables.
     fn names(&self) -> Vec<&'static str> {
-        self.0.tables.iter().map(|table| table.name).collect()
+        self.run.tables.iter().map(|table| table.name).collect()
     }
 
     /// Returns the table with this name. Raises KeyError if no table has this name.
     fn table(&self, py: Python<'_>, name: &str) -> PyResult<PyTable> {
-        let found = self.0.tables.iter().find(|table| table.name == name);
+        let found = self.run.tables.iter().find(|table| table.name == name);
         let table = found.ok_or_else(|| PyKeyError::new_err(name.to_owned()))?;
         py.detach(|| PyTable::new(table)).map_err(|e| PyRuntimeError::new_err(e.to_string()))
     }

@@ -8,16 +8,16 @@ use std::path::Path;
 
 use aqm_net::level::{Document, Files};
 use aqm_net::watch::Watch;
-use aqm_sim::PacketLevel;
+use aqm_sim::PACKET_LEVEL;
 
 fn main() {
     for path in std::env::args().skip(1).filter(|word| !word.starts_with("--")) {
         let text = read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
         let folder = Path::new(&path).parent().unwrap_or(Path::new("."));
         let document = if path.ends_with(".json") {
-            Document::of_json(&text, &[&PacketLevel])
+            Document::of_json(&text, &[&PACKET_LEVEL])
         } else {
-            Document::of_toml(&text, folder, &[&PacketLevel])
+            Document::of_toml(&text, folder, &[&PACKET_LEVEL])
         };
         let document = document.unwrap_or_else(|errors| panic!("{path}: {errors}"));
         let content = |name: String| {

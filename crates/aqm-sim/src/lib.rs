@@ -1,7 +1,7 @@
 //! The packet level, which parses a scenario, simulates the scenario packet by packet, and returns tables.
 //!
 //! This is the only crate that depends on the crates for queues, TCP and traffic at the same time. The crate does not
-//! read a clock, open a file or start a thread. Running a [`Plan`] cannot fail.
+//! read a clock, open a file or start a thread. Running a [`Plan`] without guests cannot fail.
 
 pub mod emulation;
 mod engine;
@@ -14,6 +14,7 @@ mod run;
 mod scenario;
 mod world;
 
+use aqm_guest::{NoGuests, Provider};
 use aqm_net::level::{self, Files, Level};
 use aqm_net::registry::Entry;
 use aqm_net::table::TableDoc;
@@ -30,7 +31,13 @@ pub use scenario::plan::{Plan, PlannedWorkload};
 pub const RESULTS_VERSION: u32 = 8;
 
 /// The packet-level model, which simulates queues, TCP and workloads packet by packet.
-pub struct PacketLevel;
+pub struct PacketLevel {
+    /// Source of the guests of workloads of the kind `guest`.
+    pub guests: &'static dyn Provider,
+}
+
+/// The packet-level model without guests.
+pub static PACKET_LEVEL: PacketLevel = PacketLevel { guests: &NoGuests };
 
 impl Level for PacketLevel {
     fn name(&self) -> &'static str {
@@ -46,7 +53,8 @@ impl Level for PacketLevel {
         Scenario::files_of(scenario)
     }
     fn read(&self, scenario: Value, files: Files) -> Result<Box<dyn level::Plan>, ConfigErrors> {
-        Ok(Box::new(Plan::of_value(scenario, files)?))
+        let plan = Plan::of_value(scenario, files)?;
+        Ok(Box::new(Plan { guests: self.guests, ..plan }))
     }
     fn catalog(&self) -> Vec<Entry> {
         catalog()

@@ -6,7 +6,7 @@ use aqm_net::watch::{Unit, Watch};
 use aqm_net::{ConfigError, ConfigErrors};
 use serde_json::{Map, Value, json};
 
-use crate::PacketLevel;
+use crate::PACKET_LEVEL;
 use crate::network::{LaneNetwork, Network};
 use crate::results::rows::tables;
 use crate::scenario::plan::Plan;
@@ -16,13 +16,18 @@ impl Plan {
     /// Returns the digest of the plan, which identifies the result of a run.
     pub fn digest(&self) -> String {
         let files = self.scenario.files.iter().map(|(name, content)| (name.as_str(), content.as_str()));
-        level::digest(self, files)
+        level::digest(self, files.chain(self.libraries()))
+    }
+
+    /// Returns the names of the workloads whose results depend on a library, and the name and version of the library.
+    pub fn libraries(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.scenario.traffic.iter().filter_map(|one| Some((one.name.as_str(), one.config.library()?)))
     }
 
     /// Runs the plan and reports progress in simulated time to `watch`.
     ///
     /// # Errors
-    /// Returns an error if `watch` stops the run.
+    /// Returns an error if `watch` stops the run, or if a guest is not available or violates its contract.
     pub fn run(&self, watch: &Watch) -> Result<Run, Failure> {
         self.run_on(LaneNetwork::new(self), watch)
     }
@@ -52,6 +57,11 @@ impl Plan {
     /// about their loads, by position of the workload.
     pub fn manifest(&self, facts: &[Vec<(&'static str, f64)>]) -> Value {
         let mut manifest = level::manifest(self, self.digest(), self.facts(facts), self.scenario.warnings());
+        let libraries: Map<String, Value> =
+            self.libraries().map(|(name, library)| (name.to_owned(), library.into())).collect();
+        if !libraries.is_empty() {
+            manifest["libraries"] = Value::Object(libraries);
+        }
         manifest["edges_added"] = self.scenario.edges_added.into();
         manifest["derived"] = self.derived();
         manifest
@@ -86,7 +96,7 @@ impl Plan {
 
 impl level::Plan for Plan {
     fn level(&self) -> &'static dyn Level {
-        &PacketLevel
+        &PACKET_LEVEL
     }
     fn to_value(&self) -> Value {
         self.to_value()

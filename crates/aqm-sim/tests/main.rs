@@ -8,6 +8,7 @@ mod classes;
 mod common;
 mod conversations;
 mod edges;
+mod guests;
 mod histories;
 mod http;
 mod identities;

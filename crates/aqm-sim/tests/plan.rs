@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use aqm_net::level::{Document, Failure, Files};
 use aqm_net::watch::{Unit, Watch};
-use aqm_sim::{PacketLevel, Plan};
+use aqm_sim::{PACKET_LEVEL, Plan};
 use serde_json::{Value, json};
 
 /// Returns a scenario with everything that draws from random streams or has state: queues, edges, workloads.
@@ -164,7 +164,7 @@ fn a_tcp_table_of_a_workload_without_tcp_is_refused() {
 #[test]
 fn the_names_of_files_are_known_before_the_scenario_is_read() {
     let toml = "[traffic.a]\nkind = \"replay\"\nfile = \"a.csv\"\n[traffic.b]\nkind = \"web\"";
-    let document = Document::of_toml(toml, "folder".as_ref(), &[&PacketLevel]).unwrap();
+    let document = Document::of_toml(toml, "folder".as_ref(), &[&PACKET_LEVEL]).unwrap();
     assert_eq!(document.files(), ["a.csv"]);
 }
 

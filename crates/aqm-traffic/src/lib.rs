@@ -9,6 +9,7 @@ pub mod description;
 pub mod distributions;
 mod even_gaps;
 mod fetching;
+pub mod guest_record;
 pub mod http;
 pub mod page_record;
 mod parameters;
@@ -21,11 +22,13 @@ mod testing;
 mod wire;
 mod workloads;
 
+use aqm_guest::{Guest, Origin};
 use aqm_net::{ConfigError, Ecn, Instant, Rate, Size, Span, Streams, registry};
 use dyn_clone::DynClone;
 
 use crate::call_record::CallRecord;
 use crate::description::Application;
+use crate::guest_record::GuestRecord;
 use crate::http::{DEFAULT_URGENCY, Priority, TransportNeed};
 use crate::page_record::PageRecord;
 use crate::probe_record::ProbeRecord;
@@ -48,6 +51,7 @@ registry! {
         "responsiveness" => responsiveness,
         "program" => program,
         "recorded-page" => recorded_page,
+        "guest" => guest,
     }
 }
 
@@ -122,6 +126,17 @@ pub trait Build {
 
     /// Returns the user programs of the workload; `None` if the workload can be simulated.
     fn programs(&self) -> Option<Programs<'_>> {
+        None
+    }
+
+    /// Returns whether the workload consists of guests, which are transport implementations of other projects.
+    fn has_guests(&self) -> bool {
+        false
+    }
+
+    /// Returns the name and the version of the library whose results the workload's results depend on; `None` if there
+    /// is no such library.
+    fn library(&self) -> Option<&'static str> {
         None
     }
 
@@ -204,6 +219,13 @@ pub trait Workload: DynClone + Send + Sync {
     /// [`observes_datagrams`](Build::observes_datagrams) returns true.
     fn on_datagram(&mut self, _arrived: &ArrivedDatagram, _cx: &mut dyn TrafficContext) {}
 
+    /// Handles the drop of the datagram `number` of the flow number `flow`. `back` states whether the flow is a backward
+    /// flow. This method is called only if [`observes_datagrams`](Build::observes_datagrams) returns true.
+    fn on_datagram_dropped(&mut self, _flow: u32, _back: bool, _number: u64) {}
+
+    /// Handles the end of the run. The workload can only request that the run fail.
+    fn on_end(&mut self, _cx: &mut dyn TrafficContext) {}
+
     /// Passes the names and values of facts about the load to `show`. The facts include nominal values and realised
     /// values.
     fn facts(&self, _show: &mut dyn FnMut(&'static str, f64)) {}
@@ -215,6 +237,11 @@ pub trait Workload: DynClone + Send + Sync {
 
     /// Returns the record of a test of responsiveness; `None` if the workload is not such a test.
     fn probe_record(&self) -> Option<&ProbeRecord> {
+        None
+    }
+
+    /// Returns the record of guests; `None` if the workload does not consist of guests.
+    fn guest_record(&self) -> Option<&GuestRecord> {
         None
     }
 
@@ -264,6 +291,15 @@ pub trait TrafficContext {
     /// number `flow`; numbers start at zero. A forward flow and a backward flow with the same number connect the same
     /// hosts.
     fn datagram_back(&mut self, flow: u32, bytes: u16, ecn: Ecn);
+
+    /// Creates a guest.
+    ///
+    /// # Errors
+    /// Returns a description of the error, and of the remedy, if the guest is not available.
+    fn guest(&self, origin: &Origin<'_>) -> Result<Box<dyn Guest>, String>;
+
+    /// Ends the run with an error. `report` describes the circumstances of the error.
+    fn fail(&mut self, message: String, report: String);
 }
 
 /// The state of a connection.

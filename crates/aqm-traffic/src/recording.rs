@@ -3,12 +3,12 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
+use aqm_guest::{Guest, NoGuests, Origin, Provider};
 use aqm_net::{Ecn, Instant};
 
 use crate::{ConnectionState, Conversation, Exchange, TrafficContext, Transfer, Workload};
 
 /// The recorded actions of a workload, with the time of each action.
-#[derive(Default)]
 pub struct RecordingContext {
     pub(crate) now: Instant,
     pub(crate) wakes: BinaryHeap<Reverse<Instant>>,
@@ -30,6 +30,30 @@ pub struct RecordingContext {
     pub sent_back: Vec<(Instant, u32, u16, Ecn)>,
     /// Number of wake-ups that have been processed.
     pub woken: u64,
+    /// Source of guests.
+    pub(crate) guests: &'static dyn Provider,
+    /// Messages and reports of the errors with which the workload ended the run.
+    pub failures: Vec<(String, String)>,
+}
+
+impl Default for RecordingContext {
+    fn default() -> Self {
+        Self {
+            now: Instant::START,
+            wakes: BinaryHeap::new(),
+            opened: Vec::new(),
+            conversations: Vec::new(),
+            requests: Vec::new(),
+            finished: Vec::new(),
+            resets: Vec::new(),
+            connections: BTreeMap::new(),
+            sent: Vec::new(),
+            sent_back: Vec::new(),
+            woken: 0,
+            guests: &NoGuests,
+            failures: Vec::new(),
+        }
+    }
 }
 
 impl TrafficContext for RecordingContext {
@@ -63,6 +87,12 @@ impl TrafficContext for RecordingContext {
     }
     fn datagram_back(&mut self, flow: u32, bytes: u16, ecn: Ecn) {
         self.sent_back.push((self.now, flow, bytes, ecn));
+    }
+    fn guest(&self, origin: &Origin<'_>) -> Result<Box<dyn Guest>, String> {
+        self.guests.guest(origin)
+    }
+    fn fail(&mut self, message: String, report: String) {
+        self.failures.push((message, report));
     }
 }
 

@@ -3,14 +3,15 @@
 //! - `aqmlab-guests list` prints all stacks as a JSON array.
 //! - `aqmlab-guests serve STACK` exchanges frames over standard input and standard output:
 //!   `aqmlab guest check aqmlab-guests serve quinn` tests the stack `quinn`.
+//! - `aqmlab-guests run` simulates a scenario for `aqmlab run`.
 
 use std::process::ExitCode;
 use std::{env, io};
 
 use aqm_guest::frames;
-use aqmlab_guests::stacks;
+use aqmlab_guests::{run, stacks};
 
-const USAGE: &str = "usage: aqmlab-guests list | aqmlab-guests serve STACK";
+const USAGE: &str = "usage: aqmlab-guests list | aqmlab-guests serve STACK | aqmlab-guests run";
 
 /// Exit status if the arguments are not valid, as of aqmlab.
 const INVALID_ARGUMENTS: u8 = 2;
@@ -21,6 +22,7 @@ fn main() -> ExitCode {
     let done = match arguments[..] {
         ["list"] => list(),
         ["serve", stack] => serve(stack),
+        ["run"] => run::run().map_err(|error| error.to_string()),
         _ => Err(USAGE.to_owned()),
     };
     match done {

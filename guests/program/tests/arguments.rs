@@ -23,7 +23,7 @@ fn list_prints_the_table_of_stacks() {
 #[test]
 fn invalid_arguments_are_refused() {
     for (arguments, message) in [
-        ("", "usage: aqmlab-guests list | aqmlab-guests serve STACK"),
+        ("", "usage: aqmlab-guests list | aqmlab-guests serve STACK | aqmlab-guests run"),
         ("serve", "usage: "),
         ("serve tcp", "the stack must be one of noq, quinn, s2n-quic, smoltcp, str0m (got tcp)"),
     ] {

@@ -172,9 +172,10 @@ def make(task: Task, watch: _core.Watch) -> Outcome:
         # errors of the measure, not of the store.
         framed(values)
     except Exception as problem:
-        return Outcome(
-            record=about | _failed(task, "".join(traceback.format_exception_only(problem)).strip())
-        )
+        text = "".join(traceback.format_exception_only(problem)).strip()
+        if isinstance(problem, _core.RunError) and problem.report:
+            text += f"\n{problem.report}"
+        return Outcome(record=about | _failed(task, text))
     manifest = run.manifest
     record = {
         **about,

@@ -10,7 +10,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from aqmlab._core import PcapError, ScenarioError, __version__
+from aqmlab._core import PcapError, RunError, ScenarioError, __version__
 from aqmlab.cli import advise as advise_cli
 from aqmlab.cli import coexist as coexist_cli
 from aqmlab.cli import compare as compare_cli
@@ -81,8 +81,11 @@ INTERRUPTION = "aqmlab: interrupted"
 
 Out = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Folder for the output files.")]
 
-FAILURES: tuple[type[Exception], ...] = (PcapError, *live_cli.REFUSED)
+FAILURES: tuple[type[Exception], ...] = (PcapError, RunError, *guest_cli.REFUSED, *live_cli.REFUSED)
 """Exceptions for operations that fail with valid input."""
+
+FAULT = Path("out/guest/fault.txt")
+"""File for the circumstances of a guest's fault."""
 
 
 def main() -> None:
@@ -106,6 +109,10 @@ def main() -> None:
         _fail(f"{error.filename or 'standard output'}: cannot be written: {error.strerror}")
     except FAILURES as error:
         print(f"aqmlab: {error}", file=sys.stderr)
+        if isinstance(error, RunError) and error.report:
+            FAULT.parent.mkdir(parents=True, exist_ok=True)
+            FAULT.write_text(error.report, encoding="utf-8")
+            print(f"The last requests and answers are in {FAULT}.", file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:
         print(INTERRUPTION, file=sys.stderr)

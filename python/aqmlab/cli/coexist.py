@@ -3,6 +3,7 @@
 import json
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,7 +27,8 @@ def coexist(
             autocompletion=completion.one_of("aliases"),
             help="Congestion controls (`aqmlab list tcp`), such as cubic or bbr1. The loss recovery is "
             "RACK-TLP unless a name has the form CONTROL/RECOVERY. The suffix +ecn enables classic ECN, as "
-            "in cubic+ecn.",
+            "in cubic+ecn. A name of the form STACK:CONTROL, such as quinn:cubic, is a control of a library "
+            "in aqmlab-guests, or of a program that --guest names.",
         ),
     ],
     queues: Annotated[
@@ -75,6 +77,14 @@ def coexist(
     of: Annotated[
         Path | None,
         typer.Option("--of", metavar="SCENARIO.toml", help="Scenario with named queues in [queues]."),
+    ] = None,
+    guest: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=COMMAND",
+            help="Program that runs as a guest, for controls of the form NAME:CONTROL. Repeat the option for "
+            "further programs.",
+        ),
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Use at most 2 seeds and runs of at most 20 s.")
@@ -127,6 +137,7 @@ def coexist(
         duration_s=time_of("--duration", duration),
         warm_up_s=time_of("--warm-up", warm_up),
         of=None if of is None else Scenario.load(of),
+        guests=_guests(guest or ()),
     )
     points.chosen(study, (), figure or ())
     for warning in coexistence.warnings(study):
@@ -147,6 +158,7 @@ def coexist(
         "--of": str(of or ""),
     }
     words = [f"{option} {shlex.quote(text)}" for option, text in options.items() if text]
+    words += [f"--guest {shlex.quote(text)}" for text in guest or ()]
     with (
         resumable(folder),
         dask_options.executor(jobs, dask, dask_slurm, dask_ssh, dask_workers) as executor,
@@ -172,6 +184,17 @@ def coexist(
         print(f"aqmlab: {failure}", file=sys.stderr)
     if result.failures:
         raise typer.Exit(1)
+
+
+def _guests(given: Sequence[str]) -> dict[str, list[str]]:
+    """The commands of programs, by name."""
+    commands = {}
+    for text in given:
+        name, _, command = text.partition("=")
+        if not name or not command.strip():
+            raise ValueError(f"--guest: must have the form NAME=COMMAND (got {text!r})")
+        commands[name] = shlex.split(command)
+    return commands
 
 
 def _print(result: "StudyResult", form: Form) -> None:

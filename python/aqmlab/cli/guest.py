@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from aqmlab._core import IsolationError
 from aqmlab.cli.options import AsJson, time_of
 
 app = typer.Typer(
@@ -16,6 +17,9 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
+
+REFUSED: tuple[type[Exception], ...] = (IsolationError,)
+"""Exceptions for operations that fail with valid input."""
 
 NOT_ADMITTED = 1
 """Exit status if the program is not admitted."""
@@ -58,6 +62,14 @@ def check(
     time_limit: Annotated[
         str, typer.Option(metavar="TIME", help="Maximum real time between a request and its answer.")
     ] = "10s",
+    no_isolation: Annotated[
+        bool,
+        typer.Option(
+            "--no-isolation",
+            help="Start the guests with access to the network and with write access to files. By default, "
+            "the guests have no network and a read-only file system, which requires Linux 6.2 or newer.",
+        ),
+    ] = False,
     out: Annotated[
         Path, typer.Option(metavar="FOLDER", help="Folder for the report of a fault (fault.txt).")
     ] = Path("out/guest"),
@@ -85,6 +97,7 @@ def check(
         configs=(config, server_config),
         until_s=time_of("--until", until),
         time_limit_s=time_of("--time-limit", time_limit),
+        isolation=not no_isolation,
     )
     if admission.report:
         out.mkdir(parents=True, exist_ok=True)

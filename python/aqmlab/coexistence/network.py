@@ -3,7 +3,7 @@
 One link, the bottleneck, carries the data of all flows. Two congestion controls, called the first and the
 second, each have the same number of endless flows and the same load of short transfers of one size. The
 profile `linux-6` sets all other parameters of TCP. Acknowledgements return over a link that never drops
-packets.
+packets. A control may also be a guest: a transport library, or a program that implements a transport.
 """
 
 from __future__ import annotations
@@ -38,6 +38,12 @@ DEFAULT = "default"
 RECOVERY = "rack"
 """The loss recovery of controls whose names do not contain a loss recovery. Linux's loss recovery is used, so
 that the controls of a pair do not differ in anything else."""
+
+GUEST = ":"
+"""The separator in the name of a control that belongs to a guest, as in `quinn:cubic`."""
+
+SIMULATED = "cubic"
+"""The congestion control of the short transfers beside a program."""
 
 WITH_ECN = "+ecn"
 """The suffix of a congestion control or queue that uses ECN."""
@@ -87,9 +93,10 @@ def axes(
     rtts: Sequence[str],
     *,
     of: Scenario | None = None,
+    guests: Mapping[str, Sequence[str]] | None = None,
 ) -> dict[str, Changes]:
-    """The axes of a study in the order in which they change the scenario. Raises `ValueError` with a line per
-    error."""
+    """The axes of a study in the order in which they change the scenario. `guests` contains the commands of
+    programs, by the names that controls refer to. Raises `ValueError` with a line per error."""
     mistakes = Mistakes()
 
     def named(option: str, names: Sequence[str], read: Callable[[str], Any]) -> dict[str, Any]:
@@ -99,7 +106,7 @@ def axes(
             mistakes.add(f"{option}: `{name}` occurs twice: write each value once")
         return {name: mistakes.attempt(partial(_read, option, name, read)) for name in names}
 
-    tcps = named("controls", controls, transport)
+    senders = named("controls", controls, partial(_sender, guests or {}))
     replacements = named("queues", queues, partial(queue, of))
     lengths = named("buffers", buffers, buffer)
     delays = named("rtts", rtts, _delay)
@@ -108,7 +115,7 @@ def axes(
         "rtt": Changes({name: {"bottleneck.delay": delay} for name, delay in delays.items()}),
         "buffer": Changes({name: partial(_with_buffer, length) for name, length in lengths.items()}),
         "queue": Changes({name: partial(_with_queue, table) for name, table in replacements.items()}),
-        **{side: Changes({name: _of_control(side, tcp) for name, tcp in tcps.items()}) for side in SIDES},
+        **{side: Changes({name: partial(of, side) for name, of in senders.items()}) for side in SIDES},
     }
 
 
@@ -191,8 +198,40 @@ def _quoted(name: str) -> str:
     return "'" + name.replace("'", "''") + "'"
 
 
-def _of_control(side: str, table: Table) -> Mapping[str, Any]:
-    return {f"traffic.{name}.tcp": table for name in (side, short(side))}
+def _sender(guests: Mapping[str, Sequence[str]], name: str) -> Callable[[str, Table], Table]:
+    """The function that gives a side of a scenario this congestion control."""
+    if GUEST not in name:
+        return partial(_with_control, transport(name))
+    stack, control = name.split(GUEST, 1)
+    return partial(_with_guest, stack, control, list(guests.get(stack, ())))
+
+
+def _with_control(tcp: Table, side: str, table: Table) -> Table:
+    for name in (side, short(side)):
+        table["traffic"][name]["tcp"] = tcp
+    return table
+
+
+def _with_guest(stack: str, control: str, command: list[str], side: str, table: Table) -> Table:
+    """The scenario in which guests have a side's flows. A library also has the short transfers, which begin
+    at random times and offer the same load. For a program, the short transfers remain those of simulated TCP,
+    because each transfer would need two processes."""
+    traffic = table["traffic"]
+    rate_bps, _ = _core.quantity(table["bottleneck"]["rate"])
+    duration_s, _ = _core.quantity(table["duration"])
+    guest = {"kind": "guest", "control": control} | ({"client": command} if command else {"stack": stack})
+    # A flow that sends as many bytes as the link can carry sends until the end of the run.
+    endless = {"size": f"{math.ceil(rate_bps / 8 * duration_s)}B"}
+    shorter = traffic[short(side)]
+    traffic[side] = guest | endless | {key: traffic[side][key] for key in ("flows", "stagger")}
+    if command:
+        shorter["tcp"] = transport(SIMULATED)
+        return table
+    size = shorter["sizes"]["value"]
+    size_bytes, _ = _core.quantity(size)
+    flows = max(1, round(shorter["load"] * rate_bps / 8 * duration_s / size_bytes))
+    traffic[short(side)] = guest | {"size": size, "flows": flows, "stagger": table["duration"]}
+    return table
 
 
 def _packets(products: float, product_bytes: float) -> int:

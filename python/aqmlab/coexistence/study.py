@@ -108,17 +108,19 @@ def study(
     duration_s: float = 60.0,
     warm_up_s: float = 10.0,
     of: Scenario | None = None,
+    guests: Mapping[str, Sequence[str]] | None = None,
 ) -> Study:
     """Every unordered pair of congestion controls, including each control paired with itself, at every queue,
     buffer and round-trip time.
 
     A control is a name from `aqmlab list tcp`; a control whose name does not contain a loss recovery uses
     RACK-TLP. The suffix `+ecn` enables classic ECN if it follows the name of a control, and marking if it
-    follows the name of a queue. `of` is a scenario whose `[queues.NAME]` may be used as queues. A buffer is a
-    number of bandwidth-delay products (`1bdp`), packets (`100p`) or bytes (`64kB`), or `default`. Each
-    control of a pair has `flows` endless flows. The short transfers, of `transfer` bytes each, offer a load
-    of `load` times `rate`, half of which comes from each control. Each point is run with `replications`
-    seeds, beginning with `first_seed`.
+    follows the name of a queue. A control STACK:CONTROL is a control of a transport library in `aqmlab-
+    guests`, or of the program whose command `guests` contains under this name. `of` is a scenario whose
+    `[queues.NAME]` may be used as queues. A buffer is a number of bandwidth-delay products (`1bdp`), packets
+    (`100p`) or bytes (`64kB`), or `default`. Each control of a pair has `flows` endless flows. The short
+    transfers, of `transfer` bytes each, offer a load of `load` times `rate`, half of which comes from each
+    control. Each point is run with `replications` seeds, beginning with `first_seed`.
 
     Raises `ValueError` with a line per error if a name or a value is invalid, or if the core rejects a
     scenario.
@@ -131,7 +133,7 @@ def study(
         raise ValueError(
             f"warm_up: must be shorter than the duration of {duration_s:g} s (got {warm_up_s:g} s)"
         )
-    axes = network.axes(controls, queues, buffers, rtts, of=of)
+    axes = network.axes(controls, queues, buffers, rtts, of=of, guests=guests)
     base = network.scenario(
         rate=rate, flows=flows, load=load, transfer=transfer, duration_s=duration_s, warm_up_s=warm_up_s
     )
@@ -172,7 +174,8 @@ LEGEND = (
     "Means over the replications ± half of their 95 % interval. A median, marked by *, replaces the mean if "
     "the replications have several modes. Two numbers are those of the first | the second control. Delay, "
     "loss and marks are those of the endless flows' packets at the bottleneck. The times of short transfers "
-    "are those of transfers with the same control."
+    "are those of transfers with the same control or, beside a program that --guest names, with a simulated "
+    "CUBIC."
 )
 
 

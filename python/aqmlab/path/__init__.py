@@ -2,6 +2,7 @@
 returns the time at which each datagram arrives, or the reason for which the datagram was dropped. Guests are
 transport implementations that run in virtual time at the ends of a path."""
 
+from aqmlab._core import IsolationError
 from aqmlab.path.guests import Admission, GuestError, GuestRun, check_guest, run_guests
 from aqmlab.path.path import Delivered, Dropped, Path
 
@@ -11,6 +12,7 @@ __all__ = [
     "Dropped",
     "GuestError",
     "GuestRun",
+    "IsolationError",
     "Path",
     "check_guest",
     "run_guests",

@@ -1,21 +1,17 @@
 """Guests in other programs: transport implementations that run in virtual time at the two ends of a path. The
-border in the Rust core checks each answer; this module starts the programs and exchanges frames with them."""
+Rust core starts the programs, exchanges frames with them and checks each answer."""
 
 from __future__ import annotations
 
 import json
-import os
-import select
 import shlex
-import subprocess
-import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from aqmlab import _core
 from aqmlab._support import arguments
+from aqmlab._support.parallel import interruptible
 from aqmlab.scenario import plain
 
 PATH: Mapping[str, Any] = {
@@ -33,11 +29,6 @@ HEADERS = 28
 """Bytes of the IPv4 and UDP headers that the path adds to each datagram."""
 
 _ENDS = ("client", "server")
-_PREFIX = 4
-_LONGEST = 1 << 30
-"""Maximum length of an answer in bytes."""
-_STDERR = 2000
-"""Number of bytes of a guest's standard error that a report contains."""
 
 
 class GuestError(RuntimeError):
@@ -114,6 +105,7 @@ def run_guests(
     until_s: float = 10.0,
     configs: tuple[str, str] = ("{}", "{}"),
     time_limit_s: float = 10.0,
+    isolation: bool = True,
     files: Mapping[str, str] | None = None,
 ) -> GuestRun:
     """Runs two guests, each in a process of its own, at the ends of a path. `client` and `server` are
@@ -123,36 +115,35 @@ def run_guests(
     `until_s` seconds of virtual time, or as soon as no event can happen any more. A guest must answer each
     request within `time_limit_s` seconds of real time.
 
+    With `isolation`, the processes have no network and a read-only file system, which requires Linux 6.2 or
+    newer. Ctrl-C in the main thread ends the run and both processes.
+
     Raises `GuestError` if a guest violates the contract, exits, or exceeds the time limit; `ScenarioError` if
-    the path is invalid; and `FileNotFoundError` if a command does not exist.
+    the path is invalid; `FileNotFoundError` if a command does not exist; and `IsolationError` if the system
+    cannot isolate processes.
     """
     seed = arguments.count("seed", seed, 0)
-    text = json.dumps(plain(dict(path)), allow_nan=False)
-    border = _core.Border(text, dict(files or {}), seed, configs, round(until_s * 1e9), HEADERS)
-    programs: list[_Program] = []
+    table = json.dumps(plain(dict(path)), allow_nan=False)
+    commands = list(client), list(server)
+
+    def work(watch: _core.Watch) -> str:
+        return _core.run_guests(
+            *commands,
+            table,
+            dict(files or {}),
+            seed,
+            configs,
+            round(until_s * 1e9),
+            HEADERS,
+            time_limit_s,
+            isolation,
+            watch,
+        )
+
     try:
-        for command in (client, server):
-            programs.append(_Program(command, time_limit_s))
-        start, answers = time.perf_counter(), 0
-        try:
-            while (call := border.next()) is not None:
-                end, request = call
-                if answers == len(programs):
-                    start = time.perf_counter()
-                answers += 1
-                try:
-                    body = programs[end].exchange(request)
-                except _NoAnswerError as error:
-                    border.fail(str(error))
-                else:
-                    border.answer(body)
-            report = json.loads(border.report())
-        except _core.GuestFault as fault:
-            raise GuestError(str(fault), _report(fault, border, programs, seed)) from None
-        wall_s = time.perf_counter() - start
-    finally:
-        for program in programs:
-            program.close()
+        report = json.loads(interruptible(work))
+    except _core.GuestFault as fault:
+        raise GuestError(fault.args[0], _report(fault, commands, seed)) from None
     ends = [End(**end) for end in report["ends"]]
     return GuestRun(
         client=ends[0],
@@ -160,7 +151,7 @@ def run_guests(
         stopped_at=report["stopped_at"],
         digest=report["digest"],
         events=[tuple(event) for event in report["events"]],
-        wall_s=wall_s,
+        wall_s=report["wall_s"],
     )
 
 
@@ -199,101 +190,13 @@ def check_guest(
     return Admission(reasons=reasons, notes=notes, run=first, report="")
 
 
-class _NoAnswerError(Exception):
-    """A program did not answer a request."""
-
-
-class _Program:
-    """A program that answers requests over its standard input and standard output."""
-
-    def __init__(self, command: Sequence[str], time_limit_s: float) -> None:
-        self.command = list(command)
-        self._time_limit_s = time_limit_s
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - `close` closes the file.
-        self._process = subprocess.Popen(
-            self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, bufsize=0
-        )
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._input, self._output = self._process.stdin.fileno(), self._process.stdout.fileno()
-        os.set_blocking(self._input, False)
-        self._reading = select.poll()
-        self._reading.register(self._output, select.POLLIN)
-        self._both = select.poll()
-        self._both.register(self._output, select.POLLIN)
-        self._both.register(self._input, select.POLLOUT)
-
-    def exchange(self, request: bytes) -> bytes:
-        """Sends the frame of a request and returns the body of the answer. Raises `_NoAnswerError` if there
-        is no answer."""
-        deadline = time.monotonic() + self._time_limit_s
-        answer = bytearray()
-        while True:
-            if request:
-                request = request[self._write(request) :]
-            ready = (self._both if request else self._reading).poll(
-                1000 * max(0, deadline - time.monotonic())
-            )
-            if not ready:
-                raise _NoAnswerError(
-                    f"the guest did not answer within {self._time_limit_s:g} s and was ended"
-                )
-            if not any(
-                event & (select.POLLIN | select.POLLHUP) and fd == self._output for fd, event in ready
-            ):
-                continue
-            chunk = os.read(self._output, 1 << 16)
-            if not chunk:
-                raise _NoAnswerError(f"the guest ended before its answer ({self._status()})")
-            answer += chunk
-            if len(answer) < _PREFIX:
-                continue
-            length = int.from_bytes(answer[:_PREFIX], "little")
-            if length > _LONGEST:
-                raise _NoAnswerError(f"an answer must contain at most {_LONGEST} bytes (got {length})")
-            if len(answer) > _PREFIX + length or (request and len(answer) == _PREFIX + length):
-                raise _NoAnswerError("the guest sent more than one answer, or an answer without a request")
-            if len(answer) == _PREFIX + length:
-                return bytes(answer[_PREFIX:])
-
-    def _write(self, request: bytes) -> int:
-        try:
-            return os.write(self._input, request)
-        except BlockingIOError:
-            return 0
-        except BrokenPipeError:
-            raise _NoAnswerError(f"the guest ended before the request ({self._status()})") from None
-
-    def _status(self) -> str:
-        try:
-            return f"exit status {self._process.wait(timeout=1)}"
-        except subprocess.TimeoutExpired:
-            return "its standard output is closed"
-
-    def errors(self) -> str:
-        """Returns the end of the program's standard error."""
-        size = self._errors.seek(0, os.SEEK_END)
-        self._errors.seek(max(0, size - _STDERR))
-        return self._errors.read().decode("utf-8", errors="replace")
-
-    def close(self) -> None:
-        """Ends the program."""
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.close()
-        try:
-            self._process.wait(timeout=0.5)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._process.stdout.close()
-        self._errors.close()
-
-
-def _report(fault: Exception, border: _core.Border, programs: Sequence[_Program], seed: int) -> str:
+def _report(fault: _core.GuestFault, commands: Sequence[Sequence[str]], seed: int) -> str:
     """Returns the text that describes a fault."""
-    lines = [f"fault: {fault}", f"seed: {seed}"]
-    lines += [f"{end}: {shlex.join(one.command)}" for end, one in zip(_ENDS, programs, strict=True)]
-    lines += ["", "last requests and answers:", *(f"  {line}" for line in border.last_exchanges())]
-    for end, program in zip(_ENDS, programs, strict=True):
-        if errors := program.errors():
-            lines += ["", f"standard error of the {end}:", *(f"  {line}" for line in errors.splitlines())]
+    message, exchanges, errors = fault.args
+    lines = [f"fault: {message}", f"seed: {seed}"]
+    lines += [f"{end}: {shlex.join(command)}" for end, command in zip(_ENDS, commands, strict=True)]
+    lines += ["", "last requests and answers:", *(f"  {line}" for line in exchanges)]
+    for end, text in zip(_ENDS, errors, strict=True):
+        if text:
+            lines += ["", f"standard error of the {end}:", *(f"  {line}" for line in text.splitlines())]
     return "\n".join(lines) + "\n"

@@ -17,6 +17,7 @@ from aqmlab import _core
 from aqmlab._support import arguments
 from aqmlab._support.names import hint
 from aqmlab._support.packaged import is_name, located, names
+from aqmlab.scenario.guests_program import guests_program
 from aqmlab.scenario.run import Run
 from aqmlab.scenario.workloads import Workload, workloads
 
@@ -193,11 +194,16 @@ class Scenario:
 
     def run(self, seed: int | None = None, *, watch: _core.Watch | None = None) -> Run:
         """Runs the scenario. `seed` replaces the scenario's seed. Other threads continue during the run, and
-        can observe the progress or stop the run through `watch`. In the main thread, Ctrl-C stops the run."""
+        can observe the progress or stop the run through `watch`. In the main thread, Ctrl-C stops the run.
+
+        Raises `RunError` if a guest violates its contract, and `ScenarioError` if the scenario needs a
+        transport library and the program `aqmlab-guests` was not found.
+        """
         from aqmlab._support.parallel import interruptible
 
         seed = arguments.count_or_none("seed", seed, 0)
-        return interruptible(lambda watch: Run.of(lambda: self.plan.run(watch, seed)), watch)
+        guests = guests_program()
+        return interruptible(lambda watch: Run.of(lambda: self.plan.run(watch, seed, guests)), watch)
 
     def _repr_html_(self) -> str:
         from aqmlab._support import notebook

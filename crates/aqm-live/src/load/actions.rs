@@ -1,5 +1,6 @@
 //! The actions that a workload requests during one call.
 
+use aqm_guest::{Guest, NoGuests, Origin, Provider as _};
 use aqm_net::{Ecn, Instant};
 use aqm_traffic::{ConnectionState, Conversation, Exchange, TrafficContext, Transfer};
 
@@ -30,8 +31,8 @@ impl TrafficContext for Actions {
     fn converse(&mut self, conversation: Conversation) {
         self.all.push(Action::Converse(conversation));
     }
-    // Plans whose workloads extend conversations or send datagrams in both directions are rejected before the run
-    // starts.
+    // Plans whose workloads extend conversations, send datagrams in both directions or consist of guests are rejected
+    // before the run starts.
     fn request(&mut self, _: u32, _: Exchange) {}
     fn finish(&mut self, _: u32) {}
     fn reset(&mut self, _: u32) {}
@@ -39,6 +40,10 @@ impl TrafficContext for Actions {
         None
     }
     fn datagram_back(&mut self, _: u32, _: u16, _: Ecn) {}
+    fn guest(&self, origin: &Origin<'_>) -> Result<Box<dyn Guest>, String> {
+        NoGuests.guest(origin)
+    }
+    fn fail(&mut self, _: String, _: String) {}
     fn datagram(&mut self, stream: u32, bytes: u16, ecn: Ecn) {
         self.all.push(Action::Datagram { stream, bytes, ecn });
     }

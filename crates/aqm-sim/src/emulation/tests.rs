@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 
+use aqm_guest::{Guest, Origin};
 use aqm_net::Span;
 use aqm_net::level::{Files, Run};
 use aqm_net::table::{Column, Table};
@@ -48,6 +49,12 @@ impl TrafficContext for Schedule {
     }
     fn datagram_back(&mut self, _: u32, _: u16, _: Ecn) {
         panic!("the workload sends no datagrams back")
+    }
+    fn guest(&self, _: &Origin<'_>) -> Result<Box<dyn Guest>, String> {
+        panic!("the workload has no guests")
+    }
+    fn fail(&mut self, message: String, _: String) {
+        panic!("{message}")
     }
     fn datagram(&mut self, flow: u32, bytes: u16, ecn: Ecn) {
         self.datagrams.push((self.now, flow, bytes, ecn));

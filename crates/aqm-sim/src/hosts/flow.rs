@@ -401,7 +401,7 @@ impl Flow {
     }
 
     /// Returns the row of a transfer of `bytes` bytes with the counts of the transfer and without times.
-    fn row_of(&self, page: Option<u64>, bytes: u64, counts: Counted) -> TransferRow {
+    pub(crate) fn row_of(&self, page: Option<u64>, bytes: u64, counts: Counted) -> TransferRow {
         TransferRow {
             flow: self.number.into(),
             traffic: self.traffic,

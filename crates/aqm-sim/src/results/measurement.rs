@@ -11,6 +11,7 @@ use crate::engine::event::Timer;
 use crate::network::{LinkSnapshot, Network};
 use crate::results::call_tables::{CallRow, FrameRow};
 use crate::results::gauges::Gauges;
+use crate::results::guest_tables::ReportRow;
 use crate::results::page_tables::{PageLoadRow, PageObjectRow};
 use crate::results::probe_tables::{ProbeIntervalRow, ProbeRow};
 use crate::results::tables::{DropRow, FlowRow, PacketRow, PageRow, QueueRow, SenderRow, TransferRow};
@@ -39,6 +40,9 @@ pub(crate) struct RunRecord {
     pub(crate) probe_intervals: Vec<ProbeIntervalRow>,
     pub(crate) page_loads: Vec<PageLoadRow>,
     pub(crate) page_objects: Vec<PageObjectRow>,
+    pub(crate) reports: Vec<ReportRow>,
+    /// Names of the values in `reports`.
+    pub(crate) report_names: Vec<String>,
     /// State of the managed links at the beginning of the measurement interval.
     pub(crate) before: Measurement,
     /// State of the managed links at the end of the run.

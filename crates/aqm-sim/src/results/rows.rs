@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use aqm_guest::End;
 use aqm_net::Instant;
 use aqm_net::table::{Row, Table};
 use aqm_tcp::congestion_control::SenderState;
@@ -10,6 +11,7 @@ use aqm_traffic::probe_record::{Phase, ProbeKind};
 
 use crate::network::LinkSnapshot;
 use crate::results::call_tables::{CallRow, FrameRow};
+use crate::results::guest_tables::ReportRow;
 use crate::results::measurement::RunRecord;
 use crate::results::page_tables::{PageLoadRow, PageObjectRow};
 use crate::results::probe_tables::{ProbeIntervalRow, ProbeRow};
@@ -37,6 +39,8 @@ pub(crate) fn tables(scenario: &Scenario, record: RunRecord) -> Vec<Table> {
             "unit" => record.gauges.units.list(),
             "phase" => owned(&Phase::NAMES),
             "probe" => owned(&ProbeKind::NAMES),
+            "end" => End::ALL.map(|end| end.name().to_owned()).to_vec(),
+            "report" => record.report_names.clone(),
             _ => unreachable!("no column of words has the name {column}"),
         }
     };
@@ -59,6 +63,8 @@ pub(crate) fn tables(scenario: &Scenario, record: RunRecord) -> Vec<Table> {
     let page_loads = records_pages.then(|| {
         [PageLoadRow::table(record.page_loads, words), PageObjectRow::table(record.page_objects, words)]
     });
+    let has_guests = scenario.traffic.iter().any(|one| one.config.has_guests());
+    let reports = has_guests.then(|| ReportRow::table(record.reports, words));
     let always = vec![
         record.flows.table(words),
         record.transfers.table(words),
@@ -72,7 +78,7 @@ pub(crate) fn tables(scenario: &Scenario, record: RunRecord) -> Vec<Table> {
         ClassRow::table(class_rows, words),
     ];
     let of_workloads = [calls, probes, page_loads].into_iter().flatten().flatten();
-    always.into_iter().chain(of_workloads).collect()
+    always.into_iter().chain(of_workloads).chain(reports).collect()
 }
 
 /// Returns the rows of service classes, and the names of the classes.

@@ -4,11 +4,12 @@ use aqm_net::table;
 use aqm_net::table::{Row, TableDoc};
 
 use crate::results::call_tables::{CallRow, FrameRow};
+use crate::results::guest_tables::ReportRow;
 use crate::results::page_tables::{PageLoadRow, PageObjectRow};
 use crate::results::probe_tables::{ProbeIntervalRow, ProbeRow};
 
 table! {
-    /// A flow: a TCP connection or a stream of datagrams.
+    /// A flow: a TCP connection, a stream of datagrams, or the datagrams from the server to the client of two guests.
     ///
     /// Counts exclude the warm-up.
     FlowRow as "flows" {
@@ -23,8 +24,8 @@ table! {
         end_s: MaybeReal(Option<f64>),
         /// Payload bytes to send; missing if the flow is endless.
         size_bytes: MaybeWhole(Option<u64>),
-        /// Number of distinct payload bytes received in order after the warm-up; for datagrams, number of bytes
-        /// received.
+        /// Number of distinct payload bytes received in order after the warm-up; for datagrams, and for guests that do
+        /// not report received bytes, number of bytes received.
         delivered_bytes: Whole(u64),
         /// `delivered_bytes` divided by the time after the warm-up, in bits per second.
         goodput_bps: Real(f64),
@@ -68,7 +69,7 @@ table! {
         start_s: Real(f64),
         /// Payload bytes.
         size_bytes: Whole(u64),
-        /// Number of data segments into which the payload is divided.
+        /// Number of data segments into which the payload is divided; for guests, of datagrams with 1200 bytes.
         segments: Whole(u64),
         /// Time from the first SYN until the connection is established at the end that opened the connection; missing
         /// if the connection was not established, or was already established before the transfer.
@@ -92,7 +93,7 @@ table! {
         /// Number of packets, out of `packets_sent`, that had been assigned to the class of long flows when they
         /// arrived; zero if the scenario has no edge.
         packets_long: Whole(u64),
-        /// Number of retransmitted data segments.
+        /// Number of retransmitted data segments; 0 for guests, which do not report the number.
         retransmitted: Whole(u64),
         /// Number of expirations of the retransmission timer; missing if the kernel of a live run does not report the
         /// number.
@@ -401,6 +402,7 @@ pub fn catalog() -> Vec<TableDoc> {
         ProbeIntervalRow::DOC,
         PageLoadRow::DOC,
         PageObjectRow::DOC,
+        ReportRow::DOC,
         // Only some runs have this table, so its name has a prefix, like the names of the tables of other levels.
         TableDoc { name: "live.from_client", ..FromClientRow::DOC },
     ]

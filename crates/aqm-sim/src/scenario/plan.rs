@@ -1,9 +1,10 @@
 //! A plan, which is a scenario that was parsed successfully. A plan owns the topology, queue disciplines, edges and
-//! workloads, and each run clones these objects. A run therefore cannot fail.
+//! workloads, and each run clones these objects. A run without guests therefore cannot fail.
 
 use std::fmt;
 use std::sync::Arc;
 
+use aqm_guest::{NoGuests, Provider};
 use aqm_net::level::Files;
 use aqm_net::text::toml_value;
 use aqm_net::{ConfigErrors, ErrorCollector, Instant, Rate, Size, Span, Streams, TableReader};
@@ -24,6 +25,8 @@ pub struct Plan {
     pub(crate) edges: Edges,
     /// The workloads, by position in the scenario.
     pub(crate) workloads: Vec<Box<dyn Workload>>,
+    /// Source of guests.
+    pub(crate) guests: &'static dyn Provider,
 }
 
 impl Plan {
@@ -74,7 +77,7 @@ impl Plan {
         let workloads =
             built.filter_map(|(position, one)| errors.take(builder.workload(position, one))).collect();
         errors.finish(())?;
-        Ok(Self { scenario, topology, edges, workloads })
+        Ok(Self { scenario, topology, edges, workloads, guests: &NoGuests })
     }
 
     /// Returns the plan with another seed.
@@ -84,12 +87,17 @@ impl Plan {
     pub fn with_seed(&self, seed: u64) -> Result<Self, ConfigErrors> {
         let mut scenario = self.scenario.clone();
         scenario.seed = seed;
-        Self::with_chance(scenario, Arc::clone(&self.topology))
+        Ok(Self { guests: self.guests, ..Self::with_chance(scenario, Arc::clone(&self.topology))? })
     }
 
     /// Returns the scenario with all defaults filled in, as a JSON value. Parsing this value yields the same plan.
     pub fn to_value(&self) -> Value {
         self.scenario.to_value()
+    }
+
+    /// Returns the contents of the files to which the scenario refers, by name.
+    pub fn files(&self) -> &Files {
+        &self.scenario.files
     }
 
     /// Returns the workloads by position in the scenario.

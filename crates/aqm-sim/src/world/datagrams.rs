@@ -87,6 +87,17 @@ impl<N: Network> World<'_, N> {
         self.retire_if_over(slot);
     }
 
+    /// Reports the drop of the datagram `number` on its way to the side `to`.
+    #[cold]
+    pub(super) fn on_datagram_dropped(&mut self, slot: u32, to: Side, number: u64) {
+        let flow = &self.flows[slot as usize];
+        let state = &mut self.workloads[flow.traffic as usize];
+        if state.observes_datagrams {
+            let stream = Transfer::from(flow.transfer).host;
+            state.workload.on_datagram_dropped(stream, to == Side::Sender, number);
+        }
+    }
+
     /// Returns the records of calls in the columns of the tables `calls` and `frames`.
     pub(super) fn call_rows(&self) -> (Vec<CallRow>, Vec<FrameRow>) {
         let (mut seconds, mut frames) = (Vec::new(), Vec::new());

@@ -8,7 +8,7 @@ use super::World;
 use crate::hosts::flow::{Ends, Exchanging, Flow};
 use crate::hosts::side::Side;
 use crate::network::Network;
-use crate::network::payloads::Payload;
+use crate::network::payloads::{Contents, Payload};
 use crate::network::transit::Fate;
 
 impl<N: Network> World<'_, N> {
@@ -67,7 +67,10 @@ impl<N: Network> World<'_, N> {
     #[inline(never)]
     pub(super) fn apply_fates(&mut self) {
         while let Some(Fate { packet, .. }) = self.transit.fates.dropped.pop() {
-            let Payload { slot, to, .. } = self.transit.payloads.take(packet.id);
+            let Payload { contents, slot, to } = self.transit.payloads.take(packet.id);
+            if let Contents::Datagram { number, .. } = contents {
+                self.on_datagram_dropped(slot, to, number);
+            }
             let flow = &mut self.flows[slot as usize];
             flow.in_flight -= 1;
             // A datagram stream has only one direction.
@@ -115,7 +118,11 @@ impl<N: Network> World<'_, N> {
 
     pub(super) fn write_rows(&mut self, slot: u32) {
         let flow = &self.flows[slot as usize];
-        self.record.write_flow(flow.row(self.scenario.duration - self.scenario.warm_up));
+        let row = flow.row(self.scenario.duration - self.scenario.warm_up);
+        if self.workloads[flow.traffic as usize].workload.guest_record().is_some() {
+            return self.write_guest_flow(slot, row);
+        }
+        self.record.write_flow(row);
         self.write_transfer_row(slot);
     }
 

@@ -2,6 +2,7 @@
 
 mod datagrams;
 mod flows;
+mod guests;
 mod sampling;
 mod streams;
 mod traffic_context;
@@ -9,7 +10,9 @@ mod traffic_context;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use aqm_net::watch::{Stopped, Watch};
+use aqm_guest::Provider;
+use aqm_net::level::Failure;
+use aqm_net::watch::Watch;
 use aqm_net::{Instant, Packet, Rng, Span};
 use aqm_queue::edge::LONG;
 use aqm_tcp::CheckedConfig;
@@ -81,6 +84,11 @@ pub(crate) struct World<'a, N> {
     /// Numbers of the managed links.
     managed: Vec<u32>,
     record: RunRecord,
+    guests: &'static dyn Provider,
+    /// The error with which a workload ended the run.
+    failure: Option<Failure>,
+    /// End of the run; the start of the run after a failure, so that no further event is handled.
+    end: Instant,
 }
 
 impl<'a, N: Network> World<'a, N> {
@@ -119,21 +127,30 @@ impl<'a, N: Network> World<'a, N> {
             turn: 0,
             managed: managed_numbers(&scenario.links),
             record: RunRecord::new(&scenario.record),
+            guests: plan.guests,
+            failure: None,
+            end: Instant::START + scenario.duration,
         }
     }
 
-    /// Executes the run to its end, unless `watch` stops the run.
-    pub(crate) fn run(mut self, watch: &Watch) -> Result<RunRecord, Stopped> {
-        let end = Instant::START + self.scenario.duration;
+    /// Executes the run to its end, unless `watch` stops the run or a workload fails.
+    pub(crate) fn run(mut self, watch: &Watch) -> Result<RunRecord, Failure> {
         schedule(&mut self.net, self.scenario);
         for position in 0..self.workloads.len() as u32 {
             self.call_workload(position, Instant::START, |workload, cx| workload.start(cx));
         }
         let (mut steps, mut packet) = (0, Packet::default());
-        while let Some((now, event)) = self.net.next(end, &mut packet, &mut self.transit) {
+        while let Some((now, event)) = self.net.next(self.end, &mut packet, &mut self.transit) {
             watch.check_at(steps, || now.nanos())?;
             steps += 1;
             self.step(now, event, &packet, watch);
+        }
+        let end = Instant::START + self.scenario.duration;
+        for position in 0..self.workloads.len() as u32 {
+            self.call_workload(position, end, |workload, cx| workload.on_end(cx));
+        }
+        if let Some(failure) = self.failure {
+            return Err(failure);
         }
         watch.reach(end.nanos());
         Ok(self.finish(end))
@@ -390,7 +407,10 @@ impl<'a, N: Network> World<'a, N> {
         let (calls, frames) = self.call_rows();
         let (probes, probe_intervals) = self.probe_rows();
         let (page_loads, page_objects) = self.page_rows();
+        let (reports, report_names) = self.report_rows();
+        self.write_guest_transfers();
         let mut record = self.record;
+        (record.reports, record.report_names) = (reports, report_names);
         (record.page_loads, record.page_objects) = (page_loads, page_objects);
         (record.calls, record.frames) = (calls, frames);
         (record.probes, record.probe_intervals) = (probes, probe_intervals);

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use aqm_guest::{Guest, Origin, Provider};
+use aqm_net::level::Failure;
 use aqm_net::{Ecn, Instant, Span};
 use aqm_tcp::Endpoint;
 use aqm_traffic::{ConnectionState, Conversation, Exchange, TrafficContext, Transfer, Workload};
@@ -23,6 +25,7 @@ pub(super) enum Action {
     Finish(u32),
     Reset(u32),
     Datagram { from: Side, stream: u32, bytes: u16, ecn: Ecn },
+    Fail { message: String, report: String },
 }
 
 /// The actions that a workload requests during one call, in order. The actions are executed after the call.
@@ -32,6 +35,7 @@ struct ActionQueue<'a> {
     /// Slots of the workload's conversations, by number.
     conversations: &'a BTreeMap<u32, u32>,
     flows: &'a [Flow],
+    guests: &'static dyn Provider,
 }
 
 impl TrafficContext for ActionQueue<'_> {
@@ -66,6 +70,12 @@ impl TrafficContext for ActionQueue<'_> {
     fn datagram_back(&mut self, stream: u32, bytes: u16, ecn: Ecn) {
         self.actions.push(Action::Datagram { from: Side::Receiver, stream, bytes, ecn });
     }
+    fn guest(&self, origin: &Origin<'_>) -> Result<Box<dyn Guest>, String> {
+        self.guests.guest(origin)
+    }
+    fn fail(&mut self, message: String, report: String) {
+        self.actions.push(Action::Fail { message, report });
+    }
 }
 
 impl<N: Network> World<'_, N> {
@@ -79,7 +89,7 @@ impl<N: Network> World<'_, N> {
         let mut actions = std::mem::take(&mut self.actions);
         let state = &mut self.workloads[position as usize];
         let (conversations, flows) = (&state.conversations, &self.flows[..]);
-        let mut queue = ActionQueue { now, actions: &mut actions, conversations, flows };
+        let mut queue = ActionQueue { now, actions: &mut actions, conversations, flows, guests: self.guests };
         call(state.workload.as_mut(), &mut queue);
         for action in actions.drain(..) {
             match action {
@@ -92,9 +102,20 @@ impl<N: Network> World<'_, N> {
                 Action::Datagram { from, stream, bytes, ecn } => {
                     self.send_datagram(position, (from, stream), (bytes, ecn), now);
                 }
+                Action::Fail { message, report } => self.fail(message, report),
             }
         }
         self.actions = actions;
+    }
+
+    /// Ends the run with an error.
+    #[cold]
+    fn fail(&mut self, message: String, mut report: String) {
+        if !report.is_empty() {
+            report = format!("fault: {message}\nseed: {}\n\n{report}", self.scenario.seed);
+        }
+        self.failure.get_or_insert(Failure::Workload { message, report });
+        self.end = Instant::START;
     }
 
     /// Opens a connection for a transfer.

@@ -2,6 +2,7 @@
 
 pub(crate) mod call;
 pub(crate) mod ftp;
+pub(crate) mod guest;
 pub(crate) mod packmime;
 #[cfg(test)]
 pub(crate) mod polling;

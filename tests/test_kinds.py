@@ -21,6 +21,7 @@ WORDS = {
     "file": "the key of a file's name in a store",
     "generated": "what the manifest of a trace says of its making, and a function of `traces`",
     "geometric": "a column of the flow level's distribution",
+    "guest": "the command `aqmlab guest`",
     "sack": "an event of the table `packets`",
 }
 """Names of kinds that mean something else as well, and what."""

@@ -22,7 +22,15 @@ def run(small: Path) -> al.Run:
 
 def test_every_table_of_the_catalogue_is_there_with_its_columns(run: al.Run) -> None:
     others = ("flow-level.", "trace.", "live.")
-    of_some_workloads = {"calls", "frames", "test_probes", "test_intervals", "page_loads", "page_objects"}
+    of_some_workloads = {
+        "calls",
+        "frames",
+        "test_probes",
+        "test_intervals",
+        "page_loads",
+        "page_objects",
+        "reports",
+    }
     tables = [
         one
         for one in members("tables")

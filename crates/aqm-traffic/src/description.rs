@@ -16,6 +16,8 @@ pub struct Description {
     pub records_pages: bool,
     /// Whether the objects of a page share connections.
     pub shares_connections: bool,
+    /// Whether the workload consists of guests.
+    pub has_guests: bool,
     /// Whether the workload's transfers never end.
     pub is_endless: bool,
     /// Name of the parameter that sets the number of new connections per second; `None` if there is no such parameter.
@@ -97,6 +99,7 @@ impl Config {
             fetches_pages: self.fetches_pages(),
             records_pages: self.records_pages(),
             shares_connections: self.shares_connections(),
+            has_guests: self.has_guests(),
             is_endless: self.is_endless(),
             connection_rate: self.connection_rate(),
             application: self.application(),
@@ -122,7 +125,8 @@ mod tests {
 
     #[test]
     fn each_kind_has_its_properties() {
-        assert_eq!(kinds(|one| one.sends_datagrams), ["udp", "streaming", "call", "video-call"]);
+        assert_eq!(kinds(|one| one.sends_datagrams), ["udp", "streaming", "call", "video-call", "guest"]);
+        assert_eq!(kinds(|one| one.has_guests), ["guest"]);
         assert_eq!(kinds(|one| one.fetches_pages), ["web", "sessions", "probes", "recorded-page"]);
         assert_eq!(kinds(|one| one.records_pages), ["recorded-page"]);
         assert_eq!(kinds(|one| one.shares_connections), ["recorded-page"]);

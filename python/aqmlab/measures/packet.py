@@ -344,7 +344,7 @@ def packet_level(scenario: Scenario) -> list[Measure]:
     for name, workload in workloads.items():
         if workload.responsiveness is not None:
             found += line_tests.of_test(name, workload.responsiveness)
-        elif not workload.sends_datagrams and not workload.is_endless:
+        elif workload.has_guests or not (workload.sends_datagrams or workload.is_endless):
             found += _of_transfers(name)
     for name, workload in workloads.items():
         if workload.fetches_pages:

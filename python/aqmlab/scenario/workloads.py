@@ -22,6 +22,8 @@ class Workload:
     """Whether the workload records the loads of its pages and the times of their objects."""
     shares_connections: bool
     """Whether the objects of a page share connections."""
+    has_guests: bool
+    """Whether the workload consists of guests, which are transport implementations of other projects."""
     is_endless: bool
     """Whether the workload's transfers never end."""
     connection_rate: str | None

@@ -280,7 +280,7 @@ class Sweep:
                 raise ValueError(f"{field_}: {label} has no value {value!r}: {near}")
 
     def _known_tables(self) -> Sequence[str]:
-        from aqmlab.metrics import line_tests, recorded_pages, video_calls
+        from aqmlab.metrics import guests, line_tests, recorded_pages, video_calls
         from aqmlab.scenario.catalog import members
 
         prefix = "" if self.scenario.level == "packet" else f"{self.scenario.level}."
@@ -295,6 +295,7 @@ class Sweep:
                 (video_calls.TABLES, any(one.video_call is not None for one in workloads)),
                 (line_tests.TABLES, any(one.responsiveness is not None for one in workloads)),
                 (recorded_pages.TABLES, any(one.records_pages for one in workloads)),
+                (guests.TABLES, any(one.has_guests for one in workloads)),
             )
             absent = {table for tables, exists in present if not exists for table in tables}
             known = [one for one in known if one not in absent]

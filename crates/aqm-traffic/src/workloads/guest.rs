@@ -35,8 +35,9 @@ impl Parameter for Setting {
 }
 
 parameters! {
-    /// Guests: real transport implementations in virtual time, for example a QUIC library. A server sends a file to a
-    /// client.
+    /// Guests: transport implementations of other projects in virtual time, for example a QUIC library.
+    ///
+    /// The server of each flow sends data, by default a file, to the client.
     pub struct Config {
         /// Name of a transport library in `aqmlab-guests`. Set either `stack` or `client`.
         pub stack: Option<String> = None, "no default: either `stack` or `client` is required";

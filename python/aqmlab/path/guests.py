@@ -11,7 +11,6 @@ from typing import Any
 
 from aqmlab import _core
 from aqmlab._support import arguments
-from aqmlab._support.parallel import interruptible
 from aqmlab.scenario import plain
 
 PATH: Mapping[str, Any] = {
@@ -122,6 +121,8 @@ def run_guests(
     the path is invalid; `FileNotFoundError` if a command does not exist; and `IsolationError` if the system
     cannot isolate processes.
     """
+    from aqmlab._support.parallel import interruptible
+
     seed = arguments.count("seed", seed, 0)
     table = json.dumps(plain(dict(path)), allow_nan=False)
     commands = list(client), list(server)

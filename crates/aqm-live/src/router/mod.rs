@@ -31,7 +31,7 @@ use nix::unistd::{read, write};
 use serde_json::{Value, json};
 
 use crate::Clock;
-use crate::host::realtime::wait;
+use crate::host::realtime::{SPIN, wait};
 use crate::load::{ConnectionDelays, HostIndex};
 use crate::pcap::Capture;
 use crate::router::buffers::{Buffers, MTU};
@@ -73,6 +73,8 @@ pub struct RunContext<'a> {
     pub watch: &'a Watch,
     /// Flags that stop the router before the end of the emulation.
     pub stop: &'a StopFlags,
+    /// Whether the run takes place in virtual time ([`crate::Options::virtual_time`]).
+    pub virtual_time: bool,
 }
 
 /// Flags that stop the router before the end of the emulation.
@@ -257,7 +259,8 @@ pub fn route(
     context: RunContext<'_>,
     inputs: RouterInputs,
 ) -> RouterOutcome {
-    let RunContext { clock, watch, stop } = context;
+    let RunContext { clock, watch, stop, virtual_time } = context;
+    let spin = if virtual_time { Duration::ZERO } else { SPIN };
     let RouterInputs { hints, delays: announced_delays, capture } = inputs;
     let mut hosts = ExternalHosts {
         devices,
@@ -306,7 +309,7 @@ pub fn route(
         }
         let due = emulation.next_due().min(now + STOP_CHECK_INTERVAL).min(end);
         // If the poll fails, no device is treated as readable, and the devices are read in the next iteration.
-        let ready = wait(&mut polled, Some(clock.system_time(due))).unwrap_or(0);
+        let ready = wait(&mut polled, Some(clock.system_time(due)), spin).unwrap_or(0);
         if ready == 0 {
             slept_at = clock.now();
         } else if now.since(slept_at) > LONGEST_RUN {

@@ -70,8 +70,7 @@ def run(kind: str) -> None:
         }
     else:
         output = plan_run(plan, job)
-        (folder / "tables").mkdir()
-        output.write(folder / "tables")
+        (folder / "tables.json").write_text(output.tables())
         if "pcap" in job["options"]:
             (folder / Path(job["options"]["pcap"]).name).write_bytes(b"packets")
         manifest = json.loads(output.manifest)
@@ -81,7 +80,6 @@ def run(kind: str) -> None:
             "events": output.events,
             "forwarded": output.forwarded,
             "digest": output.digest(),
-            "tables": output.names(),
         }
     (folder / "result.json").write_text(json.dumps(result))
 

@@ -148,10 +148,15 @@ def _with_kernel_control_hint() -> Iterator[None]:
 
 
 @app.callback()
-def prepare(context: typer.Context) -> None:
+def live(context: typer.Context) -> None:
     """If the user is not root, runs the command again as root in a user namespace."""
-    if context.invoked_subcommand == "run" and "--virtual" in sys.argv:
-        return  # Every user is root in the guest of a run in virtual time.
+    # Every user is root in the guest of a run in virtual time.
+    if not (context.invoked_subcommand == "run" and "--virtual" in sys.argv):
+        prepare()
+
+
+def prepare() -> None:
+    """If the user is not root, runs the command again as root in a user namespace."""
     if hasattr(_core, "needs_user_namespace") and _core.needs_user_namespace():
         sys.exit(_core.run_in_user_namespace([sys.executable, "-m", "aqmlab", *sys.argv[1:]]))
 

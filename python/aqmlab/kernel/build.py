@@ -110,7 +110,7 @@ CHANGES = (
         "arch/um/os-Linux/skas/process.c",
         "(void *) PTRACE_O_TRACESYSGOOD)",
         "(void *) (PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL))",
-        "Without this option of ptrace(2), the programs of a killed kernel continue as processes of the host.",
+        "Without this option of ptrace(2), programs of a killed kernel continue as processes of the host.",
     ),
 )
 """The changes that a build makes, in addition to the tick in arch/um/Kconfig."""

@@ -6,17 +6,23 @@ numbers from its command line. This program loads the compiled core alone, becau
 times as long in the guest as on the host.
 """
 
+import _thread
 import json
 import os
 import sys
-from importlib.machinery import ExtensionFileLoader
-from importlib.util import module_from_spec, spec_from_file_location
+import time
+from importlib.machinery import ExtensionFileLoader, ModuleSpec
+from importlib.util import module_from_spec
+from typing import Any
 
 FOLDER = "/run/job"
 """The folder of the job in the guest."""
 
 POWER_OFF = 0x4321FEDC
 """LINUX_REBOOT_CMD_POWER_OFF (reboot(2))."""
+
+PROGRESS_S = 0.5
+"""Interval between reports of the progress, in virtual time."""
 
 MOUNTS = (
     ("proc", "/proc", "proc", ""),
@@ -71,16 +77,32 @@ def run() -> None:
     os.rename(f"{FOLDER}/result.new", f"{FOLDER}/result.json")
 
 
-def _result(job):  # type: ignore[no-untyped-def]
-    loader = ExtensionFileLoader("aqmlab._core", job["core"])
-    spec = spec_from_file_location("aqmlab._core", job["core"], loader=loader)
-    core = module_from_spec(spec)
+def _core(path: str) -> Any:
+    """Loads the compiled core without the package of which the core is a part."""
+    loader = ExtensionFileLoader("aqmlab._core", path)
+    core = module_from_spec(ModuleSpec("aqmlab._core", loader, origin=path))
     loader.exec_module(core)
+    return core
+
+
+def _report(watch: Any) -> None:
+    """Writes the progress of the run to the file `progress`, in nanoseconds of virtual time."""
+    file = os.open(f"{FOLDER}/progress", os.O_WRONLY | os.O_CREAT, 0o644)
+    while True:
+        time.sleep(PROGRESS_S)
+        done, total = watch.progress()
+        os.pwrite(file, f"{done:20} {total:20}".encode(), 0)
+
+
+def _result(job: dict[str, Any]) -> dict[str, Any]:
+    core = _core(job["core"])
+    watch = core.Watch()
+    _thread.start_new_thread(_report, (watch,))
     try:
         plan = core.Document.of_json(json.dumps(job["scenario"])).plan(job["files"])
-        output = core.run_live(plan, core.Watch(), virtual_time=True, **job["options"])
-        os.mkdir(f"{FOLDER}/tables")
-        output.write(f"{FOLDER}/tables")
+        output = core.run_live(plan, watch, virtual_time=True, **job["options"])
+        with open(f"{FOLDER}/tables.json", "w", encoding="utf-8") as file:
+            file.write(output.tables())
     except core.ScenarioError as error:
         return {"error": "scenario", "problems": error.problems}
     except (core.LiveError, OSError, ValueError) as error:
@@ -90,7 +112,6 @@ def _result(job):  # type: ignore[no-untyped-def]
         "events": output.events,
         "forwarded": output.forwarded,
         "digest": output.digest(),
-        "tables": output.names(),
     }
 
 

@@ -12,6 +12,7 @@ import ctypes
 import os
 import signal
 import sys
+from contextlib import suppress
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
@@ -46,10 +47,8 @@ def main() -> int:
         cpu_s += used.ru_utime + used.ru_stime
         if process == kernel:
             status = os.waitstatus_to_exitcode(ended)
-            try:
+            with suppress(ProcessLookupError):
                 os.killpg(kernel, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
     with open("cpu", "w", encoding="ascii") as file:
         file.write(f"{cpu_s}\n")
     return status if status >= 0 else 128 - status

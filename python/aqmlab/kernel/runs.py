@@ -88,7 +88,8 @@ def run(
 
                 def look() -> None:
                     relay.pass_on()
-                    if watch.is_stopped():
+                    _show_progress(folder / "progress", watch)
+                    if watch.stopped:
                         raise KeyboardInterrupt
 
                 cost = boot(used, folder, seed=kernel_seed, limit_s=limit_s, look=look)
@@ -108,17 +109,43 @@ def run(
             if result["forwarded"] is not None:
                 performance["packets_forwarded"] = result["forwarded"]
                 performance["packets_per_cpu_s"] = result["forwarded"] / cost.cpu_s
-            tables = _Copied(dict(_frames(folder, result["tables"])), result["digest"])
+            tables = _Copied(dict(_frames(folder)), result["digest"])
             return Run(tables=Tables(tables), manifest=manifest, performance=performance)
 
     return interruptible(work, watch)
 
 
-def _frames(folder: Path, names: list[str]) -> Iterator[tuple[str, pl.DataFrame]]:
+def _show_progress(file: Path, watch: _core.Watch) -> None:
+    words = file.read_text(encoding="ascii").split() if file.exists() else []
+    if len(words) == 2:
+        watch.show_progress(int(words[0]), int(words[1]))
+
+
+def _frames(folder: Path) -> Iterator[tuple[str, pl.DataFrame]]:
     import polars as pl
 
-    for name in names:
-        yield name, pl.read_ipc(folder / "tables" / f"{name}.arrow", memory_map=False)
+    for table in json.loads((folder / "tables.json").read_text(encoding="utf-8")):
+        yield table["name"], pl.DataFrame([_series(column) for column in table["columns"]])
+
+
+def _series(column: Mapping[str, Any]) -> pl.Series:
+    """Returns a column that the core has written as JSON."""
+    import numpy as np
+    import polars as pl
+
+    kind, name = column["kind"], column["name"]
+    if kind == "word":
+        words = column["words"]
+        values = [words[code] if code < len(words) else None for code in column["values"]]
+        found = pl.Series(name, values, dtype=pl.String).cast(pl.Categorical)
+    elif kind == "real":
+        found = pl.Series(name, np.array(column["values"], dtype=np.uint64).view(np.float64))
+    else:
+        found = pl.Series(name, column["values"], dtype=pl.Boolean if kind == "truth" else pl.UInt64)
+    if "known" in column:
+        known = pl.Series(column["known"], dtype=pl.Boolean)
+        found = found.to_frame().select(pl.when(known).then(pl.col(name))).to_series()
+    return found
 
 
 def _raise_error(result: Mapping[str, Any]) -> None:

@@ -181,9 +181,9 @@ def study(
             "agreement",
             "Simulated and live",
             lambda results: tabulated(list(_compared(claims, results))),
-            f"Means, {_heading(virtual)}. {legend(virtual)}. Each sign follows from the 95 % interval of its point. "
-            "A claim is about all points. It fails by an interval whose level is corrected for the number "
-            "of points.",
+            f"Means, {_heading(virtual)}. {legend(virtual)}. Each sign follows from the 95 % interval of its "
+            "point. A claim is about all points. It fails by an interval whose level is corrected for the "
+            "number of points.",
         ),
         question="How closely do live runs with the kernel's TCP agree with simulated runs of the same "
         "scenario?",
@@ -306,9 +306,10 @@ def legend(virtual: bool = False) -> str:
     """Returns a legend of the signs."""
     signs = stats.AGREEMENT_SIGNS
     band = f"1 ± {_percent(TOLERANCE)} (goodput: 1 ± {_percent(GOODPUT_TOLERANCE)})"
+    which = "the ratio" if virtual else "live/simulated"
     return (
-        f"Position of the 95 % interval of {'the ratio' if virtual else 'live/simulated'}: {signs['equivalent']} entirely in {band} "
-        f"(equivalent), {signs['compatible']} partly (compatible), {signs['miss']} entirely outside (miss)"
+        f"Position of the 95 % interval of {which}: {signs['equivalent']} entirely in {band} (equivalent), "
+        f"{signs['compatible']} partly (compatible), {signs['miss']} entirely outside (miss)"
     )
 
 

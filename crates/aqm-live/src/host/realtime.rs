@@ -91,26 +91,34 @@ fn lock_memory() -> Result<(), Errno> {
     mlockall(MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE | on_fault)
 }
 
-/// Waits until one of `files` is ready, or until the time `until`. Sleeps until `spin` before `until`, and then spins:
-/// [`SPIN`] in real time, and zero in virtual time, where a sleep ends exactly on time. Returns the number of ready
-/// files, or 0 after a signal.
+/// Waits until one of `files` is ready, or until the time `until`. Sleeps until [`SPIN`] before `until`, and then
+/// spins. Returns the number of ready files, or 0 after a signal.
 ///
 /// # Errors
 /// Returns the errors of `ppoll`; an interruption by a signal is not an error.
-pub fn wait(files: &mut [PollFd<'_>], until: Option<Instant>, spin: Duration) -> Result<usize, Errno> {
+pub fn wait(files: &mut [PollFd<'_>], until: Option<Instant>) -> Result<usize, Errno> {
     let Some(until) = until else { return poll(files, None) };
-    let asleep = until.saturating_duration_since(Instant::now()).saturating_sub(spin);
+    let asleep = until.saturating_duration_since(Instant::now()).saturating_sub(SPIN);
     let mut ready = poll(files, Some(asleep))?;
     // If a signal interrupts the sleep, the wait ends, and the caller reads the clock again.
-    while ready == 0 && !spin.is_zero() {
+    while ready == 0 {
         let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() || left > spin {
+        if left.is_zero() || left > SPIN {
             break;
         }
         std::hint::spin_loop();
         ready = poll(files, Some(Duration::ZERO))?;
     }
     Ok(ready)
+}
+
+/// Waits until one of `files` is ready, or until the time `timeout` has elapsed. Does not spin, because a sleep in
+/// virtual time ends exactly on time. Returns the number of ready files, or 0 after a signal.
+///
+/// # Errors
+/// Returns the errors of `ppoll`; an interruption by a signal is not an error.
+pub fn wait_in_virtual_time(files: &mut [PollFd<'_>], timeout: Duration) -> Result<usize, Errno> {
+    poll(files, Some(timeout))
 }
 
 fn poll(files: &mut [PollFd<'_>], timeout: Option<Duration>) -> Result<usize, Errno> {
@@ -135,7 +143,7 @@ mod tests {
         let (reader, _writer) = std::io::pipe().unwrap();
         for micros in [0, 20, 500, 3000] {
             let until = Instant::now() + Duration::from_micros(micros);
-            let ready = wait(&mut [PollFd::new(reader.as_fd(), PollFlags::POLLIN)], Some(until), SPIN).unwrap();
+            let ready = wait(&mut [PollFd::new(reader.as_fd(), PollFlags::POLLIN)], Some(until)).unwrap();
             assert_eq!(ready, 0);
             assert!(Instant::now() >= until);
             assert!(until.elapsed() < Duration::from_secs(30), "{:?} late", until.elapsed());
@@ -148,8 +156,20 @@ mod tests {
         writer.write_all(b"x").unwrap();
         let mut files = [PollFd::new(reader.as_fd(), PollFlags::POLLIN)];
         let begun = Instant::now();
-        assert_eq!(wait(&mut files, Some(begun + Duration::from_secs(60)), SPIN), Ok(1));
-        assert_eq!(wait(&mut files, None, SPIN), Ok(1));
+        assert_eq!(wait(&mut files, Some(begun + Duration::from_secs(60))), Ok(1));
+        assert_eq!(wait(&mut files, None), Ok(1));
+        assert!(begun.elapsed() < Duration::from_secs(30));
+    }
+
+    #[test]
+    fn a_wait_in_virtual_time_lasts_as_long_or_ends_when_a_file_is_ready() {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        let begun = Instant::now();
+        let mut files = [PollFd::new(reader.as_fd(), PollFlags::POLLIN)];
+        assert_eq!(wait_in_virtual_time(&mut files, Duration::from_millis(3)), Ok(0));
+        assert!(begun.elapsed() >= Duration::from_millis(3));
+        writer.write_all(b"x").unwrap();
+        assert_eq!(wait_in_virtual_time(&mut files, Duration::from_secs(60)), Ok(1));
         assert!(begun.elapsed() < Duration::from_secs(30));
     }
 

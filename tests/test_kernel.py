@@ -47,7 +47,7 @@ def scenario() -> al.Scenario:
     return al.Scenario.from_dict(
         {
             "duration": "4s",
-            "bottleneck": {"rate": "2Mbps", "delay": "20ms"},
+            "bottleneck": {"rate": "2Mbps", "delay": "20ms", "queue": {"kind": "codel"}},
             "traffic": {"f": {"kind": "ftp"}},
         }
     )
@@ -63,13 +63,13 @@ def test_a_kernel_is_described_by_its_configuration(fake: Fake) -> None:
 
 def test_a_file_that_is_no_kernel_is_refused_with_a_remedy(fake: Fake) -> None:
     for path, problem in (
-        (Path("/bin/true"), "/bin/true is not a User-Mode-Linux kernel"),
-        (Path("/missing"), "--kernel: /missing does not exist"),
-        (fake("no-uml"), "is not a User-Mode-Linux kernel"),
-        (fake("no-time-travel"), "has no virtual time"),
+        (lambda: Path("/bin/true"), "/bin/true is not a User-Mode-Linux kernel"),
+        (lambda: Path("/missing"), "--kernel: /missing does not exist"),
+        (lambda: fake("no-uml"), "is not a User-Mode-Linux kernel"),
+        (lambda: fake("no-time-travel"), "has no virtual time"),
     ):
         with pytest.raises(KernelError, match=problem) as caught:
-            kernel.find(path)
+            kernel.find(path())
         assert "aqmlab kernel build" in str(caught.value)
 
 

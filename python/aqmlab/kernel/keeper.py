@@ -25,10 +25,12 @@ def main() -> int:
     kernel = 0
 
     def end(*_: object) -> None:
-        if kernel:
-            os.killpg(kernel, signal.SIGKILL)
-        else:
+        if not kernel:
             os._exit(1)
+        # Until the kernel has its own process group, the kernel has no other processes.
+        os.kill(kernel, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.killpg(kernel, signal.SIGKILL)
 
     signal.signal(signal.SIGTERM, end)
     if os.getppid() != int(sys.argv[1]):

@@ -46,6 +46,7 @@ def main() -> None:
             os.makedirs(target, exist_ok=True)
             if libc.mount(source.encode(), target.encode(), kind.encode(), 0, options.encode()) != 0:
                 raise OSError(ctypes.get_errno(), f"{target} cannot be mounted")
+        allow_all_controls()
         run()
     except BaseException:
         import traceback
@@ -55,6 +56,15 @@ def main() -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         libc.reboot(POWER_OFF)
+
+
+def allow_all_controls() -> None:
+    """Lets programs choose any congestion control of the kernel."""
+    folder = "/proc/sys/net/ipv4"
+    with open(f"{folder}/tcp_available_congestion_control", encoding="ascii") as file:
+        available = file.read()
+    with open(f"{folder}/tcp_allowed_congestion_control", "w", encoding="ascii") as file:
+        file.write(available)
 
 
 def run() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from aqmlab.kernel import guest, keeper
 from aqmlab.kernel.kernel import Kernel, KernelError
 
-MEMORY = "1G"
+MEMORY = "2G"
 """Memory of a guest. The host provides memory only for the pages that the guest uses."""
 
 WALL_CLOCK_S = 1_700_000_000

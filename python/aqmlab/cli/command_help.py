@@ -67,7 +67,7 @@ EXAMPLES: Mapping[str, str] = {
 """An example of each command. The key is the command without `aqmlab`."""
 
 ORDER = (
-    *("run", "live", "guest", "check", "plot", "trace", "link", "tc"),
+    *("run", "live", "kernel", "guest", "check", "plot", "trace", "link", "tc"),
     *("explain", "advise"),
     *("compare", "page", "coexist", "report-card", "flow-level", "calibrate", "study"),
     *("sweep", "explore", "sensitivity", "tune", "store"),

@@ -1,4 +1,4 @@
-"""Live runs in a real kernel in virtual time. `make kernel` builds the kernel if there is none, and runs these
+"""Live runs in a real kernel in virtual time. `make kernel` builds the kernel if there is none, and runs the
 tests, which `make test` leaves out."""
 
 from __future__ import annotations

@@ -105,6 +105,11 @@ tc-kernel: $(CORE)  ## Run the commands of `aqmlab tc write` in a real kernel (U
 	$(PYTHON) reference/tc_networkd.py
 	$(PYTHON) reference/tc_traffic.py
 
+.PHONY: kernel
+kernel: $(CORE) $(CHECKERS)  ## Build a kernel in virtual time if there is none, and test live runs in it (AQM_KERNEL_RUNS).
+	$(BIN)/aqmlab kernel show >/dev/null 2>&1 || $(BIN)/aqmlab kernel build
+	$(PYTHON) -m pytest tests/real_kernel.py
+
 .PHONY: pages
 pages: $(CORE) $(CHECKERS)  ## Run the commands of all pages, also the long comparisons that `make test` leaves out.
 	AQM_SLOW_PAGES=1 $(PYTHON) -m pytest -n auto tests/test_docs.py

@@ -11,8 +11,9 @@ from live_rig import MIXED, NEEDED
 from typer.testing import CliRunner
 
 import aqmlab as al
-from aqmlab import _core, live
+from aqmlab import _core, kernel, live
 from aqmlab.campaign import live as live_runs
+from aqmlab.cli import live_text
 from aqmlab.cli.app import app
 from aqmlab.live_agreement import agreement
 from aqmlab.scenario import Scenario
@@ -50,6 +51,28 @@ def instead_of_live(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
     monkeypatch.setattr(live_runs, "ValidRuns", Simulated)
     monkeypatch.setattr(live_runs, "need", lambda scenarios=(): None)
     monkeypatch.setattr(live_runs, "APART_S", 0.0)
+
+
+def instead_of_virtual(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
+    """Simulated runs with some changes stand for runs in virtual time, on a kernel with a tick of 4 ms."""
+    used = kernel.Kernel(
+        path=Path("linux"), release="6.1.99", hz=250, seeded=True, controls=("reno",), qdiscs=("codel",)
+    )
+
+    class Simulated(live_runs.VirtualRuns):
+        def run(self, seed: int | None = None, *, watch: Any = None) -> Any:
+            run = self._scenario.with_(changes).run(seed, watch=watch)
+            run.manifest["live"] = {
+                "ended_s": 30.0,
+                "lateness": {"p99_us": 1.0, "max_us": 2.0},
+                "repeated": [],
+                "tcp_shortfalls": {},
+                "virtual": {"kernel": used.release, "tick_s": used.tick_s},
+            }
+            return run
+
+    monkeypatch.setattr(live_runs, "VirtualRuns", Simulated)
+    monkeypatch.setattr(live_runs, "_virtual_kernel", lambda: used)
 
 
 def study(**more: Any) -> Study:
@@ -172,6 +195,35 @@ def test_a_change_of_the_simulated_runs_shows_what_a_difference_comes_from(
     instead_of_live(monkeypatch, **{"bottleneck.rate": "12Mbps"})
     result = run(tmp_path, simulated={"bottleneck.rate": "12Mbps"})
     assert {one.verdict for one in agreement.compared(result)} == {"equivalent"}
+
+
+def test_runs_in_virtual_time_are_compared_with_simulated_and_with_live_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    instead_of_live(monkeypatch, **{"bottleneck.rate": "12Mbps"})
+    instead_of_virtual(monkeypatch)
+    result = run(tmp_path, virtual=True)
+    assert result.failures == ()
+    goodput = {one.pair: one for one in agreement.compared(result) if one.measure == "ftp.goodput"}
+    assert list(goodput) == [("live", "simulated"), ("virtual", "simulated"), ("live", "virtual")]
+    assert goodput["virtual", "simulated"].ratio == 1.0
+    assert goodput["live", "virtual"].ratio == goodput["live", "simulated"].ratio > 1.1
+    table = agreement.tabulated(agreement.compared(result))
+    assert table["runs"].to_list() == ["simulated | live", "simulated | virtual", "virtual | live"]
+    facts = result.provenance["virtual"]
+    assert (facts["runs"], facts["kernels"], facts["ticks_s"]) == (REPLICATIONS, ["6.1.99"], [0.004])
+    assert result.provenance["live"]["runs"] == REPLICATIONS
+    assert run(tmp_path, virtual=True).provenance["timing"]["virtual"]["made now"] == 0
+
+
+def test_a_difference_is_timing_noise_only_with_the_same_kernel_and_tick() -> None:
+    virtual = {"kernels": ["6.1.99"], "ticks_s": [0.004]}
+    for live_facts, words in (
+        ({"kernels": ["6.1.99"], "ticks_s": [0.004]}, "kernel and tick are the same, so"),
+        ({"kernels": ["6.18"], "ticks_s": [0.004]}, "the kernel differs, so"),
+        ({"kernels": ["6.18"], "ticks_s": [0.001]}, "the kernel and the tick differ, so"),
+    ):
+        assert live_text.noise(live_facts, virtual).startswith(words)
 
 
 def test_what_was_run_is_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

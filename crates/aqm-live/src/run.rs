@@ -55,6 +55,8 @@ pub struct Options {
     /// option is true and the plan has no programs, the run ends when no workload has further requests, and all sent
     /// data have been received and acknowledged.
     pub until_done: bool,
+    /// Whether the kernel runs in virtual time, in which a sleep ends exactly on time and computing takes no time.
+    pub virtual_time: bool,
 }
 
 /// Reason why a live run has no result.
@@ -213,9 +215,10 @@ pub fn run(plan: &Plan, options: &Options, watch: &Watch) -> Result<Run, Failure
     let (routed, granted, outcome) = std::thread::scope(|threads| {
         let devices: Vec<Device<'_>> = devices(plan, &lab);
         let stop = &stop;
+        let context = RunContext { clock, watch, stop, virtual_time: options.virtual_time };
         let router = std::thread::Builder::new().name("router".to_owned()).spawn_scoped(threads, move || {
             let granted = realtime(PRIORITY);
-            (route(emulation, &devices, RunContext { clock, watch, stop }, inputs), granted)
+            (route(emulation, &devices, context, inputs), granted)
         });
         let router = router.map_err(|error| LiveError::new("cannot start the router's thread", error))?;
         // From this point on, the router must be stopped even if an error occurs.
@@ -279,6 +282,7 @@ pub fn run(plan: &Plan, options: &Options, watch: &Watch) -> Result<Run, Failure
     }
     let mut live = validity::record(&lateness, counts, &conditions, &reasons);
     live["ended_s"] = json!(ended.seconds());
+    live["virtual_time"] = json!(options.virtual_time);
     live["realtime"] = json!(granted);
     live["in_force"] = Value::Object(in_force);
     live["load"] = facts.to_value();

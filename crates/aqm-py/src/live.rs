@@ -32,10 +32,12 @@ fn of_live_error(error: aqm_live::LiveError) -> PyErr {
 /// Runs a plan live. `seed`: replaces the seed of the plan. `nearest_tcp`: use the nearest kernel settings for
 /// parameters in `[tcp]` that the kernel does not support. `until_done`: end the run as soon as its workloads and
 /// programs have finished. `pcap`: file to which the packets are written. `congestion_control`: kernel name of a
-/// congestion control that all connections use instead of the plan's congestion control.
+/// congestion control that all connections use instead of the plan's congestion control. `virtual_time`: whether the
+/// kernel runs in virtual time.
 #[pyfunction]
 #[pyo3(signature = (
-    plan, watch, *, seed = None, nearest_tcp = false, until_done = false, pcap = None, congestion_control = None
+    plan, watch, *, seed = None, nearest_tcp = false, until_done = false, pcap = None, congestion_control = None,
+    virtual_time = false
 ))]
 #[expect(clippy::too_many_arguments, reason = "keyword arguments in Python")]
 fn run_live(
@@ -47,12 +49,13 @@ fn run_live(
     until_done: bool,
     pcap: Option<PathBuf>,
     congestion_control: Option<String>,
+    virtual_time: bool,
 ) -> PyResult<Output> {
     let plan: &dyn Any = plan.0.as_ref();
     let Some(plan) = plan.downcast_ref::<aqm_sim::Plan>() else {
         return Err(PyValueError::new_err("only scenarios of the level `packet` can be run live"));
     };
-    let options = Options { nearest_tcp, congestion_control, pcap, until_done };
+    let options = Options { nearest_tcp, congestion_control, pcap, until_done, virtual_time };
     let other = seed.map(|seed| plan.with_seed(seed)).transpose().map_err(|errors| to_python(py, errors))?;
     let plan = other.as_ref().unwrap_or(plan);
     let run: Result<level::Run, Failure> = py.detach(|| aqm_live::run(plan, &options, &watch.0));

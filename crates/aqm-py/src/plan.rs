@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 use crate::LEVELS;
 use crate::error::{TraceError, of_failure, to_python};
 use crate::guest_sources;
-use crate::table::PyTable;
+use crate::table::{self, PyTable};
 
 /// The text of a scenario, of which only the key `level` has been checked so far.
 #[pyclass(frozen, module = "aqmlab._core")]
@@ -184,6 +184,18 @@ impl Watch {
     fn stop(&self) {
         self.0.stop();
     }
+
+    /// Returns whether the run must stop, for runs that another program executes.
+    #[getter]
+    fn stopped(&self) -> bool {
+        self.0.is_stopped()
+    }
+
+    /// Sets the progress and the total of a run that another program executes, both in nanoseconds of simulated time.
+    fn show_progress(&self, done: u64, total: u64) {
+        self.0.expect(total, Unit::Nanoseconds);
+        self.0.reach(done);
+    }
 }
 
 /// The results of a run.
@@ -232,6 +244,11 @@ impl Output {
     /// Computes and returns a digest of all values in all tables.
     fn digest(&self, py: Python<'_>) -> String {
         py.detach(|| self.run.digest())
+    }
+
+    /// Returns all tables as JSON (`table::to_value`).
+    fn tables(&self, py: Python<'_>) -> String {
+        py.detach(|| serde_json::Value::from_iter(self.run.tables.iter().map(table::to_value)).to_string())
     }
 
     /// Returns the names of the tables.

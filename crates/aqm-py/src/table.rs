@@ -13,6 +13,7 @@ use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow_schema::{ArrowError, Field, Schema};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
+use serde_json::{Value, json};
 
 /// A table of results, for example for `polars.DataFrame(table)`.
 #[pyclass(frozen, name = "Table", module = "aqmlab._core")]
@@ -34,6 +35,40 @@ impl PyTable {
         let arrays = columns.into_iter().map(|(_, values)| values).collect();
         Ok(Self { batch: RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)? })
     }
+}
+
+/// Returns a table as JSON, for a program that reads the results of another program. Each column has a `name`, a `kind`,
+/// whole numbers as `values` and, if values may be missing, truth values as `known`. Real numbers are represented by
+/// their bits, so that every value is exact, and words by their position in `words`.
+pub(crate) fn to_value(table: &Table) -> Value {
+    let bits = |values: &[f64]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
+    let column = |column: &Column| match column {
+        Column::Whole(values) => json!({"kind": "whole", "values": values}),
+        Column::MaybeWhole(values) => {
+            json!({"kind": "whole", "values": values.values(), "known": known(values)})
+        }
+        Column::Real(values) => json!({"kind": "real", "values": bits(values)}),
+        Column::MaybeReal(values) => {
+            json!({"kind": "real", "values": bits(values.values()), "known": known(values)})
+        }
+        Column::Truth(values) => json!({"kind": "truth", "values": values}),
+        Column::Word { codes, words } => json!({"kind": "word", "values": codes, "words": words}),
+        Column::MaybeWord { codes, words } => {
+            let values: Vec<u32> = codes.iter().map(|code| code.unwrap_or_default()).collect();
+            let known: Vec<bool> = codes.iter().map(Option::is_some).collect();
+            json!({"kind": "word", "values": values, "words": words, "known": known})
+        }
+    };
+    let columns = table.columns.iter().map(|(name, values)| {
+        let mut value = column(values);
+        value["name"] = json!(name);
+        value
+    });
+    json!({"name": table.name, "columns": columns.collect::<Vec<_>>()})
+}
+
+fn known<T: Copy + Default>(values: &Maybe<T>) -> Vec<bool> {
+    values.iter().map(|value| value.is_some()).collect()
 }
 
 fn array(column: &Column) -> Result<ArrayRef, ArrowError> {

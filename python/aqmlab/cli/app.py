@@ -18,6 +18,7 @@ from aqmlab.cli import completion
 from aqmlab.cli import explain as explain_cli
 from aqmlab.cli import explore as explore_cli
 from aqmlab.cli import guest as guest_cli
+from aqmlab.cli import kernel as kernel_cli
 from aqmlab.cli import link as link_cli
 from aqmlab.cli import live as live_cli
 from aqmlab.cli import new as new_cli
@@ -43,6 +44,7 @@ from aqmlab.cli.options import (
     load_scenario,
     print_files,
 )
+from aqmlab.kernel import KernelError
 from aqmlab.scenario import ScenarioFileError, qlog
 
 app = typer.Typer(
@@ -59,6 +61,7 @@ app.add_typer(link_cli.app, name="link", cls=Commands)
 app.add_typer(tc_cli.app, name="tc", cls=Commands)
 app.add_typer(plot_cli.app, name="plot", cls=Commands)
 app.add_typer(live_cli.app, name="live", cls=Commands)
+app.add_typer(kernel_cli.app, name="kernel", cls=Commands)
 app.add_typer(guest_cli.app, name="guest", cls=Commands)
 app.add_typer(sweep_cli.app, name="sweep", cls=Commands)
 app.add_typer(store_cli.app, name="store", cls=Commands)
@@ -81,7 +84,13 @@ INTERRUPTION = "aqmlab: interrupted"
 
 Out = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Folder for the output files.")]
 
-FAILURES: tuple[type[Exception], ...] = (PcapError, RunError, *guest_cli.REFUSED, *live_cli.REFUSED)
+FAILURES: tuple[type[Exception], ...] = (
+    PcapError,
+    RunError,
+    KernelError,
+    *guest_cli.REFUSED,
+    *live_cli.REFUSED,
+)
 """Exceptions for operations that fail with valid input."""
 
 FAULT = Path("out/guest/fault.txt")

@@ -16,6 +16,8 @@ EXAMPLES: Mapping[str, str] = {
     "live agree": "aqmlab live agree hello --queues codel,red --tcp cubic/rack",
     "live watch": "aqmlab live watch",
     "live shell": "aqmlab live shell --rate 10Mbps --queue codel --server 'iperf3 -s' -- iperf3 -c server",
+    "kernel build": "aqmlab kernel build",
+    "kernel show": "aqmlab kernel show",
     "guest check": "aqmlab guest check --seed 3 python examples/path/echo_guest.py",
     "check": "aqmlab check hello --set bottleneck.rate=5Mbps",
     "plot time-sequence": "aqmlab plot time-sequence hello --flow 0 --out flow.svg",
@@ -65,7 +67,7 @@ EXAMPLES: Mapping[str, str] = {
 """An example of each command. The key is the command without `aqmlab`."""
 
 ORDER = (
-    *("run", "live", "guest", "check", "plot", "trace", "link", "tc"),
+    *("run", "live", "kernel", "guest", "check", "plot", "trace", "link", "tc"),
     *("explain", "advise"),
     *("compare", "page", "coexist", "report-card", "flow-level", "calibrate", "study"),
     *("sweep", "explore", "sensitivity", "tune", "store"),

@@ -27,6 +27,7 @@ from aqmlab.cli.options import (
     links_of,
     load_scenario,
     resumable,
+    time_of,
 )
 from aqmlab.live import NotLive
 
@@ -72,6 +73,23 @@ CongestionControl = Annotated[
         metavar="NAME",
         help="Congestion control of this machine's kernel, such as bbr, which replaces the congestion "
         "control in [tcp].",
+    ),
+]
+
+
+Virtual = Annotated[
+    bool,
+    typer.Option(
+        "--virtual",
+        help="Run in virtual time, in a kernel that `aqmlab kernel build` has built: the run needs no root, "
+        "and a busy machine cannot disturb the run.",
+    ),
+]
+KernelFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="With --virtual: kernel to use; by default the kernel that `aqmlab kernel show` prints.",
     ),
 ]
 
@@ -130,6 +148,13 @@ def _with_kernel_control_hint() -> Iterator[None]:
 
 
 @app.callback()
+def live(context: typer.Context) -> None:
+    """If the user is not root, runs the command again as root in a user namespace."""
+    # Every user is root in the guest of a run in virtual time.
+    if not (context.invoked_subcommand == "run" and "--virtual" in sys.argv):
+        prepare()
+
+
 def prepare() -> None:
     """If the user is not root, runs the command again as root in a user namespace."""
     if hasattr(_core, "needs_user_namespace") and _core.needs_user_namespace():
@@ -169,8 +194,13 @@ def run(
     watch: Annotated[
         bool, typer.Option("--watch", help="Show the queues in the terminal during the run.")
     ] = False,
+    virtual: Virtual = False,
+    kernel: KernelFile = None,
+    time_limit: Annotated[
+        str, typer.Option(metavar="TIME", help="With --virtual: maximum real time of the run.")
+    ] = "60min",
 ) -> None:
-    """Run a scenario live, in real time, and print its results.
+    """Run a scenario live, in real time, and print its results. With --virtual, run in virtual time.
 
     The exit status is 3 if the run is not valid."""
     from aqmlab import live
@@ -180,6 +210,27 @@ def run(
 
     with _with_kernel_control_hint():
         chosen = Scenario.load(scenario, settings_of(settings or []))
+
+    if virtual and watch:
+        raise ValueError("--watch: cannot show a run in virtual time")
+    if kernel and not virtual:
+        raise ValueError("--kernel: needs --virtual")
+    limit_s = time_of("--time-limit", time_limit)
+
+    def in_guest(seen: _core.Watch) -> "Run":
+        from aqmlab import kernel as kernels
+
+        return kernels.run(
+            chosen,
+            seed,
+            kernel=kernels.find(kernel),
+            nearest_tcp=nearest_tcp,
+            until_done=until_done,
+            pcap=pcap,
+            congestion_control=congestion_control,
+            limit_s=limit_s,
+            watch=seen,
+        )
 
     def work(seen: _core.Watch) -> "Run":
         # Only one process can read the view: either this process, or `aqmlab live watch` in another terminal.
@@ -195,7 +246,7 @@ def run(
             )
 
     with _named(scenario), _programs_print_to_stderr() if as_json else nullcontext():
-        result = watching.run(work, "live run", 1.0 if watch else None)
+        result = watching.run(in_guest if virtual else work, "live run", 1.0 if watch else None)
     if out is not None:
         run_text.write(result, out)
     if as_json:
@@ -234,6 +285,14 @@ def agree(
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Number of parallel live runs; by default two per core.")
     ] = None,
+    virtual: Annotated[
+        bool,
+        typer.Option(
+            "--virtual",
+            help="Also run the scenario live in virtual time, in a kernel that `aqmlab kernel build` has "
+            "built.",
+        ),
+    ] = False,
     as_json: AsJson = False,
     out: Annotated[
         Path,
@@ -261,6 +320,7 @@ def agree(
         vary=_axes(vary or ()),
         simulated=settings_of(simulated or []),
         replications=replications,
+        virtual=virtual,
     )
     if queues:
         for note in (replacement(chosen, links_of(at)), different_rates(chosen, links_of(at))):
@@ -276,6 +336,7 @@ def agree(
         "--simulated": simulated or [],
     }
     words = [f"{option} {shlex.quote(text)}" for option, texts in options.items() for text in texts if text]
+    words += ["--virtual"] if virtual else []
     with resumable(out):
         result = run_study(
             study,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from aqmlab import stats
@@ -25,7 +25,9 @@ def lines(result: Run, name: str) -> Iterator[str]:
     """Yields a summary of a live run: first the results in the same format as for a simulation, then the
     information that decides whether the run is valid."""
     live = result.manifest["live"]
-    yield f"{name}: live for {live['ended_s']:.1f} s, seed {result.manifest['seed']}"
+    virtual = live.get("virtual")
+    kind = "" if virtual is None else f" in virtual time, {kernel_words(virtual)}"
+    yield f"{name}: live for {live['ended_s']:.1f} s{kind}, seed {result.manifest['seed']}"
     yield from run_text.found_lines(result)
     if live["congestion_control"]:
         yield f"  congestion control {live['congestion_control']} of the kernel, instead of the one in [tcp]"
@@ -52,10 +54,21 @@ def lines(result: Run, name: str) -> Iterator[str]:
         f"  late by {lateness['p50_us']:.0f} us (median), {lateness['p99_us']:.0f} us (99 %), "
         f"{lateness['max_us']:.0f} us (maximum) over {lateness['packets']} packets"
     )
+    if virtual is not None:
+        per_packet = 1e3 * virtual["cpu_s"] / max(1, lateness["packets"])
+        yield (
+            f"  cost: {virtual['cpu_s']:.1f} CPU s in {virtual['wall_s']:.1f} s of real time, "
+            f"{per_packet:.2f} ms a packet"
+        )
     if live["valid"]:
         yield "  valid"
     for objection in live["objections"]:
         yield f"  NOT VALID: {objection}"
+
+
+def kernel_words(virtual: Mapping[str, Any]) -> str:
+    """Returns the kernel of a run in virtual time, with its tick."""
+    return f"Linux {virtual['kernel']}, tick {1e3 * virtual['tick_s']:g} ms"
 
 
 def print_agreement(result: StudyResult) -> None:
@@ -63,11 +76,13 @@ def print_agreement(result: StudyResult) -> None:
     comparisons whose verdict is not "equivalent", and the number of comparisons for each verdict."""
     found = agreement.compared(result)
     table = agreement.tabulated(found)
-    axes = len(result.study.experiments[0].labels)
+    virtual = result.provenance["virtual"]
+    axes = len(result.study.experiments[0].labels) + (virtual is not None)
     rows = [["" if cell is None else str(cell) for cell in row] for row in table.iter_rows()]
-    title = f"Simulated | live, means of {result.study.experiments[0].seeds} runs"
+    kinds = "Values of the two kinds of runs" if virtual else "Simulated | live"
+    title = f"{kinds}, means of {result.study.experiments[0].seeds} runs"
     table_text.print_table(title, table.columns, rows, left=axes)
-    print(agreement.legend())
+    print(agreement.legend(virtual is not None))
     for one in found:
         if one.verdict != "equivalent":
             print(agreement.sentence(one))
@@ -76,9 +91,36 @@ def print_agreement(result: StudyResult) -> None:
     facts = result.provenance["live"]
     if facts:
         print(
-            f"{facts['runs']} live runs on Linux {', '.join(facts['kernels'])}, all valid; "
+            f"{facts['runs']} live runs on {_kernels(facts)}, all valid; "
             f"{facts['repeated']} invalid runs were repeated"
         )
+    if virtual:
+        print(f"{virtual['runs']} virtual runs on {_kernels(virtual)}")
+    if virtual and facts:
+        print(f"live/virtual: {noise(facts, virtual)}")
+
+
+def noise(live: Mapping[str, Any], virtual: Mapping[str, Any]) -> str:
+    """Returns the causes of a difference between live and virtual runs."""
+    ticks = _milliseconds(live["ticks_s"]) != _milliseconds(virtual["ticks_s"])
+    parts = [
+        *(["the kernel"] if live["kernels"] != virtual["kernels"] else []),
+        *(["the tick"] if ticks else []),
+    ]
+    if not parts:
+        return "kernel and tick are the same, so differences are timing noise"
+    verb = "differ" if len(parts) > 1 else "differs"
+    return f"{' and '.join(parts)} {verb}, so differences are not timing noise alone"
+
+
+def _milliseconds(ticks_s: Iterable[float]) -> list[float]:
+    return [round(1e3 * tick_s, 3) for tick_s in ticks_s]
+
+
+def _kernels(facts: Mapping[str, Any]) -> str:
+    """Returns the kernels of runs and their ticks."""
+    ticks = ", ".join(f"{tick:g} ms" for tick in _milliseconds(facts["ticks_s"]))
+    return f"Linux {', '.join(facts['kernels'])}{f' (tick {ticks})' if ticks else ''}"
 
 
 def _controls(workload: str, ends: dict[str, Any]) -> Iterator[str]:

@@ -34,6 +34,13 @@ SCENARIO = "live-agreement"
 NAMED = {"queue": "--queues", "tcp": "--tcp"}
 """Axes whose values are names. The value is the option that specifies the names."""
 
+Pair = tuple[str, str]
+"""Two kinds of runs: `live`, `virtual` (live in virtual time) or `simulated`."""
+
+PAIRS: tuple[Pair, ...] = (("live", "simulated"), ("virtual", "simulated"), ("live", "virtual"))
+"""The pairs that a study with runs in virtual time compares. Without such runs, the first pair is
+compared."""
+
 LINK_MEASURES = ("drops", "mean-queue")
 DATAGRAM_MEASURES = ("goodput", "delay")
 ENDLESS_MEASURES = ("goodput",)
@@ -59,21 +66,32 @@ AT_ONCE_ON_A_CORE = 2
 
 @dataclass(frozen=True, kw_only=True)
 class Compared:
-    """A measure at a point: the simulated mean, the live mean, the ratio live/simulated with its 95 %
-    interval, and the agreement (`stats.agreement`) of this interval with the band from 1 - tolerance to 1 +
-    tolerance."""
+    """A measure at a point for two kinds of runs: the means, their ratio with its 95 % interval, and the
+    agreement (`stats.agreement`) of this interval with the band from 1 - tolerance to 1 + tolerance."""
 
     at: Labels
+    pair: Pair
+    """The two kinds of runs: the ratio is the value of the first kind divided by the value of the second."""
     measure: str
     title: str
     unit: str
-    simulated: float
-    live: float
+    means: Mapping[str, float]
+    """The mean of each of the two kinds of runs."""
     ratio: float
     low: float
     high: float
     tolerance: float
     verdict: stats.Agreement
+
+    @property
+    def simulated(self) -> float:
+        """The mean of the simulated runs."""
+        return self.means["simulated"]
+
+    @property
+    def live(self) -> float:
+        """The mean of the live runs in real time."""
+        return self.means["live"]
 
     @property
     def label(self) -> str:
@@ -107,6 +125,7 @@ def study(
     vary: Mapping[str, Sequence[Value]] | None = None,
     simulated: Mapping[str, Any] | None = None,
     replications: int = 5,
+    virtual: bool = False,
 ) -> Study:
     """Returns a study that runs a scenario in simulation and live, for each of the given queues, TCPs and
     values. For each measure, the study claims that the ratio live/simulated is 1 within the tolerance.
@@ -115,7 +134,8 @@ def study(
     scenario is run unchanged. `vary` contains lists of values by dotted path of the scenario. `simulated`
     contains values by dotted path that apply only to the simulated runs, in order to find the cause of a
     difference. Simulated and live runs have the same seeds: `replications` seeds (at least 2), beginning with
-    the scenario's seed.
+    the scenario's seed. With `virtual`, the study also runs the scenario live in virtual time, and makes the
+    same claims about the ratios virtual/simulated and live/virtual.
 
     Raises `ValueError`, which names the argument, the field or the point, if a name or a value is invalid, or
     if the scenario cannot be simulated. `run_study` checks, before any run, that the scenario can be run
@@ -132,8 +152,9 @@ def study(
         attempted(lambda watch: scenario.plan.run(watch, None))
     except ValueError as error:
         raise ValueError(f"{scenario.name} cannot be simulated: {error}") from None
-    ours, theirs = (
-        Experiment(
+    kinds = ("simulated", "live", "virtual") if virtual else ("simulated", "live")
+    by_kind = {
+        name: Experiment(
             name,
             name,
             scenario,
@@ -141,26 +162,28 @@ def study(
             measured(scenario),
             seeds=replications,
             first_seed=scenario.effective["seed"],
-            live=name == "live",
-            of_seed=partial(_changed, simulated) if simulated and name != "live" else None,
+            live=name != "simulated",
+            virtual=name == "virtual",
+            of_seed=partial(_changed, simulated) if simulated and name == "simulated" else None,
         )
-        for name in ("simulated", "live")
-    )
-    _check_points(ours)
-    claims = tuple(_claim(ours, theirs, one) for one in ours.wanted)
+        for name in kinds
+    }
+    _check_points(by_kind["simulated"])
+    pairs = PAIRS if virtual else PAIRS[:1]
+    wanted = by_kind["simulated"].wanted
+    claims = tuple(_claim(pair, by_kind, one) for pair in pairs for one in wanted)
     return Study.of(
         NAME,
         f"Simulated and live runs of {scenario.name}",
-        ours,
-        theirs,
+        *by_kind.values(),
         *claims,
         Table(
             "agreement",
             "Simulated and live",
             lambda results: tabulated(list(_compared(claims, results))),
-            f"Means, simulated | live. {legend()}. Each sign follows from the 95 % interval of its point. "
-            "A claim is about all points. It fails by an interval whose level is corrected for the number "
-            "of points.",
+            f"Means, {_heading(virtual)}. {legend(virtual)}. Each sign follows from the 95 % interval of its "
+            "point. A claim is about all points. It fails by an interval whose level is corrected for the "
+            "number of points.",
         ),
         question="How closely do live runs with the kernel's TCP agree with simulated runs of the same "
         "scenario?",
@@ -192,20 +215,22 @@ def _tolerance(measure: str) -> float:
     return GOODPUT_TOLERANCE if measure.endswith(".goodput") else TOLERANCE
 
 
-def _claim(ours: Experiment, theirs: Experiment, measure: Measure) -> Claim:
+def _claim(pair: Pair, by_kind: Mapping[str, Experiment], measure: Measure) -> Claim:
     tolerance = _tolerance(measure.name)
+    first, second = pair
+    suffix = "" if pair == PAIRS[0] else f".{first}-to-{second}"
     return Claim(
-        measure.name,
-        f"Live and simulated runs agree to {_percent(tolerance)}: {measure.title}.",
-        ratio(theirs[measure], ours[measure]).within(1 - tolerance, 1 + tolerance),
+        f"{measure.name}{suffix}",
+        f"{first.capitalize()} and {second} runs agree to {_percent(tolerance)}: {measure.title}.",
+        ratio(by_kind[first][measure], by_kind[second][measure]).within(1 - tolerance, 1 + tolerance),
         figures=("agreement",),
         origin="ours",
     )
 
 
 def compared(result: StudyResult) -> list[Compared]:
-    """Returns the results of the study by measure and point. A measure is omitted at points where the
-    simulated runs have no value of the measure."""
+    """Returns the results of the study by pair, measure and point. A measure is omitted at points where the
+    runs of the pair's second kind have no value of the measure."""
     return list(_compared(result.study.claims, result.results))
 
 
@@ -213,42 +238,56 @@ def _compared(claims: Sequence[Claim], results: ExperimentResults) -> Iterator[C
     for claim in claims:
         assert isinstance(claim.rule, Rule)
         estimate, band = claim.rule.estimate, claim.rule.band
-        live, simulated = estimate.of
-        assert isinstance(live, Measured)
+        over, under = estimate.of
+        assert isinstance(over, Measured) and isinstance(under, Measured)
+        pair = (over.experiment.name, under.experiment.name)
+        measure = claim.id.removesuffix(f".{pair[0]}-to-{pair[1]}")
         for labels in estimate.points(results):
-            expected = mean_of(simulated).interval(results, labels)
+            expected = mean_of(under).interval(results, labels)
             if not expected.count:
                 continue
             found = estimate.interval(results, labels)
             yield Compared(
                 at=labels,
-                measure=claim.id,
-                title=live.name,
-                unit=live.unit,
-                simulated=expected.value,
-                live=mean_of(live).interval(results, labels).value,
+                pair=pair,
+                measure=measure,
+                title=over.name,
+                unit=over.unit,
+                means={
+                    pair[0]: mean_of(over).interval(results, labels).value,
+                    pair[1]: expected.value,
+                },
                 ratio=found.value,
                 low=found.low,
                 high=found.high,
-                tolerance=_tolerance(claim.id),
+                tolerance=_tolerance(measure),
                 verdict=stats.agreement(found, band),
             )
 
 
 def tabulated(found: Sequence[Compared]) -> pl.DataFrame:
-    """Returns a table with a row for each point and a column for each measure. A cell contains the simulated
-    value, the live value, and the sign of the verdict."""
+    """Returns a table with a row for each point and a column for each measure. A cell contains the values of
+    both kinds of runs and the sign of the verdict. If several pairs are compared, each pair has a row."""
+    several = len({one.pair for one in found}) > 1
     lines: dict[tuple[Value, ...], dict[str, Any]] = {}
     for one in found:
-        lines.setdefault(tuple(one.at.values()), dict(one.at))[one.label] = _cell(one)
-    heads = [*(found[0].at if found else ()), *dict.fromkeys(one.label for one in found)]
+        labels = dict(one.at) | ({"runs": f"{one.pair[1]} | {one.pair[0]}"} if several else {})
+        lines.setdefault(tuple(labels.values()), labels)[one.label] = _cell(one)
+    axes = [*found[0].at, *(["runs"] if several else [])] if found else []
+    heads = [*axes, *dict.fromkeys(one.label for one in found)]
     return pl.DataFrame(
         [[line.get(head) for head in heads] for line in lines.values()], schema=heads, orient="row"
     )
 
 
 def _cell(one: Compared) -> str:
-    return f"{_number(one.simulated)} | {_number(one.live)} {stats.AGREEMENT_SIGNS[one.verdict]}"
+    first, second = one.pair
+    sign = stats.AGREEMENT_SIGNS[one.verdict]
+    return f"{_number(one.means[second])} | {_number(one.means[first])} {sign}"
+
+
+def _heading(virtual: bool) -> str:
+    return "the kinds of runs in the column `runs`" if virtual else "simulated | live"
 
 
 def _number(value: float) -> str:
@@ -263,13 +302,14 @@ def _percent(share: float) -> str:
     return f"{100 * share:g} %"
 
 
-def legend() -> str:
+def legend(virtual: bool = False) -> str:
     """Returns a legend of the signs."""
     signs = stats.AGREEMENT_SIGNS
     band = f"1 ± {_percent(TOLERANCE)} (goodput: 1 ± {_percent(GOODPUT_TOLERANCE)})"
+    which = "the ratio" if virtual else "live/simulated"
     return (
-        f"Position of the 95 % interval of live/simulated: {signs['equivalent']} entirely in {band} "
-        f"(equivalent), {signs['compatible']} partly (compatible), {signs['miss']} entirely outside (miss)"
+        f"Position of the 95 % interval of {which}: {signs['equivalent']} entirely in {band} (equivalent), "
+        f"{signs['compatible']} partly (compatible), {signs['miss']} entirely outside (miss)"
     )
 
 
@@ -277,7 +317,7 @@ def sentence(one: Compared) -> str:
     """Returns a comparison as one line of text."""
     sign = stats.AGREEMENT_SIGNS[one.verdict]
     found = "no interval" if math.isnan(one.low) else f"{one.ratio:.3f} [{one.low:.3f}, {one.high:.3f}]"
-    return f"{sign} {format_labels(one.at)}: {one.title}, live/simulated {found}"
+    return f"{sign} {format_labels(one.at)}: {one.title}, {'/'.join(one.pair)} {found}"
 
 
 def record(result: StudyResult) -> dict[str, Any]:
@@ -287,8 +327,8 @@ def record(result: StudyResult) -> dict[str, Any]:
             "at": dict(one.at),
             "measure": one.measure,
             "unit": one.unit,
-            "simulated": one.simulated,
-            "live": one.live,
+            "pair": "/".join(one.pair),
+            **one.means,
             "ratio": one.ratio,
             "low": one.low,
             "high": one.high,
@@ -301,6 +341,7 @@ def record(result: StudyResult) -> dict[str, Any]:
         "replications": result.study.experiments[0].seeds,
         "compared": metrics.finite(rows),
         "live": result.provenance["live"],
+        "virtual": result.provenance["virtual"],
         "failures": [str(one) for one in result.failures],
         "report": str(result.report),
     }

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from aqmlab import _core
 
@@ -16,10 +16,23 @@ if TYPE_CHECKING:
     import polars as pl
 
 
+class TablesSource(Protocol):
+    """An object that has the tables of a run."""
+
+    def names(self) -> list[str]:
+        """Returns the names of the tables."""
+
+    def table(self, name: str) -> Any:
+        """Returns a table in a form that Polars can read. Raises `KeyError` if there is no such table."""
+
+    def digest(self) -> str:
+        """Returns a digest of all values in all tables."""
+
+
 class Tables(Mapping[str, "pl.DataFrame"]):
     """The tables of a run by name. A table is converted to a Polars frame when it is first used."""
 
-    def __init__(self, output: _core.Output) -> None:
+    def __init__(self, output: TablesSource) -> None:
         self._output = output
         self._frames: dict[str, pl.DataFrame] = {}
 
@@ -39,6 +52,7 @@ class Tables(Mapping[str, "pl.DataFrame"]):
         has a comment that states the reason for the drop. Returns the number of packets.
 
         Raises `OSError` if the file cannot be written, and `PcapError` if the run recorded no packets."""
+        assert isinstance(self._output, _core.Output), "only runs of the simulator have packets in a table"
         return _core.write_pcap(self._output, path)
 
     def __iter__(self) -> Iterator[str]:

@@ -78,6 +78,8 @@ class Experiment:
     """`zipped`, `where`, `own_seeds` and `own_measures` have the same meaning as in a `Sweep`."""
     live: bool = False
     """Whether the runs are live runs with the kernel's TCP instead of simulations."""
+    virtual: bool = False
+    """With `live`, whether the live runs are executed in virtual time, in a kernel of their own."""
     of_seed: Callable[[dict[str, Any], Labels, int], dict[str, Any]] | None = None
     """Function that returns the scenario table of one replication. The arguments are the table, the labels of
     the point and the seed. This function is needed if replications differ in more than their random
@@ -183,7 +185,7 @@ class Experiment:
         from aqmlab.campaign import live as live_runs
 
         if self.live:
-            prepare = live_runs.ValidRuns
+            prepare = live_runs.VirtualRuns if self.virtual else live_runs.ValidRuns
         points: list[tuple[Labels, Callable[[int], Runnable]]] = []
         for point in sweep.points():
             of_point = partial(sweep.scenario_of, point)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -143,9 +144,11 @@ def run(
                 break
             more = [task for one in variants for task in _tasks(one.plans, one.counts)]
             make(f"sensitivity, look {look + 1}", more, here)
-        if live:
+        if virtual := [task for task in live_tasks if isinstance(task.scenario, live_runs.VirtualRuns)]:
+            make("virtual", virtual, Local(jobs=os.cpu_count()))
+        if real := [task for task in live_tasks if not isinstance(task.scenario, live_runs.VirtualRuns)]:
             apart = Local(jobs=jobs or live_runs.at_once(), apart_s=live_runs.APART_S)
-            make("live", live_tasks, apart)
+            make("live", real, apart)
     results = _collect(main, store, counts)
     at = time.monotonic()
     drawn = _draw(study.figures, results, out / "figures", jobs)
@@ -437,4 +440,7 @@ def _provenance(
         "timing": timing,
         "seconds": seconds,
         "live": live_runs.merged_facts(one.live for one in records.values() if one.live is not None),
+        "virtual": live_runs.merged_facts(
+            (one.live for one in records.values() if one.live is not None), virtual=True
+        ),
     }

@@ -112,6 +112,15 @@ pub fn wait(files: &mut [PollFd<'_>], until: Option<Instant>) -> Result<usize, E
     Ok(ready)
 }
 
+/// Waits until one of `files` is ready, or until the time `timeout` has elapsed. Does not spin, because a sleep in
+/// virtual time ends exactly on time. Returns the number of ready files, or 0 after a signal.
+///
+/// # Errors
+/// Returns the errors of `ppoll`; an interruption by a signal is not an error.
+pub fn wait_in_virtual_time(files: &mut [PollFd<'_>], timeout: Duration) -> Result<usize, Errno> {
+    poll(files, Some(timeout))
+}
+
 fn poll(files: &mut [PollFd<'_>], timeout: Option<Duration>) -> Result<usize, Errno> {
     match ppoll(files, timeout.map(TimeSpec::from_duration), None) {
         Ok(ready) => Ok(usize::try_from(ready).unwrap_or_default()),
@@ -149,6 +158,18 @@ mod tests {
         let begun = Instant::now();
         assert_eq!(wait(&mut files, Some(begun + Duration::from_secs(60))), Ok(1));
         assert_eq!(wait(&mut files, None), Ok(1));
+        assert!(begun.elapsed() < Duration::from_secs(30));
+    }
+
+    #[test]
+    fn a_wait_in_virtual_time_lasts_as_long_or_ends_when_a_file_is_ready() {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        let begun = Instant::now();
+        let mut files = [PollFd::new(reader.as_fd(), PollFlags::POLLIN)];
+        assert_eq!(wait_in_virtual_time(&mut files, Duration::from_millis(3)), Ok(0));
+        assert!(begun.elapsed() >= Duration::from_millis(3));
+        writer.write_all(b"x").unwrap();
+        assert_eq!(wait_in_virtual_time(&mut files, Duration::from_secs(60)), Ok(1));
         assert!(begun.elapsed() < Duration::from_secs(30));
     }
 

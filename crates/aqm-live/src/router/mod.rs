@@ -31,10 +31,11 @@ use nix::unistd::{read, write};
 use serde_json::{Value, json};
 
 use crate::Clock;
-use crate::host::realtime::wait;
+use crate::host::realtime::{wait, wait_in_virtual_time};
 use crate::load::{ConnectionDelays, HostIndex};
 use crate::pcap::Capture;
 use crate::router::buffers::{Buffers, MTU};
+use crate::router::clock::RouterClock;
 use crate::router::connections::{Connections, FlowKey, last_bits};
 use crate::router::lateness::Lateness;
 use crate::tcp::hints::{Hints, Sent};
@@ -73,6 +74,8 @@ pub struct RunContext<'a> {
     pub watch: &'a Watch,
     /// Flags that stop the router before the end of the emulation.
     pub stop: &'a StopFlags,
+    /// Whether the run takes place in virtual time ([`crate::Options::virtual_time`]).
+    pub virtual_time: bool,
 }
 
 /// Flags that stop the router before the end of the emulation.
@@ -132,7 +135,7 @@ impl Counts {
 struct ExternalHosts<'a> {
     /// The devices, by [`HostIndex::position`].
     devices: &'a [Device<'a>],
-    clock: Clock,
+    clock: RouterClock,
     buffers: Buffers,
     lateness: Lateness,
     counts: Counts,
@@ -257,11 +260,11 @@ pub fn route(
     context: RunContext<'_>,
     inputs: RouterInputs,
 ) -> RouterOutcome {
-    let RunContext { clock, watch, stop } = context;
+    let RunContext { clock, watch, stop, virtual_time } = context;
     let RouterInputs { hints, delays: announced_delays, capture } = inputs;
     let mut hosts = ExternalHosts {
         devices,
-        clock,
+        clock: RouterClock::new(clock, virtual_time),
         buffers: Buffers::with_capacity(INITIAL_BUFFERS),
         lateness: Lateness::new(),
         counts: Counts::default(),
@@ -282,6 +285,7 @@ pub fn route(
         // The flag is read before the devices are read. Data that were sent before the flag was set are therefore read
         // in this iteration.
         let idle = stop.idle.load(Relaxed);
+        hosts.clock.hold();
         let mut position = 0;
         while position < polled.len() {
             let exists = !polled[position].any().unwrap_or(true)
@@ -294,7 +298,7 @@ pub fn route(
                 polled.remove(position);
             }
         }
-        let now = clock.now();
+        let now = hosts.clock.now();
         emulation.advance(now.min(end), &mut hosts);
         watch.reach(now.min(end).nanos());
         watch.show(|| hosts.view(&emulation, now));
@@ -306,6 +310,10 @@ pub fn route(
         }
         let due = emulation.next_due().min(now + STOP_CHECK_INTERVAL).min(end);
         // If the poll fails, no device is treated as readable, and the devices are read in the next iteration.
+        if virtual_time {
+            let _ = wait_in_virtual_time(&mut polled, Duration::from_nanos(due.since(now).nanos()));
+            continue;
+        }
         let ready = wait(&mut polled, Some(clock.system_time(due))).unwrap_or(0);
         if ready == 0 {
             slept_at = clock.now();

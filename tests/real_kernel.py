@@ -1,0 +1,113 @@
+"""Live runs in a real kernel in virtual time. `make kernel` builds the kernel if there is none, and runs the
+tests, which `make test` leaves out."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import aqmlab as al
+from aqmlab import kernel
+from aqmlab.kernel.build import TICK_HZ
+from aqmlab.live_agreement.agreement import TOLERANCE
+
+RUNS = int(os.environ.get("AQM_KERNEL_RUNS", "3"))
+"""Number of runs that must have the same digest."""
+
+TABLE: dict[str, Any] = {
+    "duration": "4s",
+    "warm_up": "1s",
+    "bottleneck": {"rate": "10Mbps", "delay": "30ms", "queue": {"kind": "codel"}},
+    "tcp": {"profile": "linux-6", "congestion_control": {"kind": "reno"}},
+    "traffic": {"ftp": {"kind": "ftp"}},
+}
+
+WEB = {"traffic.ftp.flows": 4, "traffic.web": {"kind": "web", "load": 0.2}}
+
+
+@pytest.fixture(scope="module")
+def used() -> kernel.Kernel:
+    return kernel.find()
+
+
+@contextmanager
+def busy() -> Iterator[None]:
+    """Keeps every processor busy with two loops."""
+    command = [sys.executable, "-c", "while True: pass"]
+    loops = [subprocess.Popen(command) for _ in range(2 * (os.cpu_count() or 1))]
+    try:
+        yield
+    finally:
+        for one in loops:
+            one.kill()
+            one.wait()
+
+
+def scenario(**changes: Any) -> al.Scenario:
+    return al.Scenario.from_dict(TABLE).with_(changes)
+
+
+def test_a_run_is_valid_and_late_by_the_resolution_of_the_clock(used: kernel.Kernel) -> None:
+    run = kernel.run(scenario(), 1, kernel=used)
+    live = run.manifest["live"]
+    assert live["valid"] and live["objections"] == []
+    assert live["virtual"]["kernel"] == used.release
+    assert used.hz != TICK_HZ or live["virtual"]["tick_s"] == 0.004
+    # The clock of the kernel has a resolution of 256 ns, and each reading takes 256 ns.
+    assert live["lateness"]["max_us"] < 10
+    used_share, expected = (
+        one.summary["links"]["bottleneck"]["utilisation"] for one in (run, scenario().run(1))
+    )
+    assert abs(used_share / expected - 1) < TOLERANCE
+
+
+@pytest.mark.parametrize("changes", [{}, WEB], ids=["one flow", "flows and Web"])
+def test_runs_with_a_seed_are_equal_on_a_busy_machine_and_other_seeds_differ(
+    used: kernel.Kernel, tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    if not used.seeded:
+        pytest.skip("the kernel was not built by `aqmlab kernel build`")
+    found = []
+    with busy():
+        for number in range(RUNS):
+            capture = tmp_path / f"{number}.pcapng"
+            run = kernel.run(scenario(**changes), 1, kernel=used, pcap=capture)
+            found.append((run.tables_digest, hashlib.sha256(capture.read_bytes()).hexdigest()))
+    assert len(set(found)) == 1
+    other = tmp_path / "other.pcapng"
+    kernel.run(scenario(**changes), 2, kernel=used, pcap=other)
+    assert hashlib.sha256(other.read_bytes()).hexdigest() != found[0][1]
+
+
+def test_programs_and_congestion_controls_of_the_kernel_run(
+    used: kernel.Kernel, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_bytes(bytes(200_000))
+    fetch = "import urllib.request as u; print(len(u.urlopen('http://server:8000/file').read()))"
+    server = ["python3", "-m", "http.server", "8000", "--directory", str(tmp_path)]
+    made = scenario(
+        **{
+            "duration": "20s",
+            "traffic.ftp": None,
+            "traffic.page": {"kind": "program", "server": server, "client": ["python3", "-c", fetch]},
+        }
+    )
+    run = kernel.run(made, 1, kernel=used, until_done=True, congestion_control="bbr")
+    assert capfd.readouterr().out == "200000\n"
+    live = run.manifest["live"]
+    assert live["statuses"] == {"page": 0}
+    assert live["valid"], live["objections"]
+    assert live["congestion_controls"]["page"]["server"] == {"bbr": 1}
+
+
+def test_parameters_that_the_kernel_does_not_have_are_rejected(used: kernel.Kernel) -> None:
+    with pytest.raises(ValueError, match=r"tcp\.rto\.tick: must be the kernel's tick"):
+        kernel.run(scenario(**{"tcp.rto.tick": "3ms"}), kernel=used)

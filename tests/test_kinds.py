@@ -50,6 +50,7 @@ TITLES = {
     "charts/style.py": "the colours of series, which are named after queues",
     "explain/sentences.py": "the transport of a flow",
     "explain/story.py": "the transport of a flow",
+    "kernel": "programs and parts of a Linux kernel",
     "metrics/aim.py": "a score with the name of a workload",
     "metrics/outcome.py": "profiles of applications with the names of workloads",
     "path/path.py": "the protocol of a flow",

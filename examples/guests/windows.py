@@ -1,13 +1,17 @@
 """Draws the congestion windows of several implementations of CUBIC, each alone behind the same queue.
 
-Needs `make guests`, and aioquic and cryptography in the Python that runs this program:
+    aqmlab live run examples/guests/cubic.toml --virtual --out out/kernel-cubic
+    python examples/guests/windows.py out/windows.png out/kernel-cubic
 
-    python examples/guests/windows.py out/windows.png
+The first command, which is optional, needs a kernel (`aqmlab kernel build`). The second command needs `make
+guests`, and aioquic and cryptography in the Python that runs this program.
 """
 
 from __future__ import annotations
 
+import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,55 +23,61 @@ import polars as pl
 
 import aqmlab as al
 
-AIOQUIC = [sys.executable, str(Path(__file__).parent.parent / "path" / "aioquic_guest.py")]
-
-NETWORK: dict[str, Any] = {
-    "duration": "60s",
-    "bottleneck": {"rate": "10Mbps", "delay": "20ms", "queue": {"kind": "drop-tail", "limit": "50kB"}},
-    "tcp": {"profile": "linux-6"},
-    "record": {"senders": ["sender"]},
-}
-"""A link whose buffer holds one bandwidth-delay product, 10 Mb/s times 40 ms."""
+HERE = Path(__file__).parent
+AIOQUIC = [sys.executable, str(HERE.parent / "path" / "aioquic_guest.py")]
 
 GUEST: dict[str, Any] = {"kind": "guest", "control": "cubic", "size": "75MB"}
 """A file that the link cannot carry within the run."""
 
-SENDERS: dict[str, dict[str, Any]] = {
-    "aqmlab (Linux 6)": {"kind": "ftp", "stagger": "0s", "tcp": {"congestion_control": {"kind": "cubic"}}},
+GUESTS: dict[str, dict[str, Any]] = {
     "quinn": GUEST | {"stack": "quinn"},
     "noq": GUEST | {"stack": "noq"},
     "s2n-quic": GUEST | {"stack": "s2n-quic"},
     "aioquic": GUEST | {"client": AIOQUIC},
 }
 
+MSS = 1448
 
-def windows(sender: dict[str, Any]) -> tuple[pl.Series, pl.Series, float]:
-    """Returns the times and the congestion windows in bytes, and the goodput in bits per second."""
-    run = al.Scenario.from_dict(NETWORK | {"traffic": {"sender": sender}}).run(seed=1)
-    goodput = run.tables["flows"]["goodput_bps"].sum()
-    if sender["kind"] == "ftp":
-        rows = run.tables["senders"]
-        return rows["time_s"], rows["cwnd_segments"] * 1448, goodput
-    rows = run.tables["reports"].filter(pl.col("report").cast(pl.String) == "cwnd_bytes")
-    return rows["time_s"], rows["value"], goodput
+Windows = tuple[str, pl.Series, pl.Series, float]
+"""Name, times in seconds, congestion windows in bytes, and goodput in bits per second."""
 
 
-def main(target: str) -> None:
-    figure, axes = plt.subplots(
-        len(SENDERS), 1, sharex=True, sharey=True, figsize=(7, 8), layout="constrained"
+def of_tcp(name: str, senders: pl.DataFrame, flows: pl.DataFrame) -> Windows:
+    return name, senders["time_s"], senders["cwnd_segments"] * MSS, flows["goodput_bps"].sum()
+
+
+def of_kernel(folder: Path) -> Windows:
+    kernel = json.loads((folder / "run.json").read_text())["manifest"]["live"]["virtual"]
+    senders, flows = (pl.read_parquet(folder / f"{name}.parquet") for name in ("senders", "flows"))
+    return of_tcp(f"Linux {kernel['kernel']} in virtual time", senders, flows)
+
+
+def simulated() -> Iterator[Windows]:
+    base = al.Scenario.load(HERE / "cubic.toml")
+    run = base.run()
+    yield of_tcp("aqmlab, profile linux-6", run.tables["senders"], run.tables["flows"])
+    for name, guest in GUESTS.items():
+        run = base.with_({"traffic.sender": guest, "record.senders": None}).run()
+        reports = run.tables["reports"].filter(pl.col("report").cast(pl.String) == "cwnd_bytes")
+        yield name, reports["time_s"], reports["value"], run.tables["flows"]["goodput_bps"].sum()
+
+
+def main(target: str, kernel: str | None = None) -> None:
+    found = ([of_kernel(Path(kernel))] if kernel else []) + list(simulated())
+    figure, panels = plt.subplots(
+        len(found), 1, sharex=True, sharey=True, figsize=(7, 1.5 * len(found)), layout="constrained"
     )
-    for panel, (name, sender) in zip(axes, SENDERS.items(), strict=True):
-        times, sizes, goodput = windows(sender)
+    for panel, (name, times, sizes, goodput) in zip(panels, found, strict=True):
         print(f"{name}: {goodput / 1e6:.2f} Mb/s, largest window {sizes.max() / 1e3:.0f} kB")
         panel.step(times, sizes / 1e3, where="post", linewidth=1)
         panel.set_title(f"{name}: {goodput / 1e6:.2f} Mb/s", loc="left", fontsize=10)
         panel.set_ylim(0, 200)
         panel.grid(alpha=0.3)
     figure.supylabel("congestion window (kB)")
-    axes[-1].set_xlabel("time (s)")
+    panels[-1].set_xlabel("time (s)")
     Path(target).parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(target, dpi=130)
+    figure.savefig(target, dpi=120)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

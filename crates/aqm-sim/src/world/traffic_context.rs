@@ -16,17 +16,17 @@ use crate::hosts::flow::{Ends, Exchanging, Flow};
 use crate::hosts::side::Side;
 use crate::network::Network;
 
-/// An action that a workload requests.
+/// An action that a workload requests. Rare actions are boxed, because each action is moved twice.
 pub(super) enum Action {
     Wake(Instant),
     Open(Transfer),
-    Converse(Conversation),
+    Converse(Box<Conversation>),
     Ask(u32, Exchange),
     Finish(u32),
     Reset(u32),
     Datagram { from: Side, stream: u32, bytes: u16, ecn: Ecn },
     ReportWindow { stream: u32, segments: u16 },
-    Fail { message: String, report: String },
+    Fail(Box<Failure>),
 }
 
 /// The actions that a workload requests during one call, in order. The actions are executed after the call.
@@ -50,7 +50,7 @@ impl TrafficContext for ActionQueue<'_> {
         self.actions.push(Action::Open(transfer));
     }
     fn converse(&mut self, conversation: Conversation) {
-        self.actions.push(Action::Converse(conversation));
+        self.actions.push(Action::Converse(Box::new(conversation)));
     }
     fn request(&mut self, number: u32, exchange: Exchange) {
         self.actions.push(Action::Ask(number, exchange));
@@ -78,7 +78,7 @@ impl TrafficContext for ActionQueue<'_> {
         self.guests.guest(origin)
     }
     fn fail(&mut self, message: String, report: String) {
-        self.actions.push(Action::Fail { message, report });
+        self.actions.push(Action::Fail(Box::new(Failure::Workload { message, report })));
     }
 }
 
@@ -99,7 +99,7 @@ impl<N: Network> World<'_, N> {
             match action {
                 Action::Wake(at) => self.net.set_timer(at.max(now), 0, Timer::Workload(position)),
                 Action::Open(transfer) => self.open(position, transfer, now),
-                Action::Converse(conversation) => self.converse(position, conversation, now),
+                Action::Converse(conversation) => self.converse(position, *conversation, now),
                 Action::Ask(number, exchange) => self.ask(position, number, exchange, now),
                 Action::Finish(number) => self.finish_conversation(position, number, now),
                 Action::Reset(number) => self.reset_conversation(position, number, now),
@@ -109,7 +109,7 @@ impl<N: Network> World<'_, N> {
                 Action::ReportWindow { stream, segments } => {
                     self.report_window(position, stream, segments, now);
                 }
-                Action::Fail { message, report } => self.fail(message, report),
+                Action::Fail(failure) => self.fail(*failure),
             }
         }
         self.actions = actions;
@@ -117,11 +117,13 @@ impl<N: Network> World<'_, N> {
 
     /// Ends the run with an error.
     #[cold]
-    fn fail(&mut self, message: String, mut report: String) {
-        if !report.is_empty() {
-            report = format!("fault: {message}\nseed: {}\n\n{report}", self.scenario.seed);
+    fn fail(&mut self, mut failure: Failure) {
+        if let Failure::Workload { message, report } = &mut failure
+            && !report.is_empty()
+        {
+            *report = format!("fault: {message}\nseed: {}\n\n{report}", self.scenario.seed);
         }
-        self.failure.get_or_insert(Failure::Workload { message, report });
+        self.failure.get_or_insert(failure);
         self.end = Instant::START;
     }
 

@@ -134,8 +134,10 @@ def test_the_arguments_of_the_kernel_depend_on_nothing_but_the_seed(
 def test_errors_in_the_guest_are_the_errors_of_a_live_run(fake: Fake, scenario: al.Scenario) -> None:
     with pytest.raises(_core.LiveError, match="cannot create the host `server`: no TUN device"):
         kernel.run(scenario, kernel=kernel.find(fake("live-error")))
-    with pytest.raises(ValueError, match=r"tcp\.rto\.tick: must be the kernel's tick"):
+    with pytest.raises(al.ScenarioError, match=r"tcp\.rto\.tick: must be the kernel's tick"):
         kernel.run(scenario, kernel=kernel.find(fake("scenario-error")))
+    with pytest.raises(_core.PcapError, match="writes its packets during the run"):
+        kernel.run(scenario, kernel=kernel.find(fake())).tables.write_pcap(Path("packets.pcapng"))
 
 
 def test_the_last_messages_of_a_crashed_kernel_are_shown(fake: Fake, scenario: al.Scenario) -> None:

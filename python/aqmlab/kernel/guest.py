@@ -114,7 +114,8 @@ def _result(job: dict[str, Any]) -> dict[str, Any]:
         with open(f"{FOLDER}/tables.json", "w", encoding="utf-8") as file:
             file.write(output.tables())
     except core.ScenarioError as error:
-        return {"error": "scenario", "problems": error.problems}
+        parts = ("path", "problem", "problems", "without_effect")
+        return {"error": "scenario", "text": str(error)} | {name: getattr(error, name) for name in parts}
     except (core.LiveError, OSError, ValueError) as error:
         return {"error": "live", "text": str(error)}
     return {

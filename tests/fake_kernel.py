@@ -1,7 +1,7 @@
 """A program that answers like a User-Mode-Linux kernel, and runs the job of a guest as a simulation.
 
 The file `fault` beside the program selects a fault: `panic`, `hang`, `no-uml`, `no-time-travel`, `no-seed`,
-`live-error` or `scenario-error`. The program has no guest, and reads and writes the folder of the job directly.
+`live-error` or `scenario-error`. The program has no guest, and reads and writes the job's folder directly.
 """
 
 from __future__ import annotations

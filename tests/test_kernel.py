@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,7 @@ from conftest import PATIENCE_S, Cli
 
 import aqmlab as al
 from aqmlab import _core, kernel
+from aqmlab.kernel import start
 from aqmlab.kernel.build import CHANGES, change, need_tools
 from aqmlab.kernel.kernel import KernelError
 
@@ -146,6 +148,19 @@ def test_the_last_messages_of_a_crashed_kernel_are_shown(fake: Fake, scenario: a
     text = str(caught.value)
     assert text.startswith("the kernel was killed by SIGABRT")
     assert "  Kernel panic - not syncing: Attempted to kill init!" in text
+
+
+def test_the_memory_of_a_guest_is_elsewhere_if_shared_memory_is_small(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("TMPDIR", raising=False)
+    monkeypatch.setattr(start, "ROOM", 0)
+    assert "TMPDIR" not in start._own_environment(tmp_path)
+    monkeypatch.setattr(start, "SHARED_MEMORY", tmp_path / "missing")
+    monkeypatch.setattr(start, "ROOM", 1)
+    assert start._own_environment(tmp_path)["TMPDIR"] == tempfile.gettempdir()
+    monkeypatch.setenv("TMPDIR", "/somewhere")
+    assert start._own_environment(tmp_path)["TMPDIR"] == "/somewhere"
 
 
 def processes_of(group: int) -> list[int]:

@@ -2,8 +2,8 @@
 
 The guest's root is the host's file system, read-only. The folder of the job is the working directory of the
 kernel on the host, so that the guest's command line is the same in each run: the kernel derives random
-numbers from its command line. This program loads the compiled core alone, because each import takes ten
-times as long in the guest as on the host.
+numbers from its command line. This program loads the compiled core alone, so that the guest need not import
+the package.
 """
 
 import _thread

@@ -1,7 +1,7 @@
 """A program that answers like a User-Mode-Linux kernel, and runs the job of a guest as a simulation.
 
-The environment variable FAKE_KERNEL selects a fault: `panic`, `hang`, `no-uml`, `no-time-travel` or
-`live-error`. A fake kernel has no guest, so it reads and writes the folder of the job directly.
+The file `fault` beside the program selects a fault: `panic`, `hang`, `no-uml`, `no-time-travel`, `no-seed`,
+`live-error` or `scenario-error`. The program has no guest, and reads and writes the job's folder directly.
 """
 
 from __future__ import annotations
@@ -64,9 +64,14 @@ def run(kind: str) -> None:
     if kind == "live-error":
         result = {"error": "live", "text": "cannot create the host `server`: no TUN device"}
     elif kind == "scenario-error":
+        path, problem = "tcp.rto.tick", "must be the kernel's tick, 4ms (got 0s)"
         result = {
             "error": "scenario",
-            "problems": [["tcp.rto.tick", "must be the kernel's tick, 4ms (got 0s)"]],
+            "text": f"{path}: {problem}",
+            "path": path,
+            "problem": problem,
+            "problems": [[path, problem]],
+            "without_effect": [],
         }
     else:
         output = plan_run(plan, job)

@@ -109,5 +109,5 @@ def test_programs_and_congestion_controls_of_the_kernel_run(
 
 
 def test_parameters_that_the_kernel_does_not_have_are_rejected(used: kernel.Kernel) -> None:
-    with pytest.raises(ValueError, match=r"tcp\.rto\.tick: must be the kernel's tick"):
+    with pytest.raises(al.ScenarioError, match=r"tcp\.rto\.tick: must be the kernel's tick"):
         kernel.run(scenario(**{"tcp.rto.tick": "3ms"}), kernel=used)

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,7 @@ from conftest import PATIENCE_S, Cli
 
 import aqmlab as al
 from aqmlab import _core, kernel
+from aqmlab.kernel import start
 from aqmlab.kernel.build import CHANGES, change, need_tools
 from aqmlab.kernel.kernel import KernelError
 
@@ -134,8 +136,10 @@ def test_the_arguments_of_the_kernel_depend_on_nothing_but_the_seed(
 def test_errors_in_the_guest_are_the_errors_of_a_live_run(fake: Fake, scenario: al.Scenario) -> None:
     with pytest.raises(_core.LiveError, match="cannot create the host `server`: no TUN device"):
         kernel.run(scenario, kernel=kernel.find(fake("live-error")))
-    with pytest.raises(ValueError, match=r"tcp\.rto\.tick: must be the kernel's tick"):
+    with pytest.raises(al.ScenarioError, match=r"tcp\.rto\.tick: must be the kernel's tick"):
         kernel.run(scenario, kernel=kernel.find(fake("scenario-error")))
+    with pytest.raises(_core.PcapError, match="writes its packets during the run"):
+        kernel.run(scenario, kernel=kernel.find(fake())).tables.write_pcap(Path("packets.pcapng"))
 
 
 def test_the_last_messages_of_a_crashed_kernel_are_shown(fake: Fake, scenario: al.Scenario) -> None:
@@ -144,6 +148,19 @@ def test_the_last_messages_of_a_crashed_kernel_are_shown(fake: Fake, scenario: a
     text = str(caught.value)
     assert text.startswith("the kernel was killed by SIGABRT")
     assert "  Kernel panic - not syncing: Attempted to kill init!" in text
+
+
+def test_the_memory_of_a_guest_is_elsewhere_if_shared_memory_is_small(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("TMPDIR", raising=False)
+    monkeypatch.setattr(start, "ROOM", 0)
+    assert "TMPDIR" not in start._own_environment(tmp_path)
+    monkeypatch.setattr(start, "SHARED_MEMORY", tmp_path / "missing")
+    monkeypatch.setattr(start, "ROOM", 1)
+    assert start._own_environment(tmp_path)["TMPDIR"] == tempfile.gettempdir()
+    monkeypatch.setenv("TMPDIR", "/somewhere")
+    assert start._own_environment(tmp_path)["TMPDIR"] == "/somewhere"
 
 
 def processes_of(group: int) -> list[int]:

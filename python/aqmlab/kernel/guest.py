@@ -2,8 +2,8 @@
 
 The guest's root is the host's file system, read-only. The folder of the job is the working directory of the
 kernel on the host, so that the guest's command line is the same in each run: the kernel derives random
-numbers from its command line. This program loads the compiled core alone, because each import takes ten
-times as long in the guest as on the host.
+numbers from its command line. This program loads the compiled core alone, so that the guest need not import
+the package.
 """
 
 import _thread
@@ -114,7 +114,8 @@ def _result(job: dict[str, Any]) -> dict[str, Any]:
         with open(f"{FOLDER}/tables.json", "w", encoding="utf-8") as file:
             file.write(output.tables())
     except core.ScenarioError as error:
-        return {"error": "scenario", "problems": error.problems}
+        parts = ("path", "problem", "problems", "without_effect")
+        return {"error": "scenario", "text": str(error)} | {name: getattr(error, name) for name in parts}
     except (core.LiveError, OSError, ValueError) as error:
         return {"error": "live", "text": str(error)}
     return {

@@ -151,7 +151,11 @@ def _series(column: Mapping[str, Any]) -> pl.Series:
 def _raise_error(result: Mapping[str, Any]) -> None:
     """Raises the error that ended the run in the guest."""
     if result.get("error") == "scenario":
-        raise ValueError("\n".join(f"{path}: {problem}" for path, problem in result["problems"]))
+        error = _core.ScenarioError(result["text"])
+        error.path, error.problem = result["path"], result["problem"]
+        error.problems = [(path, problem) for path, problem in result["problems"]]
+        error.without_effect = result["without_effect"]
+        raise error
     if "error" in result:
         raise _core.LiveError(result["text"])
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,6 +18,13 @@ from aqmlab.kernel.kernel import Kernel, KernelError
 
 MEMORY = "2G"
 """Memory of a guest. The host provides memory only for the pages that the guest uses."""
+
+SHARED_MEMORY = Path("/dev/shm")
+"""The folder in which the kernel keeps its memory by default."""
+
+ROOM = 512 << 20
+"""Free bytes that `SHARED_MEMORY` must have. A guest that ran `scenarios/real-tcp.toml` used 170 MB, and
+Docker's default size of this folder is 64 MB. The value is aqmlab's choice."""
 
 WALL_CLOCK_S = 1_700_000_000
 """The guest's date at the start, in seconds since 1970: a fixed date, because programs may print or hash the
@@ -113,9 +122,19 @@ def environment(given: Mapping[str, str] = os.environ) -> dict[str, str]:
 
 
 def _own_environment(folder: Path) -> dict[str, str]:
-    """The environment of the kernel, which keeps its memory in `TMPDIR` and its process ID in `HOME`."""
+    """The environment of the kernel, which keeps its process ID in `HOME`, and its memory in a file in
+    `TMPDIR` or, without `TMPDIR`, in /dev/shm."""
     kept = {name: os.environ[name] for name in ("PATH", "TMPDIR") if name in os.environ}
+    if "TMPDIR" not in kept and _free_bytes(SHARED_MEMORY) < ROOM:
+        kept["TMPDIR"] = tempfile.gettempdir()
     return kept | {"HOME": str(folder)}
+
+
+def _free_bytes(folder: Path) -> int:
+    try:
+        return shutil.disk_usage(folder).free
+    except OSError:
+        return 0
 
 
 def _ended(status: int) -> str:

@@ -52,7 +52,8 @@ class Tables(Mapping[str, "pl.DataFrame"]):
         has a comment that states the reason for the drop. Returns the number of packets.
 
         Raises `OSError` if the file cannot be written, and `PcapError` if the run recorded no packets."""
-        assert isinstance(self._output, _core.Output), "only runs of the simulator have packets in a table"
+        if not isinstance(self._output, _core.Output):
+            raise _core.PcapError("a run in virtual time writes its packets during the run (`--pcap`)")
         return _core.write_pcap(self._output, path)
 
     def __iter__(self) -> Iterator[str]:

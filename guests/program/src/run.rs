@@ -37,7 +37,11 @@ pub fn run() -> io::Result<()> {
     thread::spawn(move || {
         loop {
             thread::sleep(REPORT);
-            let hung = CALL.lock().unwrap_or_else(PoisonError::into_inner).as_ref().and_then(Call::overdue);
+            let hung = CALL
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .as_ref()
+                .and_then(|call| call.overdue(TIME_LIMIT));
             if let Some(message) = hung {
                 let _ = reports.fail(message, String::new());
                 exit(HUNG);
@@ -88,14 +92,14 @@ struct Call {
 
 impl Call {
     /// Returns the description of a call that takes longer than allowed.
-    fn overdue(&self) -> Option<String> {
+    fn overdue(&self, limit: Duration) -> Option<String> {
         let Self { begin, stack, end, seed, now, received } = self;
-        (begin.elapsed() > TIME_LIMIT).then(|| {
+        (begin.elapsed() > limit).then(|| {
             format!(
                 "the {} {stack} with the seed {seed} did not return within {} s from its call at {} ns with \
                  {received} datagrams",
                 end.name(),
-                TIME_LIMIT.as_secs(),
+                limit.as_secs_f64(),
                 now.nanos()
             )
         })
@@ -134,5 +138,52 @@ impl Guest for Timed {
     }
     fn diagnosis(&mut self) -> String {
         self.guest.diagnosis()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// A guest whose call ends when the test permits the end.
+    struct Waiting(mpsc::Receiver<()>);
+
+    impl Guest for Waiting {
+        fn start(&mut self, _: &Start) -> Result<Option<Instant>, Problem> {
+            Ok(Some(Instant::START))
+        }
+        fn run(&mut self, _: Instant, _: Vec<Payload>) -> Result<Answer, Problem> {
+            self.0.recv().map_err(|error| Problem::Error(error.to_string()))?;
+            Ok(Answer::default())
+        }
+    }
+
+    #[test]
+    fn a_call_that_does_not_return_is_overdue() {
+        let call = || CALL.lock().expect("no panic");
+        let (permit, receiver) = mpsc::channel();
+        let thread = thread::spawn(move || {
+            let guest = Box::new(Waiting(receiver));
+            let mut guest = Timed { stack: "quinn", end: End::Client, seed: 0, guest };
+            guest.start(&Start { end: End::Server, seed: 7, config: String::new() }).expect("a start");
+            guest.run(Instant::from_nanos(5), Vec::new()).expect("an answer");
+        });
+        let running = || call().as_ref().is_some_and(|call| call.now > Instant::START);
+        while !running() {
+            thread::yield_now();
+        }
+        let overdue = |limit| call().as_ref().and_then(|call| call.overdue(limit));
+        assert_eq!(overdue(Duration::from_secs(1000)), None);
+        assert_eq!(
+            overdue(Duration::ZERO).as_deref(),
+            Some(
+                "the server quinn with the seed 7 did not return within 0 s from its call at 5 ns with 0 datagrams"
+            )
+        );
+        permit.send(()).expect("the guest waits");
+        thread.join().expect("no panic");
+        assert!(call().is_none());
     }
 }

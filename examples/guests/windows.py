@@ -71,7 +71,7 @@ def main(target: str, kernel: str | None = None) -> None:
         print(f"{name}: {goodput / 1e6:.2f} Mb/s, largest window {sizes.max() / 1e3:.0f} kB")
         panel.step(times, sizes / 1e3, where="post", linewidth=1)
         panel.set_title(f"{name}: {goodput / 1e6:.2f} Mb/s", loc="left", fontsize=10)
-        panel.set_ylim(0, 200)
+        panel.set_ylim(0, 250)
         panel.grid(alpha=0.3)
     figure.supylabel("congestion window (kB)")
     panels[-1].set_xlabel("time (s)")

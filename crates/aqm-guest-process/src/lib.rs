@@ -76,11 +76,7 @@ pub enum StartError {
 impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Isolation(reason) => write!(
-                f,
-                "this system cannot isolate a guest: {reason}; the option --no-isolation (in Python, isolation=False) \
-                 starts guests with access to the network and to all files"
-            ),
+            Self::Isolation(reason) => write!(f, "this system cannot isolate a guest: {reason}"),
             Self::Program(error) => error.fmt(f),
         }
     }

@@ -52,7 +52,8 @@ pub enum Problem {
         /// Number of flows.
         flows: u32,
     },
-    /// The answer contains too many events, or an event whose name is empty or longer than 64 bytes.
+    /// The answer contains too many events, or an event whose name is empty or longer than 64 bytes or whose value is not
+    /// finite.
     Events,
     /// The guest was called as often as allowed at the same time.
     Calls(u32),
@@ -101,7 +102,8 @@ impl fmt::Display for Problem {
                 write!(f, "the number of a flow must be less than {flows} (got {flow})")
             }
             Self::Events => f.write_str(
-                "an answer may contain at most 1000 events, whose names must consist of 1 to 64 bytes",
+                "an answer may contain at most 1000 events, whose names must consist of 1 to 64 bytes, and whose values \
+                 must be finite",
             ),
             Self::Calls(most) => write!(f, "the guest was called {most} times at the same time"),
             Self::Error(text) | Self::Network(text) | Self::Program(text) => f.write_str(text),

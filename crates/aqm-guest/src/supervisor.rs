@@ -168,8 +168,8 @@ impl Limits {
                 return Err(Problem::Flow { flow: *flow, flows });
             }
         }
-        let is_name = |event: &Event| (1..=MAX_NAME).contains(&event.name.len());
-        if answer.events.len() > MAX_EVENTS || !answer.events.iter().all(is_name) {
+        let is_valid = |event: &Event| (1..=MAX_NAME).contains(&event.name.len()) && event.value.is_finite();
+        if answer.events.len() > MAX_EVENTS || !answer.events.iter().all(is_valid) {
             return Err(Problem::Events);
         }
         Ok(())

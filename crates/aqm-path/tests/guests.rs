@@ -69,7 +69,8 @@ fn violations_of_the_contract_are_faults_of_their_guest() {
         let events = vec![Event { name: name.to_owned(), value: 1.0 }];
         Ok(Answer { events, ..Answer::default() })
     };
-    let names = "an answer may contain at most 1000 events, whose names must consist of 1 to 64 bytes";
+    let names = "an answer may contain at most 1000 events, whose names must consist of 1 to 64 bytes, and whose \
+                 values must be finite";
     for (answer, expected) in [
         (Err("no key".into()), "the guest reports an error: no key"),
         (wake(2000), "the guest panicked: called twice"),

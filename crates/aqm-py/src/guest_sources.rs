@@ -37,7 +37,9 @@ fn program(command: &[String], time_limit: Duration) -> Result<Box<dyn Guest>, S
     let options = Options { time_limit, ..Options::default() };
     match ProcessGuest::new(command, &options, &UNWATCHED) {
         Ok(guest) => Ok(Box::new(guest)),
-        Err(StartError::Isolation(reason)) => Err(format!("this system cannot isolate a guest: {reason}")),
+        Err(error @ StartError::Isolation(_)) => {
+            Err(format!("{error}; guests of scenarios are always isolated"))
+        }
         Err(StartError::Program(error)) => {
             Err(format!("{}: {error}", command.first().map_or("", |name| name)))
         }

@@ -103,7 +103,10 @@ fn run_guests(
 /// Returns the exception for a program that cannot be started.
 fn of_start(error: StartError, command: &[String]) -> PyErr {
     match error {
-        StartError::Isolation(_) => IsolationError::new_err(error.to_string()),
+        StartError::Isolation(_) => IsolationError::new_err(format!(
+            "{error}; the option --no-isolation (in Python, isolation=False) starts guests with access to the network and \
+             to all files"
+        )),
         StartError::Program(error) => match error.raw_os_error() {
             // Python chooses the class, for example FileNotFoundError, by the number of the error.
             Some(number) => {

@@ -1,5 +1,7 @@
 //! What a workload of guests records over time, for the result tables.
 
+use std::collections::BTreeMap;
+
 use aqm_guest::{End, Event};
 use aqm_net::Instant;
 
@@ -50,18 +52,15 @@ pub struct GuestRecord {
     pub reports: Vec<GuestReport>,
     /// The transfers in the order in which they began; empty if the files have no known length.
     pub transfers: Vec<GuestTransfer>,
+    /// The bytes that the client of each flow reported as received, with the time of each report.
+    pub received: BTreeMap<u32, Vec<(Instant, u64)>>,
 }
 
 impl GuestRecord {
     /// Returns the number of bytes that the client of a flow received at `begin` or later; `None` if the client does not
     /// report received bytes.
     pub fn received_since(&self, flow: u32, begin: Instant) -> Option<u64> {
-        let mut reports = self
-            .reports
-            .iter()
-            .filter(|one| one.flow == flow && one.end == End::Client && one.event.name == RECEIVED)
-            .peekable();
-        reports.peek()?;
-        Some(reports.filter(|one| one.at >= begin).map(|one| one.event.value as u64).sum())
+        let reports = self.received.get(&flow)?.iter().filter(|(at, _)| *at >= begin);
+        Some(reports.fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes)))
     }
 }

@@ -119,9 +119,7 @@ def main() -> None:
     except FAILURES as error:
         print(f"aqmlab: {error}", file=sys.stderr)
         if isinstance(error, RunError) and error.report:
-            FAULT.parent.mkdir(parents=True, exist_ok=True)
-            FAULT.write_text(error.report, encoding="utf-8")
-            print(f"The last requests and answers are in {FAULT}.", file=sys.stderr)
+            _write_fault(error.report)
         sys.exit(1)
     except KeyboardInterrupt:
         print(INTERRUPTION, file=sys.stderr)
@@ -131,6 +129,16 @@ def main() -> None:
         if isinstance(getattr(ended.__context__, "__cause__", None), KeyboardInterrupt):
             print(INTERRUPTION, file=sys.stderr)
         raise
+
+
+def _write_fault(report: str) -> None:
+    try:
+        FAULT.parent.mkdir(parents=True, exist_ok=True)
+        FAULT.write_text(report, encoding="utf-8")
+    except OSError as error:
+        print(f"{FAULT} cannot be written: {error.strerror}\n{report}", file=sys.stderr)
+    else:
+        print(f"The last requests and answers are in {FAULT}.", file=sys.stderr)
 
 
 @app.callback(invoke_without_command=True)

@@ -213,9 +213,9 @@ def _with_control(tcp: Table, side: str, table: Table) -> Table:
 
 
 def _with_guest(stack: str, control: str, command: list[str], side: str, table: Table) -> Table:
-    """The scenario in which guests have a side's flows. A library also has the short transfers, which begin
-    at random times and offer the same load. For a program, the short transfers remain those of simulated TCP,
-    because each transfer would need two processes."""
+    """The scenario in which guests have a side's flows. A library also has the short transfers, which
+    begin at random times and whose payload is the same load. For a program, the short transfers remain
+    those of simulated TCP, because each transfer would need two processes."""
     traffic = table["traffic"]
     rate_bps, _ = _core.quantity(table["bottleneck"]["rate"])
     duration_s, _ = _core.quantity(table["duration"])

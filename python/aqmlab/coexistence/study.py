@@ -174,7 +174,7 @@ LEGEND = (
     "Means over the replications ± half of their 95 % interval. A median, marked by *, replaces the mean if "
     "the replications have several modes. Two numbers are those of the first | the second control. Delay, "
     "loss and marks are those of the endless flows' packets at the bottleneck. The times of short transfers "
-    "are those of transfers with the same control or, beside a program that --guest names, with a simulated "
+    "are those of transfers with the same control or, for a program that --guest names, with a simulated "
     "CUBIC."
 )
 

@@ -149,7 +149,7 @@ def study(
         )
     axes = variants.axes(scenario, queues, tcps, at) | _varied(vary or {})
     try:
-        attempted(lambda watch: scenario.plan.run(watch, None))
+        attempted(lambda watch: scenario.run(watch=watch))
     except ValueError as error:
         raise ValueError(f"{scenario.name} cannot be simulated: {error}") from None
     kinds = ("simulated", "live", "virtual") if virtual else ("simulated", "live")

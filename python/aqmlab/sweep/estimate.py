@@ -90,7 +90,7 @@ def _probe(planned: Planned, one: Missing) -> float:
 
     def work() -> None:
         try:
-            scenario.plan.run(watch, one.seed)
+            scenario.run(one.seed, watch=watch)
         except (KeyboardInterrupt, ValueError, RuntimeError):
             # The probe was stopped, or the run failed. If the run failed, the sweep will report the failure.
             pass

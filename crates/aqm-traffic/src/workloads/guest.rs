@@ -51,19 +51,22 @@ parameters! {
         pub size: Option<Size> = Some(Size::from_bytes(1_000_000)), "aqmlab's choice";
         /// Further entries of the guests' configuration, which depend on the stack or the program.
         pub options: BTreeMap<String, Setting> = BTreeMap::new(), "aqmlab's choice: the guest's defaults";
-        /// Number of flows. Each flow has a client and a server of its own.
+        /// Number of flows. Each flow has a client and a server of its own; at most 100 flows of programs.
         pub flows: u32 = 1, "aqmlab's choice";
         /// Earliest start of a flow.
         pub start: Span = Span::ZERO, "aqmlab's choice";
         /// Length of the interval after `start` in which flows begin at random times.
         pub stagger: Span = Span::ZERO, "aqmlab's choice";
-        /// Maximum real time that a program may take to answer a request.
+        /// Maximum real time that a program may take to answer a request. A library has 10 s.
         pub time_limit: Span = Span::from_millis(10_000), "aqmlab's choice: as in `aqmlab guest check`";
         /// Hosts of the flows.
         pub hosts: Hosts = Hosts::Own, "aqmlab's choice: as for `ftp`";
     }
 }
 
+/// Maximum number of flows of programs. Each flow has two processes with three pipes each until the end of the run, and a
+/// process may have 1024 open files by default on Linux.
+const MAX_PROGRAM_FLOWS: u32 = 100;
 /// Bytes of the headers of IPv4 (RFC 791) and UDP (RFC 768).
 const HEADERS: usize = 28;
 /// Maximum length of a packet in bytes.
@@ -73,6 +76,12 @@ impl Build for Config {
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Workload>, ConfigError> {
         check_flows(self.flows)?;
         let source = self.source()?;
+        let is_few = self.stack.is_some() || self.flows <= MAX_PROGRAM_FLOWS;
+        let problem = format_args!(
+            "must be at most {MAX_PROGRAM_FLOWS} for programs, which need two processes for each flow"
+        );
+        ConfigError::unless(is_few, "flows", problem)?;
+        ConfigError::unless(!self.time_limit.is_zero(), "time_limit", "must be above 0")?;
         let header = HEADERS + context.link_header.bytes() as usize;
         let size = MAX_PACKET.checked_sub(header).filter(|&size| size > 0);
         let size = size.ok_or_else(|| ConfigError::at("kind", "needs a shorter `link_header`"))?;
@@ -358,6 +367,8 @@ impl Guests {
             sent: [0; 2],
             transfer,
         };
+        // The flow from the server to the client exists from its beginning, also if the server sends nothing.
+        cx.report_window(flow, 0);
         let pair = exclusive(self.pairs.entry(flow).or_insert(Mutex::new(pair)));
         for end in End::ALL {
             let seed = setup.seeds.get(&flow).map_or(0, |seeds| seeds[end as usize]);
@@ -401,10 +412,12 @@ impl Guests {
         }
         let at = cx.now();
         let transfer = pair.transfer.and_then(|position| self.record.transfers.get_mut(position));
-        if let Some(transfer) = transfer.filter(|_| end == End::Client) {
-            let bytes: f64 =
-                events.iter().filter(|event| event.name == RECEIVED).map(|event| event.value).sum();
-            transfer.receive(bytes as u64, at);
+        let received = events.iter().filter(|event| end == End::Client && event.name == RECEIVED);
+        if let Some(bytes) = received.map(|event| event.value as u64).reduce(u64::saturating_add) {
+            self.record.received.entry(flow).or_default().push((at, bytes));
+            if let Some(transfer) = transfer {
+                transfer.receive(bytes, at);
+            }
         }
         let reports = events.into_iter().map(|event| GuestReport { at, flow, end, event });
         self.record.reports.extend(reports);
@@ -566,8 +579,8 @@ mod tests {
         assert_eq!(cx.sent_back, [(begin, 0, 38, Ecn::Ect0)]);
         workload.on_datagram(&arrived(true, 0, 38), &mut cx);
         assert_eq!(cx.sent, [(cx.now, 0, 1028, Ecn::Ect0)]);
-        // The window of 12,500 bytes is 10 datagrams of 1200 bytes.
-        assert_eq!(cx.windows, [(cx.now, 0, 10)]);
+        // The window is unknown at first; 12,500 bytes are 10 datagrams of 1200 bytes.
+        assert_eq!(cx.windows, [(begin, 0, 0), (cx.now, 0, 10)]);
         cx.now = begin + Span::from_millis(20);
         workload.on_datagram(&arrived(false, 0, 1028), &mut cx);
         // A datagram is delivered once.
@@ -638,6 +651,11 @@ mod tests {
         };
         for (change, expected) in [
             ((|config| config.flows = 0) as fn(&mut Config), "flows: must be between 1 and 1000000 (got 0)"),
+            (
+                |config| config.flows = 101,
+                "flows: must be at most 100 for programs, which need two processes for each flow",
+            ),
+            (|config| config.time_limit = Span::ZERO, "time_limit: must be above 0"),
             (|config| config.client.clear(), "stack: is missing: set either `stack` or `client`"),
             (|config| config.server = vec![String::new()], "server: must begin with the name of a program"),
             (

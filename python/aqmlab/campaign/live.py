@@ -89,9 +89,9 @@ class VirtualRuns:
 
     @property
     def digest(self) -> str:
-        """The digest of the scenario combined with the release and the tick of the kernel."""
+        """The digest of the scenario combined with the release, the tick and the digest of the kernel."""
         used = _virtual_kernel()
-        return f"virtual-{used.release}-hz{used.hz}-{self._scenario.digest}"
+        return f"virtual-{used.release}-hz{used.hz}-{used.digest[:12]}-{self._scenario.digest}"
 
     @property
     def effective(self) -> Mapping[str, Any]:
@@ -102,10 +102,20 @@ class VirtualRuns:
         """Runs the scenario live in virtual time until its transfers are complete. Of the TCP settings that
         the kernel supports, the run uses those that are closest to the scenario's settings."""
         run = kernel.run(
-            self._scenario, seed, kernel=_virtual_kernel(), nearest_tcp=True, until_done=True, watch=watch
+            self._scenario,
+            seed,
+            kernel=_virtual_kernel(),
+            nearest_tcp=True,
+            until_done=True,
+            limit_s=VIRTUAL_LIMIT_S,
+            watch=watch,
         )
         run.manifest["live"]["repeated"] = []
         return run
+
+
+VIRTUAL_LIMIT_S = 3600.0
+"""Time limit of a run in virtual time, in seconds of real time, as of `aqmlab live run --virtual`."""
 
 
 @cache
@@ -167,7 +177,7 @@ def tick_s() -> float:
 def merged_facts(runs: Iterable[Mapping[str, Any]], *, virtual: bool = False) -> dict[str, Any] | None:
     """Returns merged information about all live runs of a study, either in real time or in virtual time, or
     `None` if the study has no such runs."""
-    # Runs that earlier versions stored took place in real time, and have no tick.
+    # A record without `virtual` is of a run in real time.
     found = [one for one in runs if one.get("virtual", False) == virtual]
     if not found:
         return None

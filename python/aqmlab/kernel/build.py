@@ -7,6 +7,7 @@ The build needs no privileges, and installs nothing. It changes a copy of the so
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import subprocess
 import tempfile
@@ -135,6 +136,7 @@ def build(
     Raises `KernelError`, with a remedy, if a tool is missing or the build fails.
     """
     need_tools(download=source is None)
+    out = out.absolute() if out else None
     if source is not None and not source.exists():
         raise KernelError(f"--source: {source} does not exist")
     parent = out.parent if out else kept()
@@ -159,7 +161,10 @@ def build(
 
 
 def need_tools(*, download: bool) -> None:
-    """Raises `KernelError` with the missing tools and their Debian packages."""
+    """Raises `KernelError` with the missing tools and their Debian packages, or if the machine is not an
+    x86-64 machine, the only architecture of `live.config`."""
+    if platform.machine() != "x86_64":
+        raise KernelError(f"a kernel for virtual time needs a machine with x86-64 (got {platform.machine()})")
     wanted = TOOLS | ({"apt-get": "apt", "dpkg": "dpkg"} if download else {})
     missing = [tool for tool in wanted if shutil.which(tool) is None]
     if "apt-get" in missing:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import subprocess
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 VARIABLE = "AQMLAB_KERNEL"
@@ -63,6 +65,11 @@ class Kernel:
     def tick_s(self) -> float:
         """The duration of a tick in seconds."""
         return 1 / self.hz
+
+    @cached_property
+    def digest(self) -> str:
+        """The SHA-256 digest of the kernel."""
+        return hashlib.sha256(self.path.read_bytes()).hexdigest()
 
     @classmethod
     def of(cls, path: Path) -> Kernel:

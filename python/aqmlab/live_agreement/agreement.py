@@ -22,6 +22,7 @@ from aqmlab.results.rule import Rule, mean_of, ratio
 from aqmlab.results.table import ExperimentResults
 from aqmlab.results.variable import Measured
 from aqmlab.scenario import Scenario, changed
+from aqmlab.scenario.guests_program import guests_program
 from aqmlab.scenario.workloads import Workload
 from aqmlab.study import Claim, Experiment, Study, StudyResult, Table
 from aqmlab.sweep import Changes
@@ -149,7 +150,7 @@ def study(
         )
     axes = variants.axes(scenario, queues, tcps, at) | _varied(vary or {})
     try:
-        attempted(lambda watch: scenario.run(watch=watch))
+        attempted(lambda watch: scenario.plan.run(watch, None, guests_program()))
     except ValueError as error:
         raise ValueError(f"{scenario.name} cannot be simulated: {error}") from None
     kinds = ("simulated", "live", "virtual") if virtual else ("simulated", "live")

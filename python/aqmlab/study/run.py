@@ -145,7 +145,7 @@ def run(
             more = [task for one in variants for task in _tasks(one.plans, one.counts)]
             make(f"sensitivity, look {look + 1}", more, here)
         if virtual := [task for task in live_tasks if isinstance(task.scenario, live_runs.VirtualRuns)]:
-            make("virtual", virtual, Local(jobs=os.cpu_count()))
+            make("virtual", virtual, Local(jobs=jobs or os.cpu_count()))
         if real := [task for task in live_tasks if not isinstance(task.scenario, live_runs.VirtualRuns)]:
             apart = Local(jobs=jobs or live_runs.at_once(), apart_s=live_runs.APART_S)
             make("live", real, apart)

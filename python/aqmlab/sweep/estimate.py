@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from aqmlab import _core
 from aqmlab._support.parallel import deferred_interrupt
 from aqmlab._support.progress import part
+from aqmlab.scenario.guests_program import guests_program
 from aqmlab.store import Store
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def _probe(planned: Planned, one: Missing) -> float:
 
     def work() -> None:
         try:
-            scenario.run(one.seed, watch=watch)
+            scenario.plan.run(watch, one.seed, guests_program())
         except (KeyboardInterrupt, ValueError, RuntimeError):
             # The probe was stopped, or the run failed. If the run failed, the sweep will report the failure.
             pass

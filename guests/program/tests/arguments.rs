@@ -2,6 +2,8 @@
 
 use std::process::{Command, Output};
 
+use aqm_guest::STACKS;
+
 /// Runs the program with arguments that are separated by spaces.
 fn run(arguments: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_aqmlab-guests"));
@@ -12,8 +14,8 @@ fn run(arguments: &str) -> Output {
 fn list_prints_the_table_of_stacks() {
     let listed: serde_json::Value = serde_json::from_slice(&run("list").stdout).expect("JSON");
     let listed = listed.as_array().expect("an array");
-    assert_eq!(listed.len(), aqmlab_guests::stacks::STACKS.len());
-    for (stack, listed) in aqmlab_guests::stacks::STACKS.iter().zip(listed) {
+    assert_eq!(listed.len(), STACKS.len());
+    for (stack, listed) in STACKS.iter().zip(listed) {
         assert_eq!(listed["name"], stack.name);
         assert_eq!(listed["version"], stack.version);
         assert_eq!(listed["controls"].as_array().expect("an array").len(), stack.controls.len());

@@ -8,6 +8,7 @@ pub mod tls;
 use std::time::Duration;
 
 use aqm_guest::{Event, Problem};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 /// Size of the file that the server sends by default, in bytes (aqmlab's choice).
@@ -29,8 +30,8 @@ pub fn read_table<C: DeserializeOwned>(text: &str) -> Result<C, Problem> {
     Ok(serde_json::from_str(text).map_err(|error| format!("configuration: {error}"))?)
 }
 
-/// Reads the configuration of a transfer, which is a JSON table. `most` is the maximum size that the library can transfer, in bytes, and
-/// `size` returns the size in a configuration.
+/// Reads the configuration of a transfer, which is a JSON table. `most` is the maximum size that the library can
+/// transfer, in bytes, and `size` returns the size in a configuration.
 ///
 /// # Errors
 /// Returns a description of the first invalid value.
@@ -41,6 +42,39 @@ pub fn read<C: DeserializeOwned>(text: &str, size: impl Fn(&C) -> u64, most: u64
         return Err(format!("configuration: size must be from 1 to {most} (got {size})").into());
     }
     Ok(config)
+}
+
+/// Maximum offset in a stream of QUIC (RFC 9000, section 4.1).
+const MAX_OFFSET: u64 = (1 << 62) - 1;
+
+/// The configuration of one end of a QUIC library. `C` is the type of the library's congestion controls. The defaults are
+/// those of the library, except for the size, which is aqmlab's choice.
+#[derive(Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields, default, bound(deserialize = "C: Default + Deserialize<'de>"))]
+pub struct QuicConfig<C> {
+    /// Congestion control.
+    pub control: C,
+    /// Bytes of the file that the server sends.
+    pub size: u64,
+    /// Whether the datagrams have the library's ECN bits. Otherwise, all datagrams are Not-ECT, and the guest hides the
+    /// ECN bits of received datagrams from the library.
+    pub ecn: bool,
+}
+
+impl<C: Default> Default for QuicConfig<C> {
+    fn default() -> Self {
+        Self { control: C::default(), size: SIZE, ecn: true }
+    }
+}
+
+impl<C: Default + DeserializeOwned> QuicConfig<C> {
+    /// Reads a configuration.
+    ///
+    /// # Errors
+    /// Returns a description of the first invalid value.
+    pub fn read(text: &str) -> Result<Self, Problem> {
+        read(text, |config: &Self| config.size, MAX_OFFSET)
+    }
 }
 
 /// Reports that the application received `bytes`, unless the number is 0.
@@ -73,8 +107,6 @@ impl SenderReport {
 
 #[cfg(test)]
 mod tests {
-    use serde::Deserialize;
-
     use super::*;
 
     #[derive(Debug, Deserialize)]

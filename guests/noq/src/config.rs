@@ -3,60 +3,34 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use aqm_guest::Problem;
+use noq_proto::TransportConfig;
 use noq_proto::congestion::{Bbr3Config, Controller, ControllerFactory, CubicConfig, NewRenoConfig};
-use noq_proto::{TransportConfig, VarInt};
 use serde::Deserialize;
 
-/// The configuration of one end. The defaults are those of noq, except for the size, which is aqmlab's choice.
-#[derive(Debug, Deserialize, PartialEq)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// Congestion control.
-    pub control: Control,
-    /// Bytes of the file that the server sends.
-    pub size: u64,
-    /// Whether the datagrams have noq's ECN bits. Otherwise, all datagrams are Not-ECT, and the guest hides the ECN
-    /// bits of received datagrams from noq.
-    pub ecn: bool,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { control: Control::Cubic, size: guest_common::SIZE, ecn: true }
-    }
-}
+/// The configuration of one end.
+pub type Config = guest_common::QuicConfig<Control>;
 
 /// A congestion control of noq.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq)]
 #[serde(rename_all = "lowercase")]
 pub enum Control {
     NewReno,
+    #[default]
     Cubic,
     Bbr3,
 }
 
-impl Config {
-    /// Reads a configuration.
-    ///
-    /// # Errors
-    /// Returns a description of the first invalid value.
-    pub fn read(text: &str) -> Result<Self, Problem> {
-        guest_common::read(text, |config: &Self| config.size, VarInt::MAX.into_inner())
-    }
-
-    /// Returns noq's transport parameters, which are the defaults except for the congestion control. `seed` is the seed
-    /// of the guest.
-    pub fn transport(&self, seed: u64) -> Arc<TransportConfig> {
-        let control: Arc<dyn ControllerFactory + Send + Sync> = match self.control {
-            Control::NewReno => Arc::new(NewRenoConfig::default()),
-            Control::Cubic => Arc::new(CubicConfig::default()),
-            Control::Bbr3 => Arc::new(SeededBbr3 { seed }),
-        };
-        let mut transport = TransportConfig::default();
-        transport.congestion_controller_factory(control);
-        Arc::new(transport)
-    }
+/// Returns noq's transport parameters, which are the defaults except for the congestion control. `seed` is the seed
+/// of the guest.
+pub fn transport(config: &Config, seed: u64) -> Arc<TransportConfig> {
+    let control: Arc<dyn ControllerFactory + Send + Sync> = match config.control {
+        Control::NewReno => Arc::new(NewRenoConfig::default()),
+        Control::Cubic => Arc::new(CubicConfig::default()),
+        Control::Bbr3 => Arc::new(SeededBbr3 { seed }),
+    };
+    let mut transport = TransportConfig::default();
+    transport.congestion_controller_factory(control);
+    Arc::new(transport)
 }
 
 /// BBRv3, whose random intervals between probes depend on the seed of the guest. noq draws the seed of the intervals from

@@ -6,308 +6,45 @@
 //! which quinn 0.11.19 reports but does not use (the pacer in `connection/pacing.rs` reads the congestion window only).
 
 mod config;
+#[path = "../../common/src/quic_host.rs"]
+mod quic_host;
 
-use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::time::{Duration, Instant as Clock, SystemTime};
+use std::time::{Duration, Instant};
 
-use aqm_guest::{Answer, End, Event, Guest, Payload, Problem, Start};
-use aqm_net::{Ecn, Instant};
-use bytes::{Bytes, BytesMut};
-use guest_common::{SenderReport, block, report_received, tls};
-use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+use bytes::BytesMut;
+use quinn_proto as library;
 use quinn_proto::{
-    ClientConfig, Connection, ConnectionError, ConnectionHandle, DatagramEvent, Dir, EcnCodepoint, Endpoint,
-    EndpointConfig, Event as QuinnEvent, ReadError, ServerConfig, StreamEvent, StreamId, TimeSource, VarInt,
-    WriteError,
+    Connection, DatagramEvent, EcnCodepoint, Endpoint, EndpointConfig, ServerConfig, Transmit,
 };
 
-use crate::config::Config;
+pub use crate::quic_host::Quic as Quinn;
 
-/// The address of each end as seen by the other end. The path does not use addresses.
-const PEER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 4433);
-
-/// quinn as a guest. The client opens a connection, and the server sends a file, whose end closes the connection.
-#[derive(Default)]
-pub struct Quinn {
-    host: Option<Host>,
-}
-
-impl Guest for Quinn {
-    fn start(&mut self, start: &Start) -> Result<Option<Instant>, Problem> {
-        let host = self.host.insert(Host::new(start)?);
-        Ok(host.client.is_some().then_some(Instant::START))
-    }
-
-    fn run(&mut self, now: Instant, received: Vec<Payload>) -> Result<Answer, Problem> {
-        self.host.as_mut().ok_or("the guest must be started before it runs")?.run(now, received)
-    }
-}
-
-/// One end of the connection.
-struct Host {
-    /// Reading of the system's clock that represents time 0. quinn uses only differences of times.
-    zero: Clock,
-    ecn: bool,
-    endpoint: Endpoint,
-    /// Configuration of the client until the client opens the connection.
-    client: Option<ClientConfig>,
-    connection: Option<(ConnectionHandle, Connection)>,
-    file: File,
-    report: SenderReport,
-}
-
-/// The file that the server sends.
-struct File {
-    end: End,
-    /// Stream of the file while the file is transferred.
-    stream: Option<StreamId>,
-    /// Bytes that the server has not yet passed to quinn.
-    left: u64,
-}
-
-impl Host {
-    #[expect(clippy::disallowed_methods, reason = "an instant of the standard library has no other origin")]
-    fn new(start: &Start) -> Result<Self, Problem> {
-        let config = Config::read(&start.config)?;
-        let mut seed = [0; 32];
-        seed[..8].copy_from_slice(&start.seed.to_le_bytes());
-        let mut endpoint = EndpointConfig::default();
-        endpoint.rng_seed(Some(seed));
-        let (client, server) = match start.end {
-            End::Client => (Some(client(&config)?), None),
-            End::Server => (None, Some(Arc::new(server(&config)?))),
-        };
-        Ok(Self {
-            zero: Clock::now(),
-            ecn: config.ecn,
-            // Discovery of the path MTU is on, as in quinn on Linux.
-            endpoint: Endpoint::new(Arc::new(endpoint), server, true, None),
-            client,
-            connection: None,
-            file: File { end: start.end, stream: None, left: config.size },
-            report: SenderReport::default(),
-        })
-    }
-
-    fn run(&mut self, now: Instant, received: Vec<Payload>) -> Result<Answer, Problem> {
-        let time = self.zero + Duration::from_nanos(now.nanos());
-        let mut answer = Answer::default();
-        if let Some(config) = self.client.take() {
-            let opened = self.endpoint.connect(time, config, PEER, tls::NAME);
-            self.connection = Some(opened.map_err(|error| error.to_string())?);
-        }
-        for payload in received {
-            self.receive(time, payload, &mut answer)?;
-        }
-        let Some((handle, connection)) = &mut self.connection else { return Ok(answer) };
-        if connection.poll_timeout().is_some_and(|timer| timer <= time) {
-            connection.handle_timeout(time);
-        }
-        let mut buffer = Vec::new();
-        loop {
-            let mut changed = false;
-            while let Some(event) = connection.poll() {
-                changed = true;
-                self.file.handle(event, time, connection, &mut answer.events)?;
-            }
-            while let Some(event) = connection.poll_endpoint_events() {
-                changed = true;
-                if let Some(event) = self.endpoint.handle_event(*handle, event) {
-                    connection.handle_event(event);
-                }
-            }
-            while let Some(sent) = connection.poll_transmit(time, 1, &mut buffer) {
-                answer.datagrams.push(payload(sent.ecn.filter(|_| self.ecn), &buffer[..sent.size]));
-                buffer.clear();
-            }
-            if !changed {
-                break;
-            }
-        }
-        if self.file.end == End::Server && !connection.is_handshaking() {
-            let cwnd = connection.congestion_state().window();
-            self.report.update(&mut answer.events, cwnd, connection.rtt());
-        }
-        let timer = connection.poll_timeout().map(|timer| (timer - self.zero).as_nanos() as u64);
-        answer.wake = timer.map(|timer| Instant::from_nanos(timer.max(now.nanos() + 1)));
-        if connection.is_drained() {
-            self.connection = None;
-        }
-        Ok(answer)
-    }
-
-    /// Passes a received datagram to quinn.
-    fn receive(&mut self, time: Clock, received: Payload, answer: &mut Answer) -> Result<(), Problem> {
-        let ecn = EcnCodepoint::from_bits(received.ecn as u8).filter(|_| self.ecn);
-        let mut buffer = Vec::new();
-        let data = BytesMut::from(&received.data[..]);
-        match self.endpoint.handle(time, PEER, None, ecn, data, &mut buffer) {
-            Some(DatagramEvent::NewConnection(incoming)) if self.connection.is_none() => {
-                let accepted = self.endpoint.accept(incoming, time, &mut buffer, None);
-                self.connection = Some(accepted.map_err(|error| error.cause.to_string())?);
-            }
-            Some(DatagramEvent::NewConnection(incoming)) => self.endpoint.ignore(incoming),
-            Some(DatagramEvent::ConnectionEvent(handle, event)) => {
-                if let Some((open, connection)) = &mut self.connection
-                    && *open == handle
-                {
-                    connection.handle_event(event);
-                }
-            }
-            Some(DatagramEvent::Response(sent)) => {
-                answer.datagrams.push(payload(sent.ecn.filter(|_| self.ecn), &buffer[..sent.size]));
-            }
-            None => {}
-        }
-        Ok(())
-    }
-}
-
-impl File {
-    /// Handles an event of the connection.
-    fn handle(
-        &mut self,
-        event: QuinnEvent,
-        time: Clock,
-        connection: &mut Connection,
-        events: &mut Vec<Event>,
-    ) -> Result<(), Problem> {
-        match (self.end, event) {
-            (End::Server, QuinnEvent::Connected) => {
-                self.stream = connection.streams().open(Dir::Uni);
-                self.send(connection)
-            }
-            (End::Server, QuinnEvent::Stream(StreamEvent::Writable { .. })) => self.send(connection),
-            (End::Client, QuinnEvent::Stream(StreamEvent::Opened { dir: Dir::Uni })) => {
-                self.stream = connection.streams().accept(Dir::Uni);
-                self.receive(time, connection, events)
-            }
-            (End::Client, QuinnEvent::Stream(StreamEvent::Readable { .. })) => {
-                self.receive(time, connection, events)
-            }
-            (_, QuinnEvent::ConnectionLost { reason }) => match reason {
-                ConnectionError::ApplicationClosed(_)
-                | ConnectionError::LocallyClosed
-                | ConnectionError::TimedOut
-                | ConnectionError::Reset => Ok(()),
-                reason => Err(format!("the connection is lost: {reason}").into()),
-            },
-            _ => Ok(()),
-        }
-    }
-
-    /// Passes the file to quinn, as far as quinn's buffer has space.
-    fn send(&mut self, connection: &mut Connection) -> Result<(), Problem> {
-        let Some(stream) = self.stream else { return Ok(()) };
-        let mut sender = connection.send_stream(stream);
-        while self.left > 0 {
-            match sender.write(block(self.left)) {
-                Ok(written) => self.left -= written as u64,
-                Err(WriteError::Blocked) => return Ok(()),
-                Err(error) => return Err(error.to_string().into()),
-            }
-        }
-        self.stream = None;
-        Ok(sender.finish().map_err(|error| error.to_string())?)
-    }
-
-    /// Reads the received part of the file, and closes the connection at the end of the file.
-    fn receive(
-        &mut self,
-        time: Clock,
-        connection: &mut Connection,
-        events: &mut Vec<Event>,
-    ) -> Result<(), Problem> {
-        let Some(stream) = self.stream else { return Ok(()) };
-        let mut receiver = connection.recv_stream(stream);
-        let mut chunks = receiver.read(true).map_err(|error| error.to_string())?;
-        let mut bytes = 0;
-        let is_complete = loop {
-            match chunks.next(usize::MAX) {
-                Ok(Some(chunk)) => bytes += chunk.bytes.len(),
-                Ok(None) => break true,
-                Err(ReadError::Blocked) => break false,
-                Err(error) => return Err(error.to_string().into()),
-            }
-        };
-        // The result says whether the connection has datagrams to send, which the guest requests after each event anyway.
-        let _ = chunks.finalize();
-        report_received(events, bytes);
-        if is_complete {
-            self.stream = None;
-            connection.close(time, VarInt::from_u32(0), Bytes::new());
-        }
-        Ok(())
-    }
-}
-
-/// The date of TLS, which quinn writes to tokens.
-struct FixedDate;
-
-impl TimeSource for FixedDate {
-    fn now(&self) -> SystemTime {
-        tls::date()
-    }
-}
-
-/// Returns the configuration of the client.
-fn client(config: &Config) -> Result<ClientConfig, Problem> {
-    let crypto = QuicClientConfig::try_from(tls::client()?).map_err(|error| error.to_string())?;
-    let mut client = ClientConfig::new(Arc::new(crypto));
-    client.transport_config(config.transport());
-    Ok(client)
-}
-
-/// Returns the configuration of the server.
-fn server(config: &Config) -> Result<ServerConfig, Problem> {
-    let crypto = QuicServerConfig::try_from(tls::server()?).map_err(|error| error.to_string())?;
-    let mut server = ServerConfig::with_crypto(Arc::new(crypto));
-    server.transport_config(config.transport()).time_source(Arc::new(FixedDate));
-    Ok(server)
-}
-
-/// Returns a datagram to send.
-fn payload(ecn: Option<EcnCodepoint>, data: &[u8]) -> Payload {
-    let ecn = match ecn {
-        None => Ecn::NotEct,
-        Some(EcnCodepoint::Ect0) => Ecn::Ect0,
-        Some(EcnCodepoint::Ect1) => Ecn::Ect1,
-        Some(EcnCodepoint::Ce) => Ecn::Ce,
-    };
-    Payload { flow: 0, ecn, data: data.to_vec() }
-}
-
+/// The congestion controls that the tests compare.
 #[cfg(test)]
-mod tests {
-    use guest_common::testing::{transfer, values};
+const CONTROLS: [&str; 3] = ["newreno", "cubic", "bbr"];
 
-    use super::*;
+/// Returns an endpoint. Discovery of the path MTU is on, as in quinn on Linux.
+fn endpoint(config: EndpointConfig, server: Option<Arc<ServerConfig>>) -> Endpoint {
+    Endpoint::new(Arc::new(config), server, true, None)
+}
 
-    #[test]
-    fn two_runs_with_the_same_seed_are_equal_with_every_control() {
-        let mut digests = Vec::new();
-        for control in ["newreno", "cubic", "bbr"] {
-            let config = format!(r#"{{"control": "{control}"}}"#);
-            let first = transfer::<Quinn>(&config, 1, 0.01);
-            assert_eq!(values(&first, "received_bytes").iter().sum::<f64>(), 1e6, "{control}");
-            assert!(values(&first, "rtt_s").iter().all(|rtt| *rtt > 0.04), "{control}");
-            assert_eq!(first.digest, transfer::<Quinn>(&config, 1, 0.01).digest, "{control}");
-            digests.push(first.digest);
-            digests.push(transfer::<Quinn>(&config, 2, 0.01).digest);
-        }
-        digests.sort();
-        digests.dedup();
-        assert_eq!(digests.len(), 6);
-    }
+/// Passes a received datagram, with its ECN bits, to quinn.
+fn receive(
+    endpoint: &mut Endpoint,
+    time: Instant,
+    (ecn, data): (Option<EcnCodepoint>, BytesMut),
+    buffer: &mut Vec<u8>,
+) -> Option<DatagramEvent> {
+    endpoint.handle(time, quic_host::PEER, None, ecn, data, buffer)
+}
 
-    #[test]
-    fn codel_marks_with_ecn_and_drops_without_ecn() {
-        let marked = transfer::<Quinn>(r#"{"size": 4000000}"#, 1, 0.0);
-        assert_eq!(marked.ends[1].dropped, 0);
-        assert_eq!(values(&marked, "received_bytes").iter().sum::<f64>(), 4e6);
-        let windows = values(&marked, "cwnd_bytes");
-        assert!(windows.windows(2).any(|pair| pair[1] < pair[0]), "the window decreases at marks");
-        assert!(transfer::<Quinn>(r#"{"size": 4000000, "ecn": false}"#, 1, 0.0).ends[1].dropped > 0);
-    }
+/// Requests the next datagram to send.
+fn transmit(connection: &mut Connection, time: Instant, buffer: &mut Vec<u8>) -> Option<Transmit> {
+    connection.poll_transmit(time, 1, buffer)
+}
+
+/// Returns the congestion window in bytes and the smoothed round-trip time.
+fn path_state(connection: &Connection) -> Option<(u64, Duration)> {
+    Some((connection.congestion_state().window(), connection.rtt()))
 }

@@ -54,7 +54,7 @@ def instead_of_live(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
 
 
 def instead_of_virtual(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
-    """Simulated runs with some changes stand for runs in virtual time, on a kernel with a tick of 4 ms."""
+    """Replaces runs in virtual time by simulated runs with some changes. The kernel has a tick of 4 ms."""
     used = kernel.Kernel(
         path=Path(__file__), release="6.1.99", hz=250, seeded=True, controls=("reno",), qdiscs=("codel",)
     )

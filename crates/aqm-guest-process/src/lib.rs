@@ -41,6 +41,7 @@
 #[cfg(target_os = "linux")]
 mod isolation;
 mod process;
+pub mod scenario;
 pub mod whole_run;
 
 use std::fmt;

@@ -206,7 +206,7 @@ impl Process {
         let milliseconds = u16::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(u16::MAX);
         let mut fds = [
             PollFd::new(self.output.as_fd(), PollFlags::POLLIN),
-            // A file descriptor without events stands for a stream that is not used.
+            // These two entries have no events, unless the code below replaces them.
             PollFd::new(self.output.as_fd(), PollFlags::empty()),
             PollFd::new(self.output.as_fd(), PollFlags::empty()),
         ];

@@ -58,7 +58,7 @@ pub const STACKS: &[Stack] = &[
     },
 ];
 
-/// The program or the library that runs as a guest.
+/// The origin of a guest: a transport library or a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin<'a> {
     /// A transport library.

@@ -2,12 +2,10 @@
 //! `aqmlab-guests`, which simulates the whole scenario.
 
 use std::any::Any;
-use std::sync::LazyLock;
-use std::time::Duration;
 
 use aqm_guest::{Guest, Origin, Provider};
+use aqm_guest_process::scenario;
 use aqm_guest_process::whole_run::{self, Finished};
-use aqm_guest_process::{Options, ProcessGuest, StartError};
 use aqm_net::ConfigError;
 use aqm_net::level::{self, Failure};
 use aqm_net::watch::Watch;
@@ -19,29 +17,11 @@ pub(crate) static PACKET_LEVEL: PacketLevel = PacketLevel { guests: &Programs };
 /// The source of programs as guests.
 struct Programs;
 
-/// The watch of guests, which nobody stops: a guest whose answer is late ends at its time limit.
-static UNWATCHED: LazyLock<Watch> = LazyLock::new(Watch::default);
-
 impl Provider for Programs {
     fn guest(&self, origin: &Origin<'_>) -> Result<Box<dyn Guest>, String> {
         match *origin {
             Origin::Stack(stack) => Err(format!("the stack {} needs the program aqmlab-guests", stack.name)),
-            Origin::Program { command, time_limit } => {
-                program(command, Duration::from_nanos(time_limit.nanos()))
-            }
-        }
-    }
-}
-
-fn program(command: &[String], time_limit: Duration) -> Result<Box<dyn Guest>, String> {
-    let options = Options { time_limit, ..Options::default() };
-    match ProcessGuest::new(command, &options, &UNWATCHED) {
-        Ok(guest) => Ok(Box::new(guest)),
-        Err(error @ StartError::Isolation(_)) => {
-            Err(format!("{error}; guests of scenarios are always isolated"))
-        }
-        Err(StartError::Program(error)) => {
-            Err(format!("{}: {error}", command.first().map_or("", |name| name)))
+            Origin::Program { command, time_limit } => scenario::guest(command, time_limit),
         }
     }
 }

@@ -6,15 +6,14 @@
 #![expect(clippy::disallowed_methods, reason = "the time limit of a call is in real time")]
 
 use std::process::exit;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant as Clock};
 use std::{io, thread};
 
 use aqm_guest::{Answer, End, Guest, Origin, Payload, Problem, Provider, Start};
+use aqm_guest_process::scenario;
 use aqm_guest_process::whole_run::Server;
-use aqm_guest_process::{Options, ProcessGuest};
 use aqm_net::Instant;
-use aqm_net::watch::Watch;
 use aqm_sim::PacketLevel;
 
 use crate::stacks;
@@ -60,20 +59,12 @@ struct Libraries;
 
 impl Provider for Libraries {
     fn guest(&self, origin: &Origin<'_>) -> Result<Box<dyn Guest>, String> {
-        /// The watch of programs, which nobody stops: this process ends if the caller stops the run.
-        static UNWATCHED: LazyLock<Watch> = LazyLock::new(Watch::default);
         match *origin {
             Origin::Stack(stack) => {
                 let guest = stacks::build(stack.name)?;
                 Ok(Box::new(Timed { stack: stack.name, end: End::Client, seed: 0, guest }))
             }
-            Origin::Program { command, time_limit } => {
-                let time_limit = Duration::from_nanos(time_limit.nanos());
-                let options = Options { time_limit, ..Options::default() };
-                let guest =
-                    ProcessGuest::new(command, &options, &UNWATCHED).map_err(|error| error.to_string())?;
-                Ok(Box::new(guest))
-            }
+            Origin::Program { command, time_limit } => scenario::guest(command, time_limit),
         }
     }
 }

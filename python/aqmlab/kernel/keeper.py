@@ -1,5 +1,5 @@
-"""Runs a kernel, kills all of its processes when the kernel ends or this program is told to end, and writes
-their CPU time to the file `cpu`.
+"""Runs a kernel. When the kernel ends, or on SIGTERM, this program kills all processes of the kernel, and
+writes the CPU time of the processes to the file `cpu`.
 
 The programs of a guest are processes of the host, and outlive a killed kernel as children of the nearest
 subreaper (prctl(2)), which is this program. If the process that started this program dies, the host sends

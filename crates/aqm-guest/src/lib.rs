@@ -87,6 +87,13 @@ pub struct Payload {
     pub data: Vec<u8>,
 }
 
+/// The name of the event with which, by convention, a client reports the bytes that its application has received in order
+/// since the last report.
+pub const RECEIVED: &str = "received_bytes";
+
+/// The name of the event with which, by convention, a server reports its congestion window in bytes.
+pub const WINDOW: &str = "cwnd_bytes";
+
 /// A value that a guest reports, for example its congestion window.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {

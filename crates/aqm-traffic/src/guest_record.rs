@@ -35,15 +35,9 @@ pub struct GuestTransfer {
     pub completed: Option<Instant>,
 }
 
-/// The name of the event with which a server reports its congestion window in bytes.
-pub const WINDOW: &str = "cwnd_bytes";
-
 /// Payload bytes of a full-sized datagram, for numbers of segments: the size that every QUIC connection supports (RFC
 /// 9000, section 14).
 pub const SEGMENT: u64 = 1200;
-
-/// The name of the event with which a client reports the bytes that it has received in order since its last report.
-pub const RECEIVED: &str = "received_bytes";
 
 /// The record of a workload of guests.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -7,7 +7,7 @@ pub mod tls;
 
 use std::time::Duration;
 
-use aqm_guest::{Event, Problem};
+use aqm_guest::{Event, Problem, RECEIVED, WINDOW};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -80,7 +80,7 @@ impl<C: Default + DeserializeOwned> QuicConfig<C> {
 /// Reports that the application received `bytes`, unless the number is 0.
 pub fn report_received(events: &mut Vec<Event>, bytes: usize) {
     if bytes > 0 {
-        events.push(Event { name: "received_bytes".to_owned(), value: bytes as f64 });
+        events.push(Event { name: RECEIVED.to_owned(), value: bytes as f64 });
     }
 }
 
@@ -96,7 +96,7 @@ impl SenderReport {
     pub fn update(&mut self, events: &mut Vec<Event>, cwnd: u64, rtt: Duration) {
         if cwnd != self.cwnd {
             self.cwnd = cwnd;
-            events.push(Event { name: "cwnd_bytes".to_owned(), value: cwnd as f64 });
+            events.push(Event { name: WINDOW.to_owned(), value: cwnd as f64 });
         }
         if rtt != self.rtt {
             self.rtt = rtt;

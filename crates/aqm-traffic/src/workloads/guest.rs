@@ -10,13 +10,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use aqm_guest::{
-    Answer, End, Event, Fault, Guest, Limits, Origin, Payload, STACKS, Stack, Start, Supervisor,
+    Answer, End, Event, Fault, Guest, Limits, Origin, Payload, RECEIVED, STACKS, Stack, Start, Supervisor,
+    WINDOW,
 };
 use aqm_net::{ConfigError, ConfigErrors, Instant, Parameter, Schema, Size, Span, parameters};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::guest_record::{GuestRecord, GuestReport, GuestTransfer, RECEIVED, SEGMENT, WINDOW};
+use crate::guest_record::{GuestRecord, GuestReport, GuestTransfer, SEGMENT};
 use crate::parameters::{Hosts, check_flows, start_offset};
 use crate::{ArrivedDatagram, Build, BuildContext, TrafficContext, Workload};
 

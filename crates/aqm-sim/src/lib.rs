@@ -28,7 +28,7 @@ pub use scenario::plan::{Plan, PlannedWorkload};
 
 /// Version of the results. The version is increased whenever the same scenario and seed give different numbers than
 /// before; CHANGELOG states the reasons.
-pub const RESULTS_VERSION: u32 = 8;
+pub const RESULTS_VERSION: u32 = 9;
 
 /// The packet-level model, which simulates queues, TCP and workloads packet by packet.
 pub struct PacketLevel {

@@ -314,7 +314,7 @@ fn linux_6() -> Profile {
         rto.restarted_by = RestartedBy::OldestSegment, "tcp_input.c, tcp_rearm_rto; FLAG_SET_XMIT_TIMER";
         rto.clock = TimerClock::Wheel, "kernel/time/timer.c, calc_index";
         rto.tick = Span::from_millis(4), "kernel/Kconfig.hz: HZ 250";
-        receiver.delayed_ack = DelayedAck::Adaptive, "tcp_input.c, tcp_event_data_recv";
+        receiver.delayed_ack = DelayedAck::Adaptive, "tcp_input.c, tcp_event_data_recv; tcp_moderate_rcvbuf 1";
         rto.min = Span::from_millis(200), "tcp.h: TCP_RTO_MIN";
         rto.max = Span::from_millis(120_000), "tcp.h: TCP_RTO_MAX";
         connection.max_syn_retries = Some(6), "tcp.h: TCP_SYN_RETRIES";

@@ -390,3 +390,27 @@ fn nagles_algorithm_delays_no_retransmission() {
         assert!(index("> 4 FIN lost") < index("> 4 FIN again"), "{recovery}\n{log}");
     }
 }
+
+/// The third round trip raises the limit of the automatically tuned window, and each segment then enlarges the window. In
+/// the first round trips, 16 segments are acknowledged immediately, and then every second segment.
+#[test]
+fn in_slow_start_linux_acknowledges_each_segment_that_enlarges_the_window() {
+    let settings = json!({ "profile": "linux-6" });
+    let mss = 1448;
+    let upload = Pair::one_way(settings.clone(), 70 * mss).over(Path::losing(&[]));
+    // After the request, the server sends the data: each data segment echoes the timestamp of the last acknowledgement.
+    let download = Pair::new(settings)
+        .plan(Client, When::At(0), Act::Write(mss))
+        .plan(Server, When::Received(mss), Act::Write(70 * mss))
+        .over(Path::losing(&[]));
+    for (pair, acknowledgement) in [(upload, "< ack"), (download, "> ack")] {
+        let log = between(&pair, 0, 10_000);
+        let segments: Vec<u64> = log
+            .iter()
+            .filter_map(|line| line.split_once(acknowledgement)?.1.trim().parse().ok())
+            .filter(|segment| (1..70).contains(segment))
+            .collect();
+        let expected: Vec<u64> = (1..=16).chain((18..=32).step_by(2)).chain(33..70).collect();
+        assert_eq!(segments, expected, "{acknowledgement}");
+    }
+}

@@ -19,8 +19,10 @@ choices! {
         Heartbeat = "heartbeat",
         /// As `every-second`, but the delay adapts to the gaps between segments. The initial delay is
         /// `delayed_ack_timer`. `quick_acks` also applies after a gap that is longer than the timeout, and after
-        /// duplicate data. A segment that completes half a receive window of application data is acknowledged
-        /// immediately (Linux).
+        /// duplicate data. A segment that completes half a receive window of application data, and a segment that
+        /// enlarges the receive window, are acknowledged immediately. Without `first_window` and with timestamps, the
+        /// receiver enlarges a window of 64 kB as Linux's automatic tuning does. The tuned window does not limit the
+        /// sender (Linux).
         Adaptive = "adaptive",
     }
 }

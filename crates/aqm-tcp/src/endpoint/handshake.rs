@@ -12,10 +12,10 @@ use crate::receiver::MarkFeedback;
 use crate::segment::{Flags, Segment};
 
 impl Endpoint {
-    /// Processes a segment that arrives before the connection is open or after the connection is closed. Returns
-    /// whether the segment needs further processing.
+    /// Processes a segment with the timestamp `sent` that arrives before the connection is open or after the connection
+    /// is closed. Returns whether the segment needs further processing.
     #[cold]
-    pub(super) fn process_handshake(&mut self, flags: Flags, ecn: Ecn, now: Instant) -> bool {
+    pub(super) fn process_handshake(&mut self, flags: Flags, ecn: Ecn, sent: Instant, now: Instant) -> bool {
         let three_way = self.tcp.config.connection.handshake == Handshake::ThreeWay;
         let (syn, ack) = (flags.has(Flags::SYN), flags.has(Flags::ACK));
         match self.phase {
@@ -32,7 +32,7 @@ impl Endpoint {
             }
             Phase::Opening if syn && ack => {
                 self.on_syn_ack_ecn(flags, ecn);
-                self.on_answer(now);
+                self.on_answer(sent, now);
                 if three_way {
                     self.receiver.acknowledge();
                     if self.tcp.config.connection.handshake_ack == HandshakeAck::Alone {
@@ -55,7 +55,7 @@ impl Endpoint {
                 false
             }
             Phase::Answering if ack || self.tcp.is_quic => {
-                self.on_answer(now);
+                self.on_answer(sent, now);
                 true
             }
             phase => phase == Phase::Done,
@@ -116,9 +116,13 @@ impl Endpoint {
         }
     }
 
-    /// Completes the handshake after this endpoint's SYN or SYN-ACK has been acknowledged.
-    fn on_answer(&mut self, now: Instant) {
+    /// Completes the handshake after a segment with the timestamp `sent` has acknowledged this endpoint's SYN or
+    /// SYN-ACK.
+    fn on_answer(&mut self, sent: Instant, now: Instant) {
         let (sender, tcp) = self.sender_mut();
+        if tcp.has_timestamps {
+            sender.set_timestamp(sent);
+        }
         let sampled = sender.timer.on_ack(0, now, &tcp.config.rto);
         if let Some(rto) = tcp.config.rto.after_syn_loss.filter(|_| !sampled) {
             sender.timer.estimator.restart_from(rto, &tcp.config.rto);
@@ -190,6 +194,7 @@ impl Endpoint {
             sender.counts.segments_sent += 1;
         }
         self.syns_sent = self.syns_sent.saturating_add(1);
-        Segment { wire: size.bytes() as u16, flags, ecn, ..Segment::default() }
+        let sent = if self.tcp.has_timestamps { now } else { Instant::START };
+        Segment { wire: size.bytes() as u16, flags, ecn, sent, ..Segment::default() }
     }
 }

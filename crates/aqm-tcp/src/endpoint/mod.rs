@@ -167,7 +167,8 @@ impl Endpoint {
     /// Processes a segment.
     #[inline]
     pub fn on_segment(&mut self, segment: &Segment, now: Instant) {
-        if self.phase != Phase::Open && !self.process_handshake(segment.flags, segment.ecn, now) {
+        if self.phase != Phase::Open && !self.process_handshake(segment.flags, segment.ecn, segment.sent, now)
+        {
             return;
         }
         if segment.flags.has(Flags::SYN) {
@@ -185,6 +186,9 @@ impl Endpoint {
         if let Some(sender) = &mut self.sender
             && sender.sent() > sender.una()
         {
+            if self.tcp.has_timestamps {
+                sender.set_timestamp(segment.sent);
+            }
             sender.on_ack(segment, !has_data, now, &self.tcp);
         }
         if self.receiver.has_fin() && !self.finished {
@@ -278,6 +282,9 @@ impl Endpoint {
         self.receiver.write_acknowledgement(&mut segment, now, &self.tcp.config);
         if self.tcp.has_timestamps {
             segment.sent = now;
+            if let Some(sender) = self.sender.as_ref().filter(|_| segment.len > 0) {
+                segment.echo = segment.echo.max(sender.timestamp());
+            }
         }
         Some(segment)
     }

@@ -1,8 +1,8 @@
 //! Delays acknowledgements by a time that adapts to the gaps between segments, and selects the timestamp to echo.
 //!
 //! Linux 6.1: `tcp_input.c` (`tcp_event_data_recv`, `tcp_incr_quickack`, `__tcp_ack_snd_check`; `tcp_grow_window`: the
-//! receiver acknowledges every segment immediately while its window grows, and the growth begins when one initial
-//! window of data has arrived; `tcp_rcv_rtt_measure`, `tcp_rcv_space_adjust`), `tcp_output.c` (`tcp_send_delayed_ack`,
+//! receiver acknowledges each segment that enlarges its window immediately; with `first_window`, the growth begins when
+//! one initial window of data has arrived, otherwise the window is tuned automatically), `tcp_output.c` (`tcp_send_delayed_ack`,
 //! `tcp_event_ack_sent`), `tcp_timer.c` (`tcp_delack_timer_handler`), `tcp.c` (`tcp_cleanup_rbuf`: the end of pushed
 //! data is acknowledged after the application has read the data; in aqmlab, the application reads the data
 //! immediately). D. Borman et al., RFC 7323, 2014, section 4.3: the echoed timestamp.
@@ -16,6 +16,8 @@ use crate::config::Config;
 use crate::config::ecn::MarkResponse;
 use crate::recovery::TimerContext;
 use crate::segment::Segment;
+
+use super::window_tuning::WindowTuning;
 
 /// State derived from the gaps between segments, and the sender's timestamp to echo. Times are in ticks, as in the
 /// kernel.
@@ -34,9 +36,30 @@ pub(crate) struct Adaptive {
     recent: Instant,
     /// Whether an ECN-capable segment has arrived.
     has_seen_ecn: bool,
+    /// Automatic tuning of the receive window, unless `first_window` is set.
+    tuning: WindowTuning,
 }
 
 impl Adaptive {
+    /// Processes a segment with data, after which the receiver expects the sequence number `expected` and stores
+    /// `stored` bytes beyond a gap. If the segment enlarges an automatically tuned window, the segment is acknowledged
+    /// immediately.
+    #[inline]
+    pub fn tune_window(
+        &mut self,
+        segment: &Segment,
+        expected: u64,
+        stored: u64,
+        now: Instant,
+        config: &Config,
+    ) {
+        if config.receiver.first_window.is_none()
+            && self.tuning.on_segment(segment, expected, stored, now, config)
+        {
+            self.quick |= 1;
+        }
+    }
+
     /// Processes in-order data.
     pub fn on_data(&mut self, at: TimerContext<'_>, config: &Config) {
         let (now, initial) = (at.config.ticked(at.now), initial_delay(at, config));
@@ -166,7 +189,7 @@ const QUICK_AFTER_MARK: u64 = 2;
 /// Maximum delay of an acknowledgement, in nanoseconds (`HZ / 2`).
 const HALF_A_SECOND: u64 = 500_000_000;
 
-/// Returns whether the receive window is still growing by two segments for each segment received.
+/// Returns whether the receive window is growing by two segments for each segment received, from `first_window`.
 fn grows(expected: u64, config: &Config) -> bool {
     let arrived = expected / config.connection.mss.bytes();
     arrived > config.receiver.window_at_first()

@@ -10,6 +10,7 @@
 mod adaptive_ack;
 mod feedback;
 mod packet_numbers;
+mod window_tuning;
 
 use aqm_net::{Ecn, Instant, Span};
 
@@ -152,11 +153,16 @@ impl Receiver {
         self.store(segment, end, config.recovery.kind.has_sack());
         if config.receiver.delayed_ack == DelayedAck::Adaptive {
             let advances = self.expected > before;
+            let stored =
+                self.disorder.as_ref().map_or(0, |it| it.ranges.iter().map(|(from, to)| to - from).sum());
             let adaptive = &mut self.cold.get_or_insert_default().adaptive;
             if end <= before {
                 adaptive.on_old(at, config);
             } else if advances {
                 adaptive.on_data(at, config);
+            }
+            if end > before {
+                adaptive.tune_window(segment, self.expected, stored, at.now, config);
             }
             adaptive.on_ecn(segment.ecn, first_mark, at, config);
             let waits = end > before && !config.receiver.sack_delay.is_zero();
@@ -222,6 +228,7 @@ impl Receiver {
             DelayedAck::Adaptive => {
                 let adaptive = &mut self.cold.get_or_insert_default().adaptive;
                 adaptive.on_data(at, config);
+                adaptive.tune_window(segment, self.expected, 0, at.now, config);
                 adaptive.on_ecn(segment.ecn, first_mark, at, config);
                 let until = adaptive.wait(self.expected, self.timer, at, config);
                 until.filter(|_| !segment.flags.has(Flags::PUSH))

@@ -82,6 +82,8 @@ struct ColdState {
     usage: CwndUsage,
     max_flight: Option<MaxFlight>,
     prior: PriorWindow,
+    /// Timestamp of the last acknowledgement.
+    timestamp: Instant,
 }
 
 impl ColdState {
@@ -137,6 +139,16 @@ impl Sender {
     /// Makes the sender delay segments randomly.
     pub fn set_overhead(&mut self, overhead: Overhead) {
         self.cold.get_or_insert_default().overhead = Some(overhead);
+    }
+
+    /// Records the timestamp of an acknowledgement.
+    pub fn set_timestamp(&mut self, timestamp: Instant) {
+        self.cold.get_or_insert_default().timestamp = timestamp;
+    }
+
+    /// Returns the timestamp of the last acknowledgement, which the next data segment echoes (RFC 7323).
+    pub fn timestamp(&self) -> Instant {
+        self.cold.as_ref().map_or(Instant::START, |cold| cold.timestamp)
     }
 
     /// Sets the random number generator of the congestion control.

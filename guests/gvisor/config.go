@@ -14,10 +14,12 @@ type config struct {
 	control string
 	// size is the number of bytes of the file that the server sends.
 	size uint64
+	// rack is false if loss recovery follows RFC 6675 instead of RACK.
+	rack bool
 }
 
-// defaults are netstack's default congestion control, and the size of aqmlab's other guests.
-var defaults = config{control: "reno", size: 1_000_000}
+// defaults are those of netstack, and the size of aqmlab's other guests.
+var defaults = config{control: "reno", size: 1_000_000, rack: true}
 
 // readConfig reads a configuration. The messages are those of the guests in aqmlab-guests.
 func readConfig(text string) (config, error) {
@@ -40,6 +42,10 @@ func readConfig(text string) (config, error) {
 			if !read(value, &config.size) || config.size == 0 {
 				return config, fmt.Errorf("configuration: size must be from 1 to %d (got %s)", uint64(math.MaxUint64), value)
 			}
+		case "rack":
+			if !read(value, &config.rack) {
+				return config, fmt.Errorf("configuration: rack must be true or false (got %s)", value)
+			}
 		case "ecn":
 			var ecn bool
 			if !read(value, &ecn) {
@@ -49,7 +55,7 @@ func readConfig(text string) (config, error) {
 				return config, fmt.Errorf("configuration: ecn must be false, because gVisor has no ECN")
 			}
 		default:
-			return config, fmt.Errorf("configuration: unknown field `%s`, expected one of `control`, `size`, `ecn`", key)
+			return config, fmt.Errorf("configuration: unknown field `%s`, expected one of `control`, `size`, `rack`, `ecn`", key)
 		}
 	}
 	return config, nil

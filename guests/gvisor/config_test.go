@@ -8,8 +8,8 @@ import (
 func TestConfigurationIsRead(t *testing.T) {
 	for text, expected := range map[string]config{
 		`{}`: defaults,
-		`{"control": "cubic", "size": 5, "ecn": false}`: {control: "cubic", size: 5},
-		`{"size": 18446744073709551615}`:                {control: "reno", size: 18446744073709551615},
+		`{"control": "cubic", "size": 5, "rack": false, "ecn": false}`: {control: "cubic", size: 5},
+		`{"size": 18446744073709551615}`:                               {control: "reno", size: 18446744073709551615, rack: true},
 	} {
 		if config, err := readConfig(text); err != nil || config != expected {
 			t.Errorf("%s: %v, %v", text, config, err)
@@ -19,7 +19,7 @@ func TestConfigurationIsRead(t *testing.T) {
 
 func TestInvalidConfigurationIsNamed(t *testing.T) {
 	for text, message := range map[string]string{
-		`{"length": 5}`:       "unknown field `length`, expected one of `control`, `size`, `ecn`",
+		`{"length": 5}`:       "unknown field `length`, expected one of `control`, `size`, `rack`, `ecn`",
 		`{"control": "bbr"}`:  "unknown variant `bbr`, expected `reno` or `cubic`",
 		`{"control": 5}`:      "control must be a string (got 5)",
 		`{"control": null}`:   "control must be a string (got null)",
@@ -27,6 +27,7 @@ func TestInvalidConfigurationIsNamed(t *testing.T) {
 		`{"size": -1}`:        "(got -1)",
 		`{"size": 1.5}`:       "(got 1.5)",
 		`{"size": null}`:      "(got null)",
+		`{"rack": 1}`:         "rack must be true or false (got 1)",
 		`{"ecn": true}`:       "ecn must be false, because gVisor has no ECN",
 		`{"ecn": 1}`:          "ecn must be true or false (got 1)",
 		`size`:                "invalid character",

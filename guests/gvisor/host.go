@@ -95,6 +95,12 @@ func (h *host) start(end end, seed uint64, text string) (uint64, error) {
 	if err := h.stack.SetTransportProtocolOption(tcp.ProtocolNumber, &control); err != nil {
 		return never, problem("congestion control", err)
 	}
+	if !config.rack {
+		recovery := tcpip.TCPRecovery(0)
+		if err := h.stack.SetTransportProtocolOption(tcp.ProtocolNumber, &recovery); err != nil {
+			return never, problem("loss recovery", err)
+		}
+	}
 	socket, tcpErr := h.stack.NewEndpoint(tcp.ProtocolNumber, ipv4.ProtocolNumber, &waiter.Queue{})
 	if tcpErr != nil {
 		return never, problem("NewEndpoint", tcpErr)

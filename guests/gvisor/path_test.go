@@ -60,7 +60,14 @@ type outcome struct {
 	complete uint64
 	// longest is the length of the longest datagram of the server.
 	longest int
-	cwnd    []float64
+	// cwnd contains the windows that the server reports.
+	cwnd []sample
+}
+
+// sample is a window, in packets, and the time of the report.
+type sample struct {
+	at   uint64
+	cwnd int
 }
 
 // simulate runs a client and a server at the ends of a path: links[0] carries the packets of the client.
@@ -115,7 +122,7 @@ func simulate(t *testing.T, seed uint64, config string, links [2]*link, until ui
 					result.received += uint64(event.value)
 					result.complete = now
 				case "cwnd_bytes":
-					result.cwnd = append(result.cwnd, event.value)
+					result.cwnd = append(result.cwnd, sample{now, int(event.value) / segment})
 				}
 			}
 		}

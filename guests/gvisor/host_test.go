@@ -46,6 +46,12 @@ func TestTwoRunsWithTheSameSeedAreEqualWithEachControl(t *testing.T) {
 	}
 }
 
+func TestTimesAndLengthsDoNotDependOnTheSeed(t *testing.T) {
+	if first, second := transfer(t, "reno", 1), transfer(t, "reno", 5); first.digest != second.digest {
+		t.Error("the digests are different")
+	}
+}
+
 func TestBothEndsCloseTheConnection(t *testing.T) {
 	run := transfer(t, "cubic", 1)
 	for end, host := range run.hosts {

@@ -1,6 +1,6 @@
-// Program realtime sends a file between two instances of netstack in real time, through a Drop Tail queue, and counts the
-// growth of the congestion window. The program uses netstack's own clock and sockets, and no part of the guest. Therefore,
-// the program is a second source for the properties of netstack that docs/guides/gvisor-guest.md lists:
+// Program realtime sends a file between two instances of netstack in real time, through a Drop Tail queue, and counts
+// the growth of the congestion window. The program uses netstack's own clock and sockets, and no part of the guest.
+// Therefore, the program is a second source for the properties of netstack that docs/guides/gvisor-guest.md lists:
 //
 //	go run ./realtime -control reno -size 5000000
 package main
@@ -72,11 +72,13 @@ func main() {
 	}
 	received, err := io.Copy(io.Discard, connection)
 	elapsed := time.Since(start)
-	fmt.Printf("%s: %d bytes in %.2f s, %.2f Mb/s (error: %v)\n", *control, received, elapsed.Seconds(), float64(received)*8e-6/elapsed.Seconds(), err)
+	fmt.Printf("%s: %d bytes in %.2f s, %.2f Mb/s (error: %v)\n", *control, received, elapsed.Seconds(),
+		float64(received)*8e-6/elapsed.Seconds(), err)
 	fmt.Printf("packets: %d sent, %d dropped, %d retransmitted, %d timeouts\n", forward.sent, forward.dropped,
 		server.Stats().TCP.Retransmits.Value(), server.Stats().TCP.Timeouts.Value())
-	fmt.Printf("congestion avoidance: on %d acknowledgements, the window grew by %d packets; the increments of the RFC sum to %.0f packets\n",
-		growth.acknowledgements, growth.packets, growth.expected)
+	fmt.Printf("congestion avoidance: on %d acknowledgements, the window grew by %d packets; ",
+		growth.acknowledgements, growth.packets)
+	fmt.Printf("the increments of the RFC sum to %.0f packets\n", growth.expected)
 }
 
 func address(last byte) tcpip.Address { return tcpip.AddrFrom4([4]byte{10, 0, 0, last}) }

@@ -119,7 +119,7 @@ gcc-original:  ## Run str0m's Google Congestion Control through RFC 8867 in virt
 	reference/gcc_original/run.sh
 
 .PHONY: guests
-guests: $(CORE)  ## Build and install aqmlab-guests, run its tests, and run the admission test of each stack and control.
+guests: $(CORE)  ## Build and install aqmlab-guests (and aqmlab-gvisor, if Go is installed), and run its tests and admission tests.
 	cd guests && cargo build --locked --release
 	cp guests/target/release/aqmlab-guests $(BIN)/
 	cd guests && cargo fmt --check && cargo clippy --locked --release --all-targets -- -D warnings
@@ -127,6 +127,15 @@ guests: $(CORE)  ## Build and install aqmlab-guests, run its tests, and run the 
 	$(BIN)/aqmlab-guests list | $(PYTHON) -c 'import json, sys; [print(stack["name"], control) for stack in json.load(sys.stdin) for control in stack["controls"]]' | while read -r stack control; do \
 	    $(BIN)/aqmlab guest check --server-config "{\"control\": \"$$control\"}" \
 	        $(BIN)/aqmlab-guests serve "$$stack" </dev/null || exit 1; done
+	@if command -v go >/dev/null; then $(MAKE) --no-print-directory gvisor-guest; \
+	else echo 'aqmlab-gvisor is not built, because go (1.26.3 or newer) is not on the PATH'; fi
+
+.PHONY: gvisor-guest
+gvisor-guest: $(CORE)
+	cd guests/gvisor && go build -trimpath -o ../../$(BIN)/aqmlab-gvisor .
+	cd guests/gvisor && test -z "$$(gofmt -l .)" && go vet ./... && go test ./...
+	for control in reno cubic; do \
+	    $(BIN)/aqmlab guest check --server-config "{\"control\": \"$$control\"}" $(BIN)/aqmlab-gvisor || exit 1; done
 
 .PHONY: bench
 bench: $(CORE) $(CHECKERS)  ## Measure speed and scale, beside ns-2, ns-3 and htsim where installed.

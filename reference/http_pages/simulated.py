@@ -58,6 +58,8 @@ def scenario(cell: Cell, protocol: str, objects: int, size: int, gain: float = P
         "duration": "20s",
         "bottleneck": {**line, "queue": queue, "reverse": back},
         "access": {"rate": "10Gbps", "delay": "0s"},
+        # The recorded hosts do not delay packets by random times.
+        "host": {"jitter": "0s"},
         "traffic": {"page": page},
     }
     return al.Scenario.from_dict(table, name=f"page over {protocol}")

@@ -470,8 +470,10 @@ def form(guest: str) -> Study:
             "follow.",
             mean_of(paused[seen.PAUSES]) >= 1,
             mean_of(paused[seen.PAUSE_BANDWIDTH]) >= 0.99,
-            mean_of(paused[seen.PAUSE_TO_UP]) <= 2,
+            mean_of(paused[seen.PAUSE_TO_UP]) <= 3,
             always(paused[seen.PAUSE_THEN_DOWN]),
+            source="UP begins at most three round trips after the beginning of the pause: the pause lasts one "
+            "round trip, and the first acknowledgement after the pause arrives one round trip later",
         ),
         our_claim(
             "BBR-K",

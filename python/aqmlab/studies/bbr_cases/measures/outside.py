@@ -413,8 +413,11 @@ def _pause_bandwidth(sender: Outside) -> float | None:
 
 
 def _up_after_pause(sender: Outside) -> Phase | None:
+    """The first UP phase of at least half a round trip after the beginning of the first pause. A sender that
+    restarts from idle has a gain of 1 until the next acknowledgement (section 5.4.1), which interrupts UP."""
     found = pauses(sender)[:1]
-    return sender.first(UP, found[0][0]) if found else None
+    phases = sender.of(UP, found[0][0]) if found else []
+    return next((one for one in phases if one.duration_s >= RTT_S / 2), None)
 
 
 def _pause_to_up(sender: Outside) -> float | None:

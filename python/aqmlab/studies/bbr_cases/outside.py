@@ -472,8 +472,8 @@ def form(guest: str) -> Study:
             mean_of(paused[seen.PAUSE_BANDWIDTH]) >= 0.99,
             mean_of(paused[seen.PAUSE_TO_UP]) <= 3,
             always(paused[seen.PAUSE_THEN_DOWN]),
-            source="UP begins at most three round trips after the beginning of the pause: the pause lasts one "
-            "round trip, and the first acknowledgement after the pause arrives one round trip later",
+            source="UP begins at most three round trips after the beginning of the pause, because the pause "
+            "lasts one round trip, and the first acknowledgement arrives one round trip later",
         ),
         our_claim(
             "BBR-K",

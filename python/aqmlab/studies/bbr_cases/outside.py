@@ -177,7 +177,14 @@ def drawings(base: Case, claims: Sequence[Claim]) -> tuple[Figure | Table, ...]:
             Figure(
                 id,
                 title,
-                line(series(measure), x="time_s", panel="sender", x_label="time (s)", y_label=label),
+                line(
+                    series(measure),
+                    x="time_s",
+                    panel="sender",
+                    x_label="time (s)",
+                    y_label=label,
+                    kind="curve",
+                ),
             )
             for id, title, measure, label in (
                 ("rate", "Sending rate in the base set-up", seen.SENT_RATE, "sending rate (Mb/s)"),

@@ -137,7 +137,8 @@ impl Host {
         }
         let timer = connection.poll_timeout().map(|timer| (timer - self.zero).as_nanos() as u64);
         let timer = timer.map(|timer| Instant::from_nanos(timer.max(now.nanos() + 1)));
-        let burst = self.file.source.next().filter(|_| self.file.stream.is_some() && self.file.end == End::Server);
+        let burst =
+            self.file.source.next().filter(|_| self.file.stream.is_some() && self.file.end == End::Server);
         answer.wake = timer.into_iter().chain(burst).min();
         if connection.is_drained() {
             self.connection = None;

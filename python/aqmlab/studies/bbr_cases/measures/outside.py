@@ -96,7 +96,7 @@ class Outside(Sender):
         fates = numbered(data.filter(pl.col("event").is_in(["receive", "drop"])))
         fates = fates.rename({"time_s": "fate_s", "event": "fate"}).drop("size_bytes")
         sent = sent.join(fates, on=["sequence_bytes", "number"], how="left", maintain_order="left")
-        self.largest = int(sent["size_bytes"].max() or PACKET)  # type: ignore[call-overload]
+        self.largest = max(sent["size_bytes"].to_list(), default=PACKET)
         """Length of a full packet, in bytes."""
         scale = PAYLOAD_SHARE * self.largest / (self.largest - self.headers)
         self.sent_at = sent["time_s"].to_numpy()

@@ -1,6 +1,7 @@
 //! The parts that several guests share: the configuration, the events, the file that the server sends, and TLS with a
 //! fixed certificate and a fixed date.
 
+pub mod source;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod tls;
@@ -8,8 +9,11 @@ pub mod tls;
 use std::time::Duration;
 
 use aqm_guest::{Event, Problem, RECEIVED, WINDOW};
+use aqm_net::Span;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+
+use crate::source::Source;
 
 /// Size of the file that the server sends by default, in bytes (aqmlab's choice).
 pub const SIZE: u64 = 1_000_000;
@@ -59,11 +63,20 @@ pub struct QuicConfig<C> {
     /// Whether the datagrams have the library's ECN bits. Otherwise, all datagrams are Not-ECT, and the guest hides the
     /// ECN bits of received datagrams from the library.
     pub ecn: bool,
+    /// Bytes that the server's application passes to the library at once, every `interval_s` seconds from time 0. By
+    /// default, the application passes the file as fast as the library accepts the file.
+    pub burst: Option<u64>,
+    /// Time between two bursts, in seconds.
+    pub interval_s: Option<f64>,
+    /// Whether the server also reports the pacing rate and the bandwidth estimate of the congestion control, if the
+    /// library publishes the values.
+    pub model: bool,
 }
 
 impl<C: Default> Default for QuicConfig<C> {
     fn default() -> Self {
-        Self { control: C::default(), size: SIZE, ecn: true }
+        let control = C::default();
+        Self { control, size: SIZE, ecn: true, burst: None, interval_s: None, model: false }
     }
 }
 
@@ -73,7 +86,27 @@ impl<C: Default + DeserializeOwned> QuicConfig<C> {
     /// # Errors
     /// Returns a description of the first invalid value.
     pub fn read(text: &str) -> Result<Self, Problem> {
-        read(text, |config: &Self| config.size, MAX_OFFSET)
+        let config = read(text, |config: &Self| config.size, MAX_OFFSET)?;
+        config.source()?;
+        Ok(config)
+    }
+
+    /// Returns the application of the server.
+    ///
+    /// # Errors
+    /// Returns a description of the first invalid value.
+    pub fn source(&self) -> Result<Source, Problem> {
+        match (self.burst, self.interval_s) {
+            (None, None) => Ok(Source::file(self.size)),
+            (Some(burst), Some(interval)) if burst > 0 && interval >= 1e-6 && interval <= 1e6 => {
+                Ok(Source::bursts(self.size, burst, Span::from_seconds(interval)))
+            }
+            (burst, interval) => Err(format!(
+                "configuration: burst must be at least 1 and interval_s from 0.000001 to 1000000, or both must be \
+                 absent (got {burst:?} and {interval:?})"
+            )
+            .into()),
+        }
     }
 }
 
@@ -89,6 +122,16 @@ pub fn report_received(events: &mut Vec<Event>, bytes: usize) {
 pub struct SenderReport {
     cwnd: u64,
     rtt: Duration,
+    model: Model,
+}
+
+/// The values of a congestion control that estimates the bandwidth.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Model {
+    /// Pacing rate, in bits per second.
+    pub pacing_rate_bps: Option<u64>,
+    /// Estimated bandwidth, in bits per second.
+    pub bandwidth_bps: Option<u64>,
 }
 
 impl SenderReport {
@@ -102,6 +145,19 @@ impl SenderReport {
             self.rtt = rtt;
             events.push(Event { name: "rtt_s".to_owned(), value: rtt.as_secs_f64() });
         }
+    }
+
+    /// Reports the values of the model that differ from the last values.
+    pub fn update_model(&mut self, events: &mut Vec<Event>, model: Model) {
+        for (name, last, value) in [
+            ("pacing_rate_bps", self.model.pacing_rate_bps, model.pacing_rate_bps),
+            ("bandwidth_bps", self.model.bandwidth_bps, model.bandwidth_bps),
+        ] {
+            if let Some(value) = value.filter(|_| value != last) {
+                events.push(Event { name: name.to_owned(), value: value as f64 });
+            }
+        }
+        self.model = model;
     }
 }
 

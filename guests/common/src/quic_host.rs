@@ -10,6 +10,7 @@ use std::time::{Duration, Instant as Clock, SystemTime};
 use aqm_guest::{Answer, End, Event, Guest, Payload, Problem, Start};
 use aqm_net::{Ecn, Instant};
 use bytes::{Bytes, BytesMut};
+use guest_common::source::Source;
 use guest_common::{SenderReport, block, report_received, tls};
 
 use crate::config::{Config, transport};
@@ -45,6 +46,8 @@ struct Host {
     /// Reading of the system's clock that represents time 0. The library uses only differences of times.
     zero: Clock,
     ecn: bool,
+    /// Whether the server reports the model of the congestion control.
+    model: bool,
     endpoint: Endpoint,
     /// Configuration of the client until the client opens the connection.
     client: Option<ClientConfig>,
@@ -58,8 +61,7 @@ struct File {
     end: End,
     /// Stream of the file while the file is transferred.
     stream: Option<StreamId>,
-    /// Bytes that the server has not yet passed to the library.
-    left: u64,
+    source: Source,
 }
 
 impl Host {
@@ -77,10 +79,11 @@ impl Host {
         Ok(Self {
             zero: Clock::now(),
             ecn: config.ecn,
+            model: config.model,
             endpoint: crate::endpoint(endpoint, server),
             client,
             connection: None,
-            file: File { end: start.end, stream: None, left: config.size },
+            file: File { end: start.end, stream: None, source: config.source()? },
             report: SenderReport::default(),
         })
     }
@@ -98,6 +101,9 @@ impl Host {
         let Some((handle, connection)) = &mut self.connection else { return Ok(answer) };
         if connection.poll_timeout().is_some_and(|timer| timer <= time) {
             connection.handle_timeout(time);
+        }
+        if self.file.source.advance(now) {
+            self.file.send(connection)?;
         }
         let mut buffer = Vec::new();
         loop {
@@ -125,9 +131,15 @@ impl Host {
             && let Some((cwnd, rtt)) = crate::path_state(connection)
         {
             self.report.update(&mut answer.events, cwnd, rtt);
+            if self.model {
+                self.report.update_model(&mut answer.events, crate::model(connection));
+            }
         }
         let timer = connection.poll_timeout().map(|timer| (timer - self.zero).as_nanos() as u64);
-        answer.wake = timer.map(|timer| Instant::from_nanos(timer.max(now.nanos() + 1)));
+        let timer = timer.map(|timer| Instant::from_nanos(timer.max(now.nanos() + 1)));
+        let burst =
+            self.file.source.next().filter(|_| self.file.stream.is_some() && self.file.end == End::Server);
+        answer.wake = timer.into_iter().chain(burst).min();
         if connection.is_drained() {
             self.connection = None;
         }
@@ -194,16 +206,19 @@ impl File {
         }
     }
 
-    /// Passes the file to the library, as far as the library's buffer has space.
+    /// Passes the available part of the file to the library, as far as the library's buffer has space.
     fn send(&mut self, connection: &mut Connection) -> Result<(), Problem> {
-        let Some(stream) = self.stream else { return Ok(()) };
+        let Some(stream) = self.stream.filter(|_| self.end == End::Server) else { return Ok(()) };
         let mut sender = connection.send_stream(stream);
-        while self.left > 0 {
-            match sender.write(block(self.left)) {
-                Ok(written) => self.left -= written as u64,
+        while self.source.ready() > 0 {
+            match sender.write(block(self.source.ready())) {
+                Ok(written) => self.source.pass(written as u64),
                 Err(WriteError::Blocked) => return Ok(()),
                 Err(error) => return Err(error.to_string().into()),
             }
+        }
+        if !self.source.is_complete() {
+            return Ok(());
         }
         self.stream = None;
         Ok(sender.finish().map_err(|error| error.to_string())?)

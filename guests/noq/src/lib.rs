@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
+use guest_common::Model;
 use noq_proto as library;
 use noq_proto::congestion::Controller;
 use noq_proto::{
@@ -50,6 +51,16 @@ fn transmit(connection: &mut Connection, time: Instant, buffer: &mut Vec<u8>) ->
 fn path_state(connection: &Connection) -> Option<(u64, Duration)> {
     let window = connection.congestion_state(PathId::ZERO).map(Controller::window)?;
     Some((window, connection.rtt(PathId::ZERO)?))
+}
+
+/// Returns the pacing rate and the bandwidth estimate of the congestion control.
+fn model(connection: &Connection) -> Model {
+    let metrics = connection.congestion_state(PathId::ZERO).map(Controller::metrics);
+    metrics.map_or_else(Model::default, |metrics| Model {
+        // noq's pacing rate is in bytes per second, and noq's bandwidth estimate is in bits per second.
+        pacing_rate_bps: metrics.pacing_rate.map(|rate| rate.saturating_mul(8)),
+        bandwidth_bps: metrics.bandwidth_estimate,
+    })
 }
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ mod tests {
     #[test]
     fn a_configuration_is_read() {
         assert_eq!(Config::read("{}"), Ok(Config::default()));
-        let expected = Config { control: Control::NewReno, size: 5, ecn: false };
+        let expected = Config { control: Control::NewReno, size: 5, ecn: false, ..Config::default() };
         assert_eq!(Config::read(r#"{"control": "newreno", "size": 5, "ecn": false}"#), Ok(expected));
     }
 

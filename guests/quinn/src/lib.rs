@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
+use guest_common::Model;
 use quinn_proto as library;
 use quinn_proto::{
     Connection, DatagramEvent, EcnCodepoint, Endpoint, EndpointConfig, ServerConfig, Transmit,
@@ -42,6 +43,11 @@ fn receive(
 /// Requests the next datagram to send.
 fn transmit(connection: &mut Connection, time: Instant, buffer: &mut Vec<u8>) -> Option<Transmit> {
     connection.poll_transmit(time, 1, buffer)
+}
+
+/// Returns the pacing rate of the congestion control. quinn does not publish a bandwidth estimate.
+fn model(connection: &Connection) -> Model {
+    Model { pacing_rate_bps: connection.congestion_state().metrics().pacing_rate, bandwidth_bps: None }
 }
 
 /// Returns the congestion window in bytes and the smoothed round-trip time.

@@ -69,6 +69,9 @@ fn problem(error: impl Display) -> Problem {
 impl Host {
     fn new(start: &Start) -> Result<Self, Problem> {
         let config = Config::read(&start.config)?;
+        if config.burst.is_some() || config.model {
+            return Err("configuration: the guest of s2n-quic has no burst and no model".into());
+        }
         let provider = Provider::default();
         let received = Arc::new(AtomicUsize::new(0));
         let metrics = Metrics::default();

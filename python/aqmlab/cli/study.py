@@ -79,8 +79,9 @@ def run(
         str | None,
         typer.Option(
             metavar="LIST",
-            help="Other TCPs for the senders, such as cubic/sack (`aqmlab list tcp`). The results of each "
-            "TCP are written to a separate folder.",
+            help="Other TCPs for the senders, such as cubic/sack (`aqmlab list tcp`), or a guest such as "
+            "noq:bbr3 if the study has a form for guests. The results of each TCP are written to a separate "
+            "folder.",
         ),
     ] = None,
     claim: Annotated[

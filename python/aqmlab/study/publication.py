@@ -221,6 +221,9 @@ class Study:
     with_queues: Callable[[Queues], Study] | None = None
     """Function that adds other queues to the queues of the publication (`aqmlab study run NAME --queues
     LIST`). The claims of the returned study are judged for each of the added queues."""
+    with_senders: Callable[[str], Study] | None = None
+    """Function that returns the form of the study with other senders (`aqmlab study run NAME --tcp LIST`),
+    for a study whose axes set the senders."""
     attachments: Callable[[Path], Iterable[Path]] = lambda _: ()
     """Function that writes further files into the folder of a whole run, for example qlog files, and returns
     their paths."""

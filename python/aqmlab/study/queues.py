@@ -125,13 +125,16 @@ def _wider(experiment: Experiment, queues: Queues) -> Experiment:
 
 
 def with_senders(study: Study, tcp: str) -> Study:
-    """Returns the study with the parameters of a named TCP (`aqmlab list tcp`) applied to all senders.
+    """Returns the study with the parameters of a named TCP (`aqmlab list tcp`) applied to all senders, or the
+    study's own form with other senders (`with_senders`).
 
     The senders keep the segment size of the study, because sizes of files and limits of queues may be given
     in packets. Axes may switch ECN off, for example for a queue that does not mark. Raises `ValueError` if
     the name does not exist, if no experiment has senders that use TCP, or if an axis of an experiment sets
     the congestion control or the recovery.
     """
+    if study.with_senders is not None:
+        return study.with_senders(tcp)
     _core.transport(tcp)
     changed = []
     problem: ValueError | None = None

@@ -18,6 +18,7 @@ from aqmlab.results.labels import Labels
 from aqmlab.results.rule import AnyRule
 from aqmlab.scenario import Scenario, qlog
 from aqmlab.studies.bbr_cases import network as net
+from aqmlab.studies.bbr_cases import outside
 from aqmlab.studies.bbr_cases.measures import application, link, losses, states
 from aqmlab.study import Claim, Experiment, Form, Study, every, mean_of
 from aqmlab.study.publication import Verdicts
@@ -461,5 +462,6 @@ STUDY = Study.of(
     paper=PAPER,
     question="Does the simulator's BBR version 3 do what the draft's test cases expect?",
     answer=answer,
+    with_senders=outside.form,
     attachments=write_qlogs,
 )

@@ -151,13 +151,19 @@ class Sender:
         return max(int(np.searchsorted(self.time, time_s + 1e-9, side="right")) - 1, 0)
 
 
+COMPUTED: dict[str, Callable[[Sender], float | None]] = {}
+"""The functions of all measures by the names of the measures, for senders that are seen from outside."""
+
+
 def measure(name: str, title: str, compute: Callable[[Sender], float | None], unit: str = "") -> Measure:
     """A measure of the sender."""
 
     def of(view: View) -> float | None:
         return compute(view.once(Sender))
 
-    return Measure(name=f"bbr-cases.{name}", title=title, unit=unit, compute=of)
+    made = Measure(name=f"bbr-cases.{name}", title=title, unit=unit, compute=of)
+    COMPUTED[made.name] = compute
+    return made
 
 
 def share(flags: list[bool]) -> float | None:

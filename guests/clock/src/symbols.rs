@@ -110,7 +110,8 @@ pub unsafe extern "C" fn syscall(
 ) -> c_long {
     if number == libc::SYS_getrandom {
         // SAFETY: the caller passes the arguments of `getrandom`.
-        return unsafe { getrandom(ptr::with_exposed_provenance_mut(a as usize), b as size_t, c as c_uint) } as c_long;
+        return unsafe { getrandom(ptr::with_exposed_provenance_mut(a as usize), b as size_t, c as c_uint) }
+            as c_long;
     }
     /// The function of the C library, which follows this program in the order in which symbols are resolved.
     static ORIGINAL: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
@@ -148,7 +149,10 @@ mod tests {
         let begin = std::time::Instant::now();
         set_time(Instant::from_nanos(5_000_000_007));
         assert_eq!(begin.elapsed(), Duration::from_secs(5));
-        assert_eq!(SystemTime::UNIX_EPOCH.elapsed().ok(), Some(guest_common::DATE + Duration::from_nanos(5_000_000_007)));
+        assert_eq!(
+            SystemTime::UNIX_EPOCH.elapsed().ok(),
+            Some(guest_common::DATE + Duration::from_nanos(5_000_000_007))
+        );
         let mut day = timeval { tv_sec: 0, tv_usec: 0 };
         // SAFETY: the pointers are valid for writing, or null.
         let seconds = unsafe {
@@ -184,7 +188,8 @@ mod tests {
     #[test]
     fn other_system_calls_reach_the_kernel() {
         // SAFETY: the system calls have no pointers.
-        let (identifier, closed) = unsafe { (libc::syscall(libc::SYS_getpid), libc::syscall(libc::SYS_close, -1)) };
+        let (identifier, closed) =
+            unsafe { (libc::syscall(libc::SYS_getpid), libc::syscall(libc::SYS_close, -1)) };
         assert_eq!(identifier, c_long::from(process::id()));
         assert_eq!((closed, io::Error::last_os_error().raw_os_error()), (-1, Some(libc::EBADF)));
     }

@@ -10,8 +10,8 @@ use rustls::time_provider::TimeProvider;
 use rustls::version::TLS13;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
-pub use crate::certificate::NAME;
 use crate::DATE;
+pub use crate::certificate::NAME;
 use crate::certificate::{CERTIFICATE, KEY, PROTOCOL};
 
 #[derive(Debug)]

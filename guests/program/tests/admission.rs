@@ -30,7 +30,8 @@ fn each_stack_has_the_same_digest_in_all_processes_and_another_digest_with_anoth
         for control in stack.controls {
             let here = run([&mut *new(), &mut *new()], control, 1);
             for _ in 0..2 {
-                let [mut client, mut server] = [(); 2].map(|()| Process::new(PROGRAM, &["serve", stack.name]));
+                let [mut client, mut server] =
+                    [(); 2].map(|()| Process::new(PROGRAM, &["serve", stack.name]));
                 let there = run([&mut client, &mut server], control, 1);
                 assert_eq!(here, there, "{} with {control}", stack.name);
             }

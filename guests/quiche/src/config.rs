@@ -57,7 +57,7 @@ impl Config {
     pub fn read(text: &str) -> Result<Self, Problem> {
         let config: Self = guest_common::read(text, |config: &Self| config.size, guest_common::MAX_OFFSET)?;
         if config.ecn {
-            return Err("configuration: ecn must be false, because quiche does not send ECN-capable packets".into());
+            return Err("configuration: ecn must be false, because quiche has no ECN".into());
         }
         Ok(config)
     }

@@ -44,8 +44,6 @@ struct Host {
     connection: Option<Connection>,
     /// Bytes of the file that the server has not yet passed to quiche.
     left: u64,
-    /// Whether the server has passed the end of the file to quiche.
-    sent: bool,
     buffer: Vec<u8>,
     report: SenderReport,
 }
@@ -67,7 +65,6 @@ impl Host {
             transport,
             connection: None,
             left: config.size,
-            sent: false,
             buffer: vec![0; DATAGRAM],
             report: SenderReport::default(),
         })
@@ -77,7 +74,8 @@ impl Host {
         let time = self.zero + Duration::from_nanos(now.nanos());
         let mut answer = Answer::default();
         if self.connection.is_none() && self.end == End::Client && now == Instant::START {
-            let opened = quiche::connect(Some(NAME), &connection_id()?, ADDRESS, ADDRESS, &mut self.transport);
+            let opened =
+                quiche::connect(Some(NAME), &connection_id()?, ADDRESS, ADDRESS, &mut self.transport);
             self.connection = Some(opened.map_err(problem)?);
         }
         for payload in received {
@@ -94,7 +92,7 @@ impl Host {
         let release = loop {
             // The space for the file grows with each datagram that leaves the buffer.
             if self.end == End::Server && connection.is_established() {
-                (self.left, self.sent) = write_file(connection, self.left, self.sent)?;
+                self.left = write_file(connection, self.left)?;
             }
             let release = connection.get_next_release_time().and_then(|next| next.time(time));
             if release.is_some() {
@@ -119,7 +117,9 @@ impl Host {
         let timer = timers.into_iter().flatten().min().map(|timer| (timer - self.zero).as_nanos() as u64);
         answer.wake = timer.map(|timer| Instant::from_nanos(timer.max(now.nanos() + 1)));
         if connection.is_closed() {
-            if let Some(error) = connection.local_error().or(connection.peer_error()).filter(|error| !error.is_app) {
+            if let Some(error) =
+                connection.local_error().or(connection.peer_error()).filter(|error| !error.is_app)
+            {
                 let reason = String::from_utf8_lossy(&error.reason);
                 return Err(format!("the connection is lost: error {:#x} {reason}", error.error_code).into());
             }
@@ -141,10 +141,9 @@ impl Host {
                 self.connection.insert(accepted.map_err(problem)?)
             }
         };
-        match connection.recv(&mut payload.data, RecvInfo { from: ADDRESS, to: ADDRESS }) {
-            // After an error, quiche sends the error to the peer, and closes the connection.
-            Ok(_) | Err(_) => Ok(()),
-        }
+        // After an error, quiche sends the error to the peer and closes the connection, which `run` reports.
+        let _ = connection.recv(&mut payload.data, RecvInfo { from: ADDRESS, to: ADDRESS });
+        Ok(())
     }
 }
 
@@ -155,26 +154,25 @@ fn connection_id() -> Result<ConnectionId<'static>, Problem> {
     Ok(ConnectionId::from_vec(id))
 }
 
-/// Passes the file to quiche, as far as the congestion window and the receiver's window have space. Returns the bytes that
-/// are left, and whether quiche has the end of the file.
-fn write_file(connection: &mut Connection, mut left: u64, mut sent: bool) -> Result<(u64, bool), Problem> {
-    while !sent {
+/// Passes the file to quiche, as far as the congestion window and the receiver's window have space. `left` is the number of
+/// bytes that quiche does not have yet. Returns the new number.
+fn write_file(connection: &mut Connection, mut left: u64) -> Result<u64, Problem> {
+    while left > 0 {
         let next = block(left);
         let is_last = next.len() as u64 == left;
         match connection.stream_send(STREAM, next, is_last) {
             Ok(written) => {
                 left -= written as u64;
-                sent = left == 0;
                 if written < next.len() {
                     break;
                 }
             }
-            // The client has closed the connection or does not want the rest of the file.
-            Err(Error::Done | Error::StreamStopped(_) | Error::InvalidStreamState(_)) => break,
+            // The window has no space, or the client has closed the stream.
+            Err(Error::Done | Error::StreamStopped(_)) => break,
             Err(error) => return Err(problem(error)),
         }
     }
-    Ok((left, sent))
+    Ok(left)
 }
 
 /// Reads the received part of the file, and closes the connection at the end of the file.

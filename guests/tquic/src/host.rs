@@ -64,8 +64,7 @@ impl Host {
         let outbox = Rc::new(Outbox::default());
         let transfer = Transfer::new(start.end, config.size, Rc::clone(&state));
         let is_server = start.end == End::Server;
-        let endpoint =
-            Endpoint::new(transport, is_server, Box::new(transfer), Rc::<Outbox>::clone(&outbox));
+        let endpoint = Endpoint::new(transport, is_server, Box::new(transfer), Rc::<Outbox>::clone(&outbox));
         let report = SenderReport::default();
         Ok(Self { end: start.end, endpoint, connection: None, state, outbox, report })
     }
@@ -90,11 +89,8 @@ impl Host {
         if let Some(problem) = state.problem.take() {
             return Err(problem);
         }
-        let mut answer = Answer {
-            datagrams: self.outbox.0.take(),
-            events: std::mem::take(&mut state.events),
-            wake: None,
-        };
+        let mut answer =
+            Answer { datagrams: self.outbox.0.take(), events: std::mem::take(&mut state.events), wake: None };
         if let Some(connection) = state.established.and_then(|index| self.endpoint.conn_get_mut(index))
             && self.end == End::Server
         {

@@ -17,6 +17,11 @@ use crate::transfer::{State, Transfer};
 /// The addresses of both ends. The path does not use addresses.
 const ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 4433);
 
+/// Unit of the times for which tquic's programs wait, in nanoseconds: the crate mio rounds a time up to whole milliseconds
+/// (`sys/unix/selector/epoll.rs`). With shorter times, the pacer of tquic 1.6.0 stops: `schedule` adds the bytes of the time
+/// since its last call, rounded down, so that calls in succession add nothing (`congestion_control/pacing.rs`).
+const TICK: u64 = 1_000_000;
+
 thread_local! {
     /// The end that this program runs. tquic's endpoints cannot move to other threads, in contrast to guests.
     static HOST: RefCell<Option<Host>> = const { RefCell::new(None) };
@@ -98,7 +103,7 @@ impl Host {
             self.report.update(&mut answer.events, path.final_cwnd, Duration::from_micros(path.srtt));
         }
         if !state.closed {
-            let wait = self.endpoint.timeout().map(|wait| wait.as_nanos() as u64);
+            let wait = self.endpoint.timeout().map(|wait| (wait.as_nanos() as u64).next_multiple_of(TICK));
             answer.wake = wait.map(|wait| Instant::from_nanos(now.nanos() + wait.max(1)));
         }
         Ok(answer)

@@ -44,7 +44,12 @@ impl Transfer {
             let next = block(self.left);
             let is_last = next.len() as u64 == self.left;
             match connection.stream_write(stream, Bytes::from_static(next), is_last) {
-                Ok(written) => self.left -= written as u64,
+                Ok(written) => {
+                    self.left -= written as u64;
+                    if written < next.len() {
+                        return connection.stream_want_write(stream, true);
+                    }
+                }
                 Err(Error::Done) => return connection.stream_want_write(stream, true),
                 Err(error) => return Err(error),
             }
@@ -71,10 +76,13 @@ impl Transfer {
         if is_complete { connection.close(true, 0, b"") } else { Ok(()) }
     }
 
-    /// Keeps an error for the answer of the guest.
+    /// Keeps an error for the answer of the guest. `Done` means that the stream or the connection is complete.
     fn keep(&self, done: tquic::Result<()>) {
-        if let Err(error) = done {
-            self.state.borrow_mut().problem.get_or_insert(problem(error));
+        match done {
+            Ok(()) | Err(Error::Done) => {}
+            Err(error) => {
+                self.state.borrow_mut().problem.get_or_insert(problem(error));
+            }
         }
     }
 }

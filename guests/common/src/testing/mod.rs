@@ -1,6 +1,7 @@
 //! Runs of two guests over a path, for the tests of a stack.
 
 mod process;
+pub mod program;
 
 use aqm_guest::Guest;
 use aqm_path::Path;

@@ -119,7 +119,7 @@ gcc-original:  ## Run str0m's Google Congestion Control through RFC 8867 in virt
 	reference/gcc_original/run.sh
 
 .PHONY: guests
-guests: $(CORE)  ## Build and install aqmlab-guests (and aqmlab-gvisor, if Go is installed), and run its tests and admission tests.
+guests: $(CORE)  ## Build and install the guests, run their tests, and run the admission test of each stack and control.
 	cd guests && cargo build --locked --release
 	cp guests/target/release/aqmlab-guests $(BIN)/
 	cd guests && cargo fmt --check && cargo clippy --locked --release --all-targets -- -D warnings
@@ -127,6 +127,7 @@ guests: $(CORE)  ## Build and install aqmlab-guests (and aqmlab-gvisor, if Go is
 	$(BIN)/aqmlab-guests list | $(PYTHON) -c 'import json, sys; [print(stack["name"], control) for stack in json.load(sys.stdin) for control in stack["controls"]]' | while read -r stack control; do \
 	    $(BIN)/aqmlab guest check --server-config "{\"control\": \"$$control\"}" \
 	        $(BIN)/aqmlab-guests serve "$$stack" </dev/null || exit 1; done
+	$(MAKE) --no-print-directory boringssl-guests
 	@if command -v go >/dev/null; then $(MAKE) --no-print-directory gvisor-guest; \
 	else echo 'aqmlab-gvisor is not built, because go (1.26.3 or newer) is not on the PATH'; fi
 
@@ -136,6 +137,32 @@ gvisor-guest: $(CORE)
 	cd guests/gvisor && test -z "$$(gofmt -l .)" && go vet ./... && go test ./...
 	for control in reno cubic; do \
 	    $(BIN)/aqmlab guest check --server-config "{\"control\": \"$$control\"}" $(BIN)/aqmlab-gvisor || exit 1; done
+
+# Libraries that read the clock of the system: each is a program of its own, with the congestion controls of its library.
+BORINGSSL_GUESTS := quiche tquic
+quiche_controls := reno cubic bbr2_gcongestion
+tquic_controls := cubic bbr bbr3 copa
+
+# boring-sys reads the headers of BoringSSL with libclang, for which the compiler's own headers are sufficient.
+.PHONY: boringssl-guests
+boringssl-guests: $(CORE)
+	@missing=; for tool in cmake c++ git; do command -v $$tool >/dev/null || missing="$$missing $$tool"; done; \
+	if [ -n "$$missing" ]; then \
+	    echo "The guests $(BORINGSSL_GUESTS) were not built, because the PATH has no:$$missing"; exit; fi; \
+	$(INSTALL) 'libclang==18.1.1'; \
+	export LIBCLANG_PATH="$$($(PYTHON) -c 'import clang.native; print(*clang.native.__path__)')"; \
+	export BINDGEN_EXTRA_CLANG_ARGS="-isystem $$(c++ -print-file-name=include)"; \
+	for guest in $(BORINGSSL_GUESTS); do \
+	    $(MAKE) --no-print-directory $$guest-guest; done
+
+.PHONY: $(BORINGSSL_GUESTS:%=%-guest)
+$(BORINGSSL_GUESTS:%=%-guest): %-guest:
+	cd guests/$* && cargo build --locked --release --target-dir ../target
+	cp guests/target/release/aqmlab-$* $(BIN)/
+	cd guests/$* && cargo fmt --check && cargo clippy --locked --release --all-targets --target-dir ../target -- -D warnings
+	cd guests/$* && cargo test --locked --release --target-dir ../target
+	for control in $($*_controls); do \
+	    $(BIN)/aqmlab guest check --server-config "{\"control\": \"$$control\"}" $(BIN)/aqmlab-$* </dev/null || exit 1; done
 
 .PHONY: bench
 bench: $(CORE) $(CHECKERS)  ## Measure speed and scale, beside ns-2, ns-3 and htsim where installed.

@@ -1,9 +1,11 @@
 //! The parts that several guests share: the configuration, the events, the file that the server sends, and TLS with a
 //! fixed certificate and a fixed date.
 
+pub mod certificate;
 pub mod source;
 #[cfg(feature = "testing")]
 pub mod testing;
+#[cfg(feature = "tls")]
 pub mod tls;
 
 use std::time::Duration;
@@ -17,6 +19,9 @@ use crate::source::Source;
 
 /// Size of the file that the server sends by default, in bytes (aqmlab's choice).
 pub const SIZE: u64 = 1_000_000;
+
+/// Time from the year 1970 to the date that TLS reads, 1 January 2030. A guest must not read a clock.
+pub const DATE: Duration = Duration::from_secs(1_893_456_000);
 
 /// Bytes that the server passes to a library at once.
 static BLOCK: [u8; 65_536] = [0; 65_536];
@@ -49,7 +54,7 @@ pub fn read<C: DeserializeOwned>(text: &str, size: impl Fn(&C) -> u64, most: u64
 }
 
 /// Maximum offset in a stream of QUIC (RFC 9000, section 4.1).
-const MAX_OFFSET: u64 = (1 << 62) - 1;
+pub const MAX_OFFSET: u64 = (1 << 62) - 1;
 
 /// The configuration of one end of a QUIC library. `C` is the type of the library's congestion controls. The defaults are
 /// those of the library, except for the size, which is aqmlab's choice.

@@ -1,17 +1,7 @@
-//! TLS with a fixed certificate and a fixed date.
-//!
-//! The certificate has an Ed25519 key. Therefore, the lengths of all messages are constant, and the random keys of TLS
-//! change only the contents of datagrams. The certificate is valid from 2026 to 2100, and was made with OpenSSL 3.0:
-//!
-//! ```text
-//! printf '[req]\ndistinguished_name = name\n[name]\n' >request.cnf
-//! openssl genpkey -algorithm ED25519 -outform DER -out key.der
-//! openssl req -x509 -config request.cnf -key key.der -keyform DER -days 27000 -subj /CN=localhost \
-//!     -addext subjectAltName=DNS:localhost -outform DER -out certificate.der
-//! ```
+//! TLS of rustls with the fixed certificate and the fixed date.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use aqm_guest::Problem;
 use rustls::crypto::{CryptoProvider, ring};
@@ -20,16 +10,9 @@ use rustls::time_provider::TimeProvider;
 use rustls::version::TLS13;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
-/// The name in the certificate.
-pub const NAME: &str = "localhost";
-
-const CERTIFICATE: &[u8] = include_bytes!("../tls/certificate.der");
-const KEY: &[u8] = include_bytes!("../tls/key.der");
-/// The application's protocol in ALPN (RFC 7301).
-const PROTOCOL: &[u8] = b"file";
-
-/// Time from the year 1970 to the date that TLS reads, 1 January 2030. A guest must not read a clock.
-const DATE: Duration = Duration::from_secs(1_893_456_000);
+use crate::DATE;
+pub use crate::certificate::NAME;
+use crate::certificate::{CERTIFICATE, KEY, PROTOCOL};
 
 #[derive(Debug)]
 struct FixedDate;

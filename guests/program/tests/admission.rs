@@ -5,8 +5,10 @@ use aqm_guest::{Guest, STACKS};
 use aqm_path::Path;
 use aqm_path::guests::{Border, Report, Setup};
 use aqmlab_guests::stacks::build;
+use guest_common::testing::Process;
 
-use crate::process::Process;
+/// The program that runs the stacks.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_aqmlab-guests");
 
 /// A link of the path of the admission test in `python/aqmlab/path/guests.py`.
 const LINK: &str =
@@ -28,7 +30,9 @@ fn each_stack_has_the_same_digest_in_all_processes_and_another_digest_with_anoth
         for control in stack.controls {
             let here = run([&mut *new(), &mut *new()], control, 1);
             for _ in 0..2 {
-                let there = run([&mut Process::new(stack.name), &mut Process::new(stack.name)], control, 1);
+                let [mut client, mut server] =
+                    [(); 2].map(|()| Process::new(PROGRAM, &["serve", stack.name]));
+                let there = run([&mut client, &mut server], control, 1);
                 assert_eq!(here, there, "{} with {control}", stack.name);
             }
             assert!(here.ends.iter().all(|end| end.delivered > 0), "{} with {control}", stack.name);

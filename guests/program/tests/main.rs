@@ -2,4 +2,3 @@
 
 mod admission;
 mod arguments;
-mod process;

@@ -1,4 +1,5 @@
-//! A guest in a program of its own.
+//! A guest in a program of its own, which may access the network and files, in contrast to the guests of
+//! `aqmlab guest check`.
 
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -6,7 +7,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use aqm_guest::{Answer, Guest, Payload, Problem, Start, frames};
 use aqm_net::Instant;
 
-/// A stack that `aqmlab-guests serve` runs.
+/// A program that exchanges frames over its standard input and its standard output.
 pub struct Process {
     child: Child,
     input: ChildStdin,
@@ -15,9 +16,12 @@ pub struct Process {
 
 impl Process {
     /// Starts the program.
-    pub fn new(stack: &str) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_aqmlab-guests"));
-        command.args(["serve", stack]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    ///
+    /// # Panics
+    /// Panics if the program does not exist.
+    pub fn new(program: &str, arguments: &[&str]) -> Self {
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("the program exists");
         let input = child.stdin.take().expect("a pipe");
         let output = child.stdout.take().expect("a pipe");

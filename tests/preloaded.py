@@ -24,10 +24,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 PACKAGES = (
+    "aqmlab.charts.chart",
     "aqmlab.cli",
     "aqmlab.metrics.summary",
-    "matplotlib.figure",
+    "matplotlib.backends.backend_agg",
+    "matplotlib.backends.backend_pdf",
+    "matplotlib.backends.backend_svg",
     "pydantic.type_adapter",
+    "rich.table",
     "scipy.stats",
 )
 CLIENT = Path(__file__).with_name("preloaded_client.py").resolve()

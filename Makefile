@@ -51,12 +51,22 @@ build: $(CORE)  ## Make .venv with aqmlab in it, optimised.
 .PHONY: test
 test: $(CORE) $(CHECKERS) $(DOCTOOLS)  ## Check formats, lints, spelling, types and documentation, and run all tests.
 	cargo fmt --all --check
-	cargo clippy --locked --workspace --all-targets -- -D warnings
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/typos
-	$(BIN)/mypy
+	$(MAKE) --no-print-directory --jobs=2 $(SYNC) test-rust test-python
+
+# The output of each command is printed when the command ends, where make can do this (from version 4.0).
+SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync=line)
+
+.PHONY: test-rust
+test-rust: | $(PYTHON)  ## Lint Rust, and run its tests.
+	cargo clippy --locked --workspace --all-targets -- -D warnings
 	cargo test --locked --workspace --exclude aqm-py
+
+.PHONY: test-python
+test-python: $(CORE) $(CHECKERS) $(DOCTOOLS)  ## Check the types of Python, and run its tests.
+	$(BIN)/mypy
 	$(PYTHON) -m pytest -n auto
 
 # The quick check: the unit tests of the crates but for those that take seconds or work in real time, and of each

@@ -3,7 +3,8 @@
 A server loads the packages once and waits at a socket. The program `preloaded_client.py` sends its
 arguments, folder, environment and standard streams to the server. The server forks, and the copy runs the
 command line. Therefore, each command has a process of its own, with its own exit status. The copies share
-the seed of Python's hashes, and a signal to the client does not reach the copy.
+the seed of Python's hashes, and a signal to the client does not reach the copy. On systems other than Linux,
+whose libraries may not work in copies of a process, each command starts as usual.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -45,10 +47,14 @@ def program(patience_s: float) -> Iterator[Path]:
         folder = Path(name)
         place, client = folder / "socket", folder / "bin" / "aqmlab"
         client.parent.mkdir()
-        start = f"exec '{sys.executable}' -I -S '{CLIENT}' '{place}' \"$@\""
-        client.write_text(f"#!/bin/sh\n{start}\n", encoding="utf-8")
+        copied = sys.platform == "linux"
+        start = f"-I -S '{CLIENT}' '{place}'" if copied else "-m aqmlab"
+        client.write_text(f"#!/bin/sh\nexec '{sys.executable}' {start} \"$@\"\n", encoding="utf-8")
         client.chmod(0o755)
-        # The copies would lack the threads that a library starts when it is loaded.
+        if not copied:
+            yield client
+            return
+        # Copies lack the threads that a library starts when it is loaded. OpenBLAS needs these threads.
         environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
         command = [sys.executable, __file__, str(place)]
         pipe = subprocess.PIPE
@@ -64,6 +70,8 @@ def serve(place: str) -> None:
     """Answers clients until standard input ends. Returns only in the copies."""
     for package in PACKAGES:
         importlib.import_module(package)
+    # Copies do without the threads of Polars, which return free memory and remove spilled files.
+    warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
     # The garbage collector of a copy does not visit these objects, whose memory the copies share.
     gc.collect()
     gc.freeze()

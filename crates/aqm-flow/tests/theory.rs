@@ -92,7 +92,7 @@ fn the_time_of_a_flow_is_as_its_size_with_processor_sharing() {
 
 #[test]
 fn elastic_flows_with_fast_background_get_the_remaining_capacity() {
-    let mut value = link("processor-sharing", 0.1, 2500);
+    let mut value = link("processor-sharing", 0.1, 1300);
     value["traffic"]["background"] = json!({
         "load": 0.5,
         "service": "streaming",

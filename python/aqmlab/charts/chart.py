@@ -156,7 +156,6 @@ def drawn(chart: Chart, pictures: Collection[str], look: Look = AS_ON_A_PAGE) ->
     """Returns the contents of a chart's files, by format."""
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.backends.backend_pdf import FigureCanvasPdf
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
     found = {}
@@ -170,6 +169,9 @@ def drawn(chart: Chart, pictures: Collection[str], look: Look = AS_ON_A_PAGE) ->
                 canvas = FigureCanvasSVG(figure)
                 canvas.print_svg(picture, metadata={"Date": None, "Creator": "aqmlab"})
             elif ending == "pdf":
+                # This module loads fontTools, which takes longer than drawing a small chart.
+                from matplotlib.backends.backend_pdf import FigureCanvasPdf
+
                 canvas = FigureCanvasPdf(figure)
                 canvas.print_pdf(picture, metadata={"CreationDate": None, "Creator": "aqmlab"})
             else:

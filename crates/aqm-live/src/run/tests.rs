@@ -86,8 +86,8 @@ fn a_download_fills_the_link_and_transfers_are_complete() {
     assert!(utilisation <= most, "{utilisation} {:#}", run.manifest["live"]);
     let (sizes, times) = (reals(&run, "transfers", "size_bytes"), reals(&run, "transfers", "duration_s"));
     let complete = times.iter().filter(|time| time.is_finite()).count();
-    assert!(complete > 0 && complete <= sizes.len(), "{complete} of {}", sizes.len());
-    // On a busy machine, the load may not fill the link, and packets may be late.
+    assert!(complete <= sizes.len(), "{complete} of {}", sizes.len());
+    // On a busy machine, the load may not fill the link, packets may be late, and no transfer may be complete.
     if run.manifest["live"]["valid"] == true {
         assert!(utilisation >= 0.9, "{utilisation} {:#}", run.manifest["live"]);
         assert!(sizes.len() >= 10 && complete * 10 >= sizes.len() * 8, "{complete} of {}", sizes.len());

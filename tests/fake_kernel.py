@@ -2,6 +2,8 @@
 
 The file `fault` beside the program selects a fault: `panic`, `hang`, `no-uml`, `no-time-travel`, `no-seed`,
 `live-error` or `scenario-error`. The program has no guest, and reads and writes the job's folder directly.
+Programs of a scenario do not run: downloads of 1 s replace the programs, the commands of the clients are
+printed, and their exit status is `STATUS`.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import os
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from aqmlab import _core
 
@@ -25,6 +28,8 @@ CONFIG_NET_SCH_FIFO=y
 CONFIG_NET_SCH_CODEL=y
 CONFIG_NET_SCH_FQ_CODEL=y
 """
+
+STATUS = 7
 
 
 def main() -> None:
@@ -58,9 +63,10 @@ def run(kind: str) -> None:
         Path(__file__).with_name("running").write_text(str(os.getpid()))
         time.sleep(600)
     job = json.loads((folder / "job.json").read_text())
-    (folder / "stdout").write_text("a program prints\n")
+    clients = [" ".join(job["scenario"]["traffic"][name]["client"]) for name in programs(job["scenario"])]
+    (folder / "stdout").write_text("\n".join(clients or ["a program prints"]) + "\n")
     (folder / "stderr").write_text("a program complains\n")
-    plan = _core.Document.of_json(json.dumps(job["scenario"])).plan(job["files"])
+    plan = _core.Document.of_json(json.dumps(without_programs(job["scenario"]))).plan(job["files"])
     if kind == "live-error":
         result = {"error": "live", "text": "cannot create the host `server`: no TUN device"}
     elif kind == "scenario-error":
@@ -89,6 +95,18 @@ def run(kind: str) -> None:
     (folder / "result.json").write_text(json.dumps(result))
 
 
+def without_programs(scenario: dict[str, Any]) -> dict[str, Any]:
+    names = programs(scenario)
+    if not names:
+        return scenario
+    downloads = {name: {"kind": "ftp"} for name in names}
+    return {**scenario, "duration": "1s", "traffic": scenario["traffic"] | downloads}
+
+
+def programs(scenario: dict[str, Any]) -> list[str]:
+    return [name for name, one in scenario["traffic"].items() if one["kind"] == "program"]
+
+
 def plan_run(plan: _core.Plan, job: dict[str, object]) -> _core.Output:
     seed = job["options"]["seed"]  # type: ignore[index]
     return plan.run(_core.Watch(), seed)
@@ -107,7 +125,7 @@ def live(job: dict[str, object]) -> dict[str, object]:
         "hints": None,
         "congestion_control": job["options"]["congestion_control"],  # type: ignore[index]
         "congestion_controls": {},
-        "statuses": {},
+        "statuses": dict.fromkeys(programs(job["scenario"]), STATUS),  # type: ignore[arg-type]
         "servers_ended": {},
         "tcp_shortfalls": {},
         "lateness": {"p50_us": 1.0, "p99_us": 1.0, "max_us": 1.0, "packets": 100},

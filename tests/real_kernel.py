@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import Cli
 
 import aqmlab as al
 from aqmlab import kernel
@@ -106,6 +109,39 @@ def test_programs_and_congestion_controls_of_the_kernel_run(
     assert live["statuses"] == {"page": 0}
     assert live["valid"], live["objections"]
     assert live["congestion_controls"]["page"]["server"] == {"bbr": 1}
+
+
+def test_the_shell_exits_with_the_status_of_the_program(used: kernel.Kernel, cli: Cli) -> None:
+    for command, status in (("exit 7", 7), ("kill -TERM $$", 128 + signal.SIGTERM)):
+        words = ["--virtual", "--kernel", used.path, "--", "sh", "-c", f"echo out; echo err >&2; {command}"]
+        done = cli("live", "shell", *words)
+        assert (done.returncode, done.stdout) == (status, "out\n")
+        assert done.stderr.startswith("err\n") and f"Linux {used.release}" in done.stderr
+
+
+def test_guests_over_sockets_have_equal_captures(used: kernel.Kernel, cli: Cli, tmp_path: Path) -> None:
+    if not used.seeded:
+        pytest.skip("the kernel was not built by `aqmlab kernel build`")
+    examples = Path(__file__).parents[1] / "examples"
+    bridge = [sys.executable, str(examples / "guests" / "udp_guest.py")]
+    guest = [sys.executable, str(examples / "path" / "echo_guest.py")]
+    server = shlex.join([*bridge, "server", "4433", "--", *guest])
+    client = [*bridge, "client", "server:4433", "--events", "echo", "--", *guest]
+    # All echoes arrive within a second. Without a signal, the bridge would wait for further datagrams.
+    client = ["timeout", "-s", "INT", "3", *client]
+    line = ["--rate", "10Mbps", "--delay", "20ms", "--queue", "codel"]
+    found = []
+    for number in range(RUNS):
+        capture = tmp_path / f"{number}.pcapng"
+        words = ["--virtual", "--kernel", used.path, *line, "--pcap", capture, "--server", server]
+        done = cli("live", "shell", *words, "--", *client)
+        found.append((done.stdout, hashlib.sha256(capture.read_bytes()).hexdigest()))
+    assert len(set(found)) == 1
+    times = [float(line.split()[3]) for line in done.stdout.splitlines() if " rtt_s " in line]
+    assert len(times) == 100
+    # Propagation takes 40 ms. The rest is the transmission of at most 1228 bytes, which takes 1 ms in each
+    # direction, and the transmission of earlier datagrams.
+    assert all(0.040 <= time_s < 0.045 for time_s in times)
 
 
 def test_parameters_that_the_kernel_does_not_have_are_rejected(used: kernel.Kernel) -> None:

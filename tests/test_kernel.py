@@ -193,12 +193,15 @@ def test_the_time_limit_kills_the_kernel_and_its_children(fake: Fake, scenario: 
     assert processes_of(wait_for(file.with_name("running"))) == []
 
 
+@pytest.mark.parametrize("shell", [False, True], ids=["run", "shell"])
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
 def test_ctrl_c_and_kill_leave_no_process(
-    fake: Fake, small: Path, command: Command, number: signal.Signals, status: int
+    fake: Fake, small: Path, command: Command, number: signal.Signals, status: int, shell: bool
 ) -> None:
     file = fake("hang")
-    process = command("live", "run", str(small), "--virtual", "--kernel", str(file))
+    options = ["--virtual", "--kernel", str(file)]
+    words = ["shell", *options, "--", "true"] if shell else ["run", str(small), *options]
+    process = command("live", *words)
     group = wait_for(file.with_name("running"))
     process.send_signal(number)
     process.communicate(timeout=PATIENCE_S)
@@ -220,12 +223,48 @@ def test_the_command_writes_the_tables_and_says_virtual(
     assert pl.read_parquet(tmp_path / "out" / "flows.parquet").height > 0
 
 
+def test_a_program_in_virtual_time_prints_and_exits_as_in_real_time(
+    cli: Cli, fake: Fake, tmp_path: Path
+) -> None:
+    line = ["--rate", "2Mbps", "--queue", "codel", "--pcap", "shell.pcapng", "--out", "out"]
+    done = cli("live", "shell", "--virtual", "--kernel", fake(), *line, "--", "echo", "--virtual")
+    assert (done.returncode, done.stdout) == (7, "echo --virtual\n"), done.stderr
+    lines = done.stderr.splitlines()
+    assert lines[0] == "a program complains"
+    assert lines[1].startswith("echo --virtual: live for ") and ", Linux 6.1.99, tick 4 ms" in lines[1]
+    assert lines[2].startswith("  link bottleneck")
+    manifest = json.loads((tmp_path / "out" / "run.json").read_text())["manifest"]
+    assert manifest["live"]["statuses"] == {"shell": 7}
+    assert (tmp_path / "shell.pcapng").read_bytes() == b"packets"
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "message"),
+    [
+        (
+            ("--virtual",),
+            2,
+            "live shell --virtual needs a client command after `--`: a guest has no terminal",
+        ),
+        (("--kernel", "x", "--", "true"), 2, "--kernel: needs --virtual"),
+        (("--time-limit", "1s", "--", "true"), 2, "--time-limit: needs --virtual"),
+        (("--virtual", "--", "no-such-command"), 127, "no-such-command: command not found"),
+    ],
+)
+def test_a_program_that_cannot_run_in_virtual_time_is_refused(
+    cli: Cli, words: tuple[str, ...], status: int, message: str
+) -> None:
+    done = cli("live", "shell", *words)
+    assert (done.returncode, done.stdout, done.stderr) == (status, "", f"aqmlab: {message}\n")
+
+
 def test_the_commands_name_the_remedy_if_there_is_no_kernel(
     cli: Cli, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("AQMLAB_KERNEL", raising=False)
-    for words in (("live", "run", small, "--virtual"), ("kernel", "show")):
+    shell = ("live", "shell", "--virtual", "--", "true")
+    for words in (("live", "run", small, "--virtual"), shell, ("kernel", "show")):
         done = cli(*words)
         assert done.returncode == 1
         assert "build a kernel with `aqmlab kernel build`" in done.stderr

@@ -8,7 +8,8 @@ import shutil
 import signal
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -32,6 +33,7 @@ from aqmlab.cli.options import (
 from aqmlab.live import NotLive
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import FrameType
 
     from aqmlab.scenario import Scenario
@@ -92,6 +94,13 @@ KernelFile = Annotated[
         help="With --virtual: kernel to use; by default the kernel that `aqmlab kernel show` prints.",
     ),
 ]
+TimeLimit = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", help="With --virtual: maximum real time of the run; by default 60min."),
+]
+
+TIME_LIMIT = "60min"
+"""The default of `--time-limit`."""
 
 
 AgreeScenario = Annotated[
@@ -150,8 +159,9 @@ def _with_kernel_control_hint() -> Iterator[None]:
 @app.callback()
 def live(context: typer.Context) -> None:
     """If the user is not root, runs the command again as root in a user namespace."""
-    # Every user is root in the guest of a run in virtual time.
-    if not (context.invoked_subcommand == "run" and "--virtual" in sys.argv):
+    # Every user is root in the guest of a run in virtual time. Words after `--` are the command of `shell`.
+    words = sys.argv[: sys.argv.index("--")] if "--" in sys.argv else sys.argv
+    if not (context.invoked_subcommand in ("run", "shell") and "--virtual" in words):
         prepare()
 
 
@@ -159,6 +169,26 @@ def prepare() -> None:
     """If the user is not root, runs the command again as root in a user namespace."""
     if hasattr(_core, "needs_user_namespace") and _core.needs_user_namespace():
         sys.exit(_core.run_in_user_namespace([sys.executable, "-m", "aqmlab", *sys.argv[1:]]))
+
+
+def _in_guest(kernel: Path | None, time_limit: str | None) -> "Callable[..., Run]":
+    """Returns the function that runs a scenario in virtual time. Raises `KernelError` if there is no
+    kernel."""
+    from aqmlab import kernel as kernels
+
+    limit_s = time_of("--time-limit", time_limit or TIME_LIMIT)
+    return partial(kernels.run, kernel=kernels.find(kernel), limit_s=limit_s)
+
+
+def _in_real_time(kernel: Path | None, time_limit: str | None) -> "Callable[..., Run]":
+    """Returns the function that runs a scenario in real time. Raises `ValueError` if an option needs
+    `--virtual`."""
+    from aqmlab import live
+
+    for option, value in (("--kernel", kernel), ("--time-limit", time_limit)):
+        if value is not None:
+            raise ValueError(f"{option}: needs --virtual")
+    return live.run
 
 
 @app.command()
@@ -196,14 +226,11 @@ def run(
     ] = False,
     virtual: Virtual = False,
     kernel: KernelFile = None,
-    time_limit: Annotated[
-        str, typer.Option(metavar="TIME", help="With --virtual: maximum real time of the run.")
-    ] = "60min",
+    time_limit: TimeLimit = None,
 ) -> None:
     """Run a scenario live, in real time, and print its results. With --virtual, run in virtual time.
 
     The exit status is 3 if the run is not valid."""
-    from aqmlab import live
     from aqmlab.cli import live_text, run_text, watching
     from aqmlab.live import watch as live_watch
     from aqmlab.scenario import Scenario, settings_of
@@ -213,29 +240,12 @@ def run(
 
     if virtual and watch:
         raise ValueError("--watch: cannot show a run in virtual time")
-    if kernel and not virtual:
-        raise ValueError("--kernel: needs --virtual")
-    limit_s = time_of("--time-limit", time_limit)
-
-    def in_guest(seen: _core.Watch) -> "Run":
-        from aqmlab import kernel as kernels
-
-        return kernels.run(
-            chosen,
-            seed,
-            kernel=kernels.find(kernel),
-            nearest_tcp=nearest_tcp,
-            until_done=until_done,
-            pcap=pcap,
-            congestion_control=congestion_control,
-            limit_s=limit_s,
-            watch=seen,
-        )
+    runs = _in_guest(kernel, time_limit) if virtual else _in_real_time(kernel, time_limit)
 
     def work(seen: _core.Watch) -> "Run":
         # Only one process can read the view: either this process, or `aqmlab live watch` in another terminal.
-        with nullcontext() if watch else live_watch.shown(seen):
-            return live.run(
+        with nullcontext() if watch or virtual else live_watch.shown(seen):
+            return runs(
                 chosen,
                 seed,
                 nearest_tcp=nearest_tcp,
@@ -246,7 +256,7 @@ def run(
             )
 
     with _named(scenario), _programs_print_to_stderr() if as_json else nullcontext():
-        result = watching.run(in_guest if virtual else work, "live run", 1.0 if watch else None)
+        result = watching.run(work, "live run", 1.0 if watch else None)
     if out is not None:
         run_text.write(result, out)
     if as_json:
@@ -436,7 +446,8 @@ def shell(
         list[str] | None,
         typer.Argument(
             metavar="-- COMMAND...",
-            help="Command to run on the client; by default your shell. The server's host name is `server`.",
+            help="Command to run on the client; by default your shell, which --virtual does not support. The "
+            "server's host name is `server`.",
         ),
     ] = None,
     scenario: Annotated[
@@ -489,9 +500,12 @@ def shell(
             help="If the run is not valid, exit with status 3 instead of the program's exit status.",
         ),
     ] = False,
+    virtual: Virtual = False,
+    kernel: KernelFile = None,
+    time_limit: TimeLimit = None,
 ) -> None:
     """Run a program across an emulated link, print the results to standard error, and exit with the program's
-    exit status."""
+    exit status. With --virtual, run in virtual time."""
     from aqmlab import live
     from aqmlab.cli import live_text, run_text
     from aqmlab.links import profile as link_profile
@@ -501,6 +515,8 @@ def shell(
     options = {"bottleneck.rate": rate, "bottleneck.delay": delay, "bottleneck.reverse.rate": up_rate}
     changes: dict[str, object] = {path: value for path, value in options.items() if value}
     client = command or [os.environ.get("SHELL", "/bin/sh")]
+    if virtual and not command:
+        raise ValueError("live shell --virtual needs a client command after `--`: a guest has no terminal")
     if client[0].startswith("-"):
         hint = "; `aqmlab live watch` shows the run in another terminal"
         raise ValueError(
@@ -514,6 +530,7 @@ def shell(
             raise typer.Exit(COMMAND_NOT_FOUND)
     if profile and scenario:
         raise ValueError("--profile: describes the network, as --scenario does: use one of these options")
+    runs = _in_guest(kernel, time_limit) if virtual else _in_real_time(kernel, time_limit)
     base = Scenario.load(scenario) if scenario else None
     if profile:
         line = link_profile.network(profile)
@@ -524,8 +541,12 @@ def shell(
     with _with_kernel_control_hint():
         chosen = chosen.with_(settings_of(settings or []))
     seen = _core.Watch()
-    with _named(scenario), live_watch.shown(seen), _interrupts_for_the_command():
-        result = live.run(
+    with ExitStack() as context:
+        context.enter_context(_named(scenario))
+        if not virtual:  # The programs of a guest do not receive Ctrl-C, so Ctrl-C ends the run.
+            context.enter_context(live_watch.shown(seen))
+            context.enter_context(_interrupts_for_the_command())
+        result = runs(
             chosen,
             seed,
             nearest_tcp=nearest_tcp,

@@ -49,6 +49,10 @@ REFUSED: tuple[type[Exception], ...] = (NotLive, getattr(_core, "LiveError", Not
 MAX_INTERRUPTS = 3
 """A run ends after Ctrl-C has been pressed this number of times, even if the run's command continues."""
 
+TIME_LIMIT = "60min"
+"""Maximum real time of a run in virtual time, unless `--time-limit` sets another value: about 300 times
+the real time of `scenarios/real-tcp.toml`. The value is aqmlab's choice."""
+
 COMMAND_NOT_FOUND = 127
 """Exit status if a command is not found, the same as in shells."""
 
@@ -197,8 +201,9 @@ def run(
     virtual: Virtual = False,
     kernel: KernelFile = None,
     time_limit: Annotated[
-        str, typer.Option(metavar="TIME", help="With --virtual: maximum real time of the run.")
-    ] = "60min",
+        str | None,
+        typer.Option(metavar="TIME", help="With --virtual: maximum real time of the run; by default 60min."),
+    ] = None,
 ) -> None:
     """Run a scenario live, in real time, and print its results. With --virtual, run in virtual time.
 
@@ -215,7 +220,9 @@ def run(
         raise ValueError("--watch: cannot show a run in virtual time")
     if kernel and not virtual:
         raise ValueError("--kernel: needs --virtual")
-    limit_s = time_of("--time-limit", time_limit)
+    if time_limit is not None and not virtual:
+        raise ValueError("--time-limit: needs --virtual; in real time, a run ends after its duration")
+    limit_s = time_of("--time-limit", time_limit or TIME_LIMIT)
 
     def in_guest(seen: _core.Watch) -> "Run":
         from aqmlab import kernel as kernels

@@ -3,6 +3,7 @@ kernel. `make kernel` runs a real kernel."""
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -11,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import polars as pl
@@ -19,7 +21,7 @@ from conftest import PATIENCE_S, Cli
 
 import aqmlab as al
 from aqmlab import _core, kernel
-from aqmlab.kernel import start
+from aqmlab.kernel import runs, start
 from aqmlab.kernel.build import CHANGES, change, need_tools
 from aqmlab.kernel.kernel import KernelError
 
@@ -115,6 +117,23 @@ def test_a_run_in_virtual_time_has_the_tables_and_the_kernel_in_its_manifest(
     assert capture.read_bytes() == b"packets"
     captured = capfd.readouterr()
     assert (captured.out, captured.err) == ("a program prints\n", "a program complains\n")
+
+
+def test_programs_print_to_streams_without_a_descriptor(fake: Fake, scenario: al.Scenario) -> None:
+    """The streams of notebooks have no bytes and no file descriptor."""
+    with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
+        kernel.run(scenario, kernel=kernel.find(fake()))
+    assert (out.getvalue(), err.getvalue()) == ("a program prints\n", "a program complains\n")
+
+
+def test_a_character_whose_bytes_arrive_separately_is_one_character(tmp_path: Path) -> None:
+    file, stream = tmp_path / "stdout", io.StringIO()
+    output = runs._Output(file, stream)
+    output.pass_on()
+    for end in range(1, 4):
+        file.write_bytes("a€".encode()[: end + 1])
+        output.pass_on()
+    assert stream.getvalue() == "a€"
 
 
 def test_the_arguments_of_the_kernel_depend_on_nothing_but_the_seed(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import shutil
@@ -9,7 +10,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from aqmlab import _core
 from aqmlab.kernel.kernel import Kernel, find
@@ -164,7 +165,9 @@ class _Relay:
     """Passes on what the programs in a guest print."""
 
     def __init__(self, folder: Path) -> None:
-        self._ways = [(folder / "stdout", sys.stdout, [0]), (folder / "stderr", sys.stderr, [0])]
+        streams = {"stdout": sys.stdout, "stderr": sys.stderr}
+        # A stream is None if the descriptor was closed when Python started.
+        self._outputs = [_Output(folder / name, one) for name, one in streams.items() if one is not None]
 
     def __enter__(self) -> _Relay:
         return self
@@ -173,14 +176,32 @@ class _Relay:
         self.pass_on()
 
     def pass_on(self) -> None:
-        """Copies new output to the descriptors of this process."""
-        for file, stream, position in self._ways:
-            if not file.exists():
-                continue
-            with file.open("rb") as opened:
-                opened.seek(position[0])
-                text = opened.read()
-            if text:
-                position[0] += len(text)
-                stream.flush()
-                os.write(stream.fileno(), text)
+        """Copies new output of the programs to the streams of this process."""
+        for output in self._outputs:
+            output.pass_on()
+
+
+class _Output:
+    """A file to which programs print, and the stream of this process that receives the contents."""
+
+    def __init__(self, file: Path, stream: TextIO) -> None:
+        self._file, self._stream, self._position = file, stream, 0
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+
+    def pass_on(self) -> None:
+        if not self._file.exists():
+            return
+        with self._file.open("rb") as opened:
+            opened.seek(self._position)
+            content = opened.read()
+        if not content:
+            return
+        self._position += len(content)
+        # The streams of notebooks are streams of text, without bytes and without a file descriptor.
+        binary = getattr(self._stream, "buffer", None)
+        if binary is None:
+            self._stream.write(self._decoder.decode(content))
+        else:
+            self._stream.flush()
+            binary.write(content)
+        self._stream.flush()

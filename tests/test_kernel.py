@@ -228,6 +228,35 @@ def test_ctrl_c_and_kill_leave_no_process(
         time.sleep(0.01)
 
 
+TERMINATED_AFTER_FORK = """
+import os, signal, sys
+from aqmlab.kernel import keeper
+
+fork = os.fork
+
+def forked():
+    process = fork()
+    if process:
+        with open("forked", "w") as file:
+            file.write(str(process))
+        os.kill(os.getpid(), signal.SIGTERM)
+    return process
+
+os.fork = forked
+sys.exit(keeper.main())
+"""
+"""The keeper, which receives SIGTERM before `os.fork` returns."""
+
+
+def test_the_keeper_kills_a_kernel_that_has_just_been_started(tmp_path: Path) -> None:
+    words = [sys.executable, "-c", TERMINATED_AFTER_FORK, str(os.getpid()), "/bin/sleep", "600"]
+    done = subprocess.run(words, cwd=tmp_path, timeout=PATIENCE_S, check=False)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "forked").read_text()), signal.SIGKILL)
+    assert done.returncode == start.SIGNALLED + signal.SIGKILL
+    assert float((tmp_path / "cpu").read_text()) >= 0
+
+
 def test_the_command_writes_the_tables_and_says_virtual(
     cli: Cli, fake: Fake, small: Path, tmp_path: Path
 ) -> None:

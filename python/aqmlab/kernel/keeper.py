@@ -28,18 +28,23 @@ def main() -> int:
         if not kernel:
             os._exit(1)
         # Until the kernel has its own process group, the kernel has no other processes.
-        os.kill(kernel, signal.SIGKILL)
-        with suppress(ProcessLookupError):
-            os.killpg(kernel, signal.SIGKILL)
+        for kill in (os.kill, os.killpg):
+            with suppress(ProcessLookupError):
+                kill(kernel, signal.SIGKILL)
 
     signal.signal(signal.SIGTERM, end)
     if os.getppid() != int(sys.argv[1]):
         return 1
+    # The handler must know the process ID of the kernel as soon as the kernel exists.
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
     kernel = os.fork()
     if kernel == 0:
         os.setsid()
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        # The kernel would inherit the mask.
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
         os.execv(sys.argv[2], sys.argv[2:])
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
     status, cpu_s = 0, 0.0
     while True:
         try:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -23,6 +24,7 @@ import aqmlab as al
 from aqmlab import _core, kernel
 from aqmlab.kernel import runs, start
 from aqmlab.kernel.build import CHANGES, change, need_tools
+from aqmlab.kernel.folder import remove_abandoned, temporary_folder
 from aqmlab.kernel.kernel import KernelError
 
 FAKE = Path(__file__).with_name("fake_kernel.py")
@@ -212,20 +214,57 @@ def test_the_time_limit_kills_the_kernel_and_its_children(fake: Fake, scenario: 
     assert processes_of(wait_for(file.with_name("running"))) == []
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
-def test_ctrl_c_and_kill_leave_no_process(
-    fake: Fake, small: Path, command: Command, number: signal.Signals, status: int
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, -15), (signal.SIGKILL, -9)]
+)
+def test_ctrl_c_and_kill_leave_no_process_and_no_folder(
+    fake: Fake, small: Path, tmp_path: Path, command: Command, number: signal.Signals, status: int
 ) -> None:
-    file = fake("hang")
-    process = command("live", "run", str(small), "--virtual", "--kernel", str(file))
+    file, temporary = fake("hang"), tmp_path / "temporary"
+    temporary.mkdir()
+    words = ("live", "run", str(small), "--virtual", "--kernel", str(file))
+    process = command(*words, TMPDIR=str(temporary))
     group = wait_for(file.with_name("running"))
+    assert len(list(temporary.glob("aqmlab-virtual-*/job.json"))) == 1
     process.send_signal(number)
     process.communicate(timeout=PATIENCE_S)
     assert process.returncode == status
     limit = time.monotonic() + PATIENCE_S
-    while processes_of(group):
+    while processes_of(group) or list(temporary.iterdir()):
         assert time.monotonic() < limit
         time.sleep(0.01)
+
+
+SLEEPING_IN_A_FOLDER = """
+import sys, time
+from pathlib import Path
+from aqmlab.kernel.folder import temporary_folder
+
+with temporary_folder("made-", Path(sys.argv[1])) as folder:
+    print(folder, flush=True)
+    time.sleep(600)
+"""
+
+
+def test_the_folders_of_killed_processes_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = [sys.executable, "-c", SLEEPING_IN_A_FOLDER, str(tmp_path)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            folder = Path(process.stdout.readline().strip())
+            with temporary_folder("made-", tmp_path) as own:
+                assert folder.is_dir() and own.is_dir()
+            assert not own.exists()
+        finally:
+            process.kill()
+    with monkeypatch.context() as patch:
+        patch.setattr(platform, "node", lambda: "another-machine")
+        remove_abandoned("made-", tmp_path)
+    for other in ("made-without-lock", "another"):
+        (tmp_path / other).mkdir()
+    assert folder.is_dir()
+    remove_abandoned("made-", tmp_path)
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["another", "made-without-lock"]
 
 
 TERMINATED_AFTER_FORK = """

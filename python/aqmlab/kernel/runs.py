@@ -7,12 +7,13 @@ import json
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from aqmlab import _core
+from aqmlab.kernel.folder import temporary_folder
+from aqmlab.kernel.keeper import PREFIX
 from aqmlab.kernel.kernel import Kernel, find
 from aqmlab.kernel.start import boot, environment
 from aqmlab.scenario import Scenario
@@ -82,8 +83,7 @@ def run(
     }
 
     def work(watch: _core.Watch) -> Run:
-        with tempfile.TemporaryDirectory(prefix="aqmlab-virtual-") as name:
-            folder = Path(name)
+        with temporary_folder(PREFIX) as folder:
             (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
             with _Relay(folder) as relay:
 

@@ -22,7 +22,7 @@ from conftest import PATIENCE_S, Cli
 
 import aqmlab as al
 from aqmlab import _core, kernel
-from aqmlab.kernel import runs, start
+from aqmlab.kernel import guest, runs, start
 from aqmlab.kernel.build import CHANGES, change, need_tools
 from aqmlab.kernel.folder import remove_abandoned, temporary_folder
 from aqmlab.kernel.kernel import KernelError
@@ -136,6 +136,31 @@ def test_a_character_whose_bytes_arrive_separately_is_one_character(tmp_path: Pa
         file.write_bytes("a€".encode()[: end + 1])
         output.pass_on()
     assert stream.getvalue() == "a€"
+
+
+def test_programs_and_folders_that_the_guest_does_not_see_are_refused(
+    fake: Fake, scenario: al.Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used = kernel.find(fake())
+    hidden = tmp_path / "hidden"
+    hidden.mkdir()
+    (hidden / "program").touch()
+    (hidden / "program").chmod(0o755)
+    (tmp_path / "link").symlink_to(hidden / "program")
+    monkeypatch.setattr(guest, "HIDDEN", (str(hidden),))
+    programs = {"kind": "program", "server": ["sh", str(tmp_path / "link")], "client": ["program", "--x"]}
+    reason = f"is not visible in virtual time, because the guest has its own {hidden}"
+    with pytest.raises(KernelError) as caught:
+        kernel.run(scenario.with_({"traffic.p": programs}), kernel=used)
+    assert str(caught.value).startswith(f"traffic.p.server.1: {tmp_path / 'link'} {reason}")
+    monkeypatch.setenv("PATH", str(hidden), prepend=":")
+    with pytest.raises(KernelError) as caught:
+        kernel.run(scenario.with_({"traffic.p": programs | {"server": []}}), kernel=used)
+    assert str(caught.value).startswith(f"traffic.p.client.0: {hidden / 'program'} {reason}")
+    monkeypatch.chdir(hidden)
+    with pytest.raises(KernelError) as caught:
+        kernel.run(scenario, kernel=used)
+    assert str(caught.value).startswith(f"the working directory: {hidden} {reason}")
 
 
 def test_the_arguments_of_the_kernel_depend_on_nothing_but_the_seed(

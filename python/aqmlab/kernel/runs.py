@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from aqmlab import _core
+from aqmlab.kernel import guest
 from aqmlab.kernel.folder import temporary_folder
 from aqmlab.kernel.keeper import PREFIX
 from aqmlab.kernel.kernel import Kernel, find
-from aqmlab.kernel.start import boot, environment
+from aqmlab.kernel.start import boot, check_visible, environment
 from aqmlab.scenario import Scenario
 from aqmlab.scenario.run import Run, Tables
 
@@ -61,11 +62,13 @@ def run(
     kernel's random numbers. After `limit_s` seconds of real time, the run is ended.
 
     `manifest["live"]["virtual"]` contains the release and the tick of the kernel, and the cost of the run.
-    Raises `KernelError` if there is no kernel or the kernel fails, and the exceptions of `aqmlab.live.run`.
+    Raises `KernelError` if there is no kernel, if a program or the working directory is not visible in the
+    guest, or if the kernel fails, and the exceptions of `aqmlab.live.run`.
     """
     from aqmlab._support.parallel import interruptible
 
     used = kernel or find()
+    check_visible(_paths(scenario))
     kernel_seed = scenario.effective["seed"] if seed is None else seed
     options = {
         "seed": seed,
@@ -77,7 +80,7 @@ def run(
         "core": _core.__file__,
         "scenario": scenario.given,
         "files": dict(scenario.files),
-        "options": options | ({"pcap": f"/run/job/{PCAP}"} if pcap else {}),
+        "options": options | ({"pcap": f"{guest.FOLDER}/{PCAP}"} if pcap else {}),
         "environment": environment(),
         "directory": os.getcwd(),
     }
@@ -114,6 +117,18 @@ def run(
             return Run(tables=Tables(tables), manifest=manifest, performance=performance)
 
     return interruptible(work, watch)
+
+
+def _paths(scenario: Scenario) -> dict[str, str]:
+    """Returns the files and folders of the host that a run needs in the guest, with their descriptions."""
+    found = {"the working directory": os.getcwd(), "Python": sys.executable, "aqmlab": _core.__file__}
+    for name, workload in scenario.effective["traffic"].items():
+        for end in ("client", "server"):
+            command = workload.get(end)
+            for index, word in enumerate(command if isinstance(command, list) else ()):
+                path = shutil.which(word) if index == 0 else None
+                found[f"traffic.{name}.{end}.{index}"] = path or word
+    return found
 
 
 def _show_progress(file: Path, watch: _core.Watch) -> None:

@@ -121,6 +121,19 @@ def environment(given: Mapping[str, str] = os.environ) -> dict[str, str]:
     return {name: given[name] for name in PASSED if name in given}
 
 
+def check_visible(paths: Mapping[str, str]) -> None:
+    """Raises `KernelError` if one of the files or folders, which the keys describe, is not visible in the
+    guest. A path that does not exist is not checked."""
+    for name, path in paths.items():
+        resolved = Path(path).resolve()
+        for folder in guest.HIDDEN:
+            if resolved.is_relative_to(folder) and resolved.exists():
+                raise KernelError(
+                    f"{name}: {path} is not visible in virtual time, because the guest has its own {folder}: "
+                    "use another folder"
+                )
+
+
 def _own_environment(folder: Path) -> dict[str, str]:
     """The environment of the kernel, which keeps its process ID in `HOME`, and its memory in a file in
     `TMPDIR` or, without `TMPDIR`, in /dev/shm."""

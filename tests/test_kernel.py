@@ -196,6 +196,24 @@ def test_the_last_messages_of_a_crashed_kernel_are_shown(fake: Fake, scenario: a
     assert "  Kernel panic - not syncing: Attempted to kill init!" in text
 
 
+def test_programs_receive_the_variables_that_select_files_and_languages(
+    fake: Fake, scenario: al.Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passed = {"PATH": "/bin:/usr/bin", "PYTHONPATH": "/modules", "LC_TIME": "C", "TZ": "UTC"}
+    hidden = {"HOME": "/home/me", "AWS_SECRET_ACCESS_KEY": "secret", "SSH_AUTH_SOCK": "/socket", "XLC_": "C"}
+    assert start.environment(passed | hidden) == passed
+    file = fake()
+    recorder = file.with_name("recorder")
+    file.write_text(file.read_text().replace('(folder / "stdout")', f'Path("{recorder}")', 1))
+    file.write_text(file.read_text().replace('"a program prints\\n"', 'json.dumps(job["environment"])'))
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    monkeypatch.setenv("LC_TIME", "C")
+    kernel.run(scenario, kernel=kernel.find(file))
+    received = json.loads(recorder.read_text())
+    assert received["LC_TIME"] == "C" and received["PATH"] == os.environ["PATH"]
+    assert "AWS_SECRET_ACCESS_KEY" not in received
+
+
 def test_the_memory_of_a_guest_is_elsewhere_if_shared_memory_is_small(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use aqm_guest::frames::{self, LONGEST, PREFIX};
 use aqm_guest::{Answer, Guest, Payload, Problem, Start};
-use aqm_net::watch::Watch;
+use aqm_net::watch::StopRequest;
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -32,10 +32,10 @@ const STOP_TIME: Duration = Duration::from_millis(500);
 /// A guest in a process of its own. The process, and all processes of its process group, are killed when the guest is
 /// dropped.
 #[derive(Debug)]
-pub struct ProcessGuest<'a> {
+pub struct ProcessGuest {
     process: Process,
     time_limit: Duration,
-    watch: &'a Watch,
+    stop: StopRequest,
     /// The bytes of the current answer.
     answer: Vec<u8>,
     /// Time of the answer to the request to start, and of the last answer.
@@ -58,16 +58,17 @@ struct Process {
     has_exited: bool,
 }
 
-impl<'a> ProcessGuest<'a> {
-    /// Starts a program. The first element of `command` is the name or the path of the program. If `watch` stops the run,
-    /// the guest does not wait for its current answer any longer.
+impl ProcessGuest {
+    /// Starts a program. The first element of `command` is the name or the path of the program. If `stop` is set, the
+    /// guest does not wait for its current answer any longer.
     ///
     /// # Errors
     /// Returns an error if the program cannot be started, or if the system cannot isolate processes although `options`
     /// requires isolation.
-    pub fn new(command: &[String], options: &Options, watch: &'a Watch) -> Result<Self, StartError> {
+    pub fn new(command: &[String], options: &Options, stop: &StopRequest) -> Result<Self, StartError> {
         let process = Process::start(command, options.isolation)?;
-        Ok(Self { process, time_limit: options.time_limit, watch, answer: Vec::new(), answered: None })
+        let (time_limit, stop) = (options.time_limit, stop.clone());
+        Ok(Self { process, time_limit, stop, answer: Vec::new(), answered: None })
     }
 
     /// Returns the real time between the answer to the request to start and the last answer.
@@ -83,12 +84,12 @@ impl<'a> ProcessGuest<'a> {
             request = &request[self.process.write(request)?..];
             let left = self.time_limit.saturating_sub(begin.elapsed());
             let is_readable = self.process.wait(!request.is_empty(), left.min(LOOK)).map_err(failed)?;
-            if is_readable && self.read(request.is_empty())? {
-                break;
-            }
-            if self.watch.is_stopped() {
+            if self.stop.is_set() {
                 self.process.kill();
                 return Err(Problem::Program("the run was stopped".to_owned()));
+            }
+            if is_readable && self.read(request.is_empty())? {
+                break;
             }
             if begin.elapsed() >= self.time_limit {
                 self.process.kill();
@@ -121,7 +122,7 @@ impl<'a> ProcessGuest<'a> {
     }
 }
 
-impl Guest for ProcessGuest<'_> {
+impl Guest for ProcessGuest {
     fn start(&mut self, start: &Start) -> Result<Option<aqm_net::Instant>, Problem> {
         frames::read_started(self.exchange(&frames::start(start))?)
     }
@@ -144,6 +145,15 @@ impl Guest for ProcessGuest<'_> {
 impl Process {
     fn start(command: &[String], isolation: bool) -> Result<Self, StartError> {
         let Some((program, arguments)) = command.split_first() else {
+impl Drop for ProcessGuest {
+    /// Kills the program at once if the run was stopped.
+    fn drop(&mut self) {
+        if self.stop.is_set() {
+            self.process.kill();
+        }
+    }
+}
+
             let error = io::Error::new(ErrorKind::InvalidInput, "the command of a guest must not be empty");
             return Err(StartError::Program(error));
         };

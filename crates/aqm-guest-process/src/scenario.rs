@@ -1,24 +1,21 @@
 //! Programs as guests of a simulated scenario.
 
-use std::sync::LazyLock;
 use std::time::Duration;
 
 use aqm_guest::Guest;
 use aqm_net::Span;
-use aqm_net::watch::Watch;
+use aqm_net::watch::StopRequest;
 
 use crate::{Options, ProcessGuest, StartError};
 
-/// The watch of guests, which nobody stops: a guest whose answer is late ends at its time limit.
-static UNWATCHED: LazyLock<Watch> = LazyLock::new(Watch::default);
-
-/// Starts a program as a guest of a scenario. The program has no network and a read-only file system.
+/// Starts a program as a guest of a scenario. The program has no network and a read-only file system. If `stop` is set,
+/// the guest is killed at its next or current request.
 ///
 /// # Errors
 /// Returns a description of the error if the program cannot be started or isolated.
-pub fn guest(command: &[String], time_limit: Span) -> Result<Box<dyn Guest>, String> {
+pub fn guest(command: &[String], time_limit: Span, stop: &StopRequest) -> Result<Box<dyn Guest>, String> {
     let options = Options { time_limit: Duration::from_nanos(time_limit.nanos()), ..Options::default() };
-    match ProcessGuest::new(command, &options, &UNWATCHED) {
+    match ProcessGuest::new(command, &options, stop) {
         Ok(guest) => Ok(Box::new(guest)),
         Err(error @ StartError::Isolation(_)) => {
             Err(format!("{error}; guests of scenarios are always isolated"))

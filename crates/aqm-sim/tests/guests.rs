@@ -3,7 +3,7 @@
 use aqm_guest::{Answer, Echo, End, Event, Guest, Origin, Payload, Problem, Provider, Start};
 use aqm_net::level::{Document, Failure, Files, Run};
 use aqm_net::table::Column;
-use aqm_net::watch::Watch;
+use aqm_net::watch::{StopRequest, Watch};
 use aqm_net::{Ecn, Instant, Span};
 use aqm_sim::PacketLevel;
 
@@ -38,7 +38,7 @@ impl Guest for Stream {
 struct Programs;
 
 impl Provider for Programs {
-    fn guest(&self, origin: &Origin<'_>) -> Result<Box<dyn Guest>, String> {
+    fn guest(&self, origin: &Origin<'_>, _: &StopRequest) -> Result<Box<dyn Guest>, String> {
         match origin {
             Origin::Program { command: [name], .. } if name == "echo" => Ok(Box::new(Echo::default())),
             Origin::Program { command: [name], .. } => {

@@ -538,10 +538,11 @@ mod tests {
     }
 
     /// Programs with the names `page` and `broken` are these guests; other programs are echo guests.
+    use aqm_net::watch::StopRequest;
     struct Programs;
 
     impl Provider for Programs {
-        fn guest(&self, origin: &Origin<'_>) -> Result<Box<dyn Guest>, String> {
+        fn guest(&self, origin: &Origin<'_>, _: &StopRequest) -> Result<Box<dyn Guest>, String> {
             match origin {
                 Origin::Program { command: [name], .. } if name == "page" => Ok(Box::new(Pages::default())),
                 Origin::Program { command: [name], .. } if name == "broken" => Ok(Box::new(Broken)),

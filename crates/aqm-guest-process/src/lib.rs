@@ -38,6 +38,7 @@
 //! computing time, hides no files, and does not control clocks and random numbers. Standard error remains available for
 //! messages. File descriptors that the calling program has made inheritable remain open in the guest.
 
+mod guard;
 #[cfg(target_os = "linux")]
 mod isolation;
 mod process;

@@ -16,6 +16,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
+use crate::guard::Guarded;
 use crate::{Options, StartError};
 
 /// Maximum number of bytes that are read at once: the capacity of a pipe (pipe(7)).
@@ -46,6 +47,8 @@ pub struct ProcessGuest {
 #[derive(Debug)]
 struct Process {
     child: Child,
+    /// `None` after the exit status has been read, because another process may then have the same number.
+    guarded: Option<Guarded>,
     /// `None` after the pipe has been closed.
     input: Option<ChildStdin>,
     output: ChildStdout,
@@ -81,13 +84,13 @@ impl ProcessGuest {
         let begin = Instant::now();
         self.answer.clear();
         loop {
-            request = &request[self.process.write(request)?..];
-            let left = self.time_limit.saturating_sub(begin.elapsed());
-            let is_readable = self.process.wait(!request.is_empty(), left.min(LOOK)).map_err(failed)?;
             if self.stop.is_set() {
                 self.process.kill();
                 return Err(Problem::Program("the run was stopped".to_owned()));
             }
+            request = &request[self.process.write(request)?..];
+            let left = self.time_limit.saturating_sub(begin.elapsed());
+            let is_readable = self.process.wait(!request.is_empty(), left.min(LOOK)).map_err(failed)?;
             if is_readable && self.read(request.is_empty())? {
                 break;
             }
@@ -142,9 +145,6 @@ impl Guest for ProcessGuest {
     }
 }
 
-impl Process {
-    fn start(command: &[String], isolation: bool) -> Result<Self, StartError> {
-        let Some((program, arguments)) = command.split_first() else {
 impl Drop for ProcessGuest {
     /// Kills the program at once if the run was stopped.
     fn drop(&mut self) {
@@ -154,6 +154,9 @@ impl Drop for ProcessGuest {
     }
 }
 
+impl Process {
+    fn start(command: &[String], isolation: bool) -> Result<Self, StartError> {
+        let Some((program, arguments)) = command.split_first() else {
             let error = io::Error::new(ErrorKind::InvalidInput, "the command of a guest must not be empty");
             return Err(StartError::Program(error));
         };
@@ -171,9 +174,10 @@ impl Drop for ProcessGuest {
         let fds = [input.as_fd(), output.as_fd(), errors.as_fd()];
         let set =
             fds.into_iter().try_for_each(|fd| fcntl(fd, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).map(|_| ()));
-        // If a pipe cannot be set, the drop of the process ends the program.
-        let process = Self {
+        // If a pipe cannot be set, or the program cannot be guarded, the drop of the process ends the program.
+        let mut process = Self {
             child,
+            guarded: None,
             input: Some(input),
             output,
             errors: Some(errors),
@@ -182,6 +186,7 @@ impl Drop for ProcessGuest {
             has_exited: false,
         };
         set.map_err(|error| StartError::Program(error.into()))?;
+        process.guarded = Some(Guarded::new(process.child.id()).map_err(StartError::Program)?);
         Ok(process)
     }
 
@@ -261,6 +266,7 @@ impl Drop for ProcessGuest {
                     self.has_exited = true;
                     // The processes that the program has started form the process group.
                     self.kill_group();
+                    self.guarded = None;
                     return describe(status);
                 }
                 Ok(None) if begin.elapsed() < EXIT_TIME => thread::sleep(Duration::from_millis(1)),
@@ -277,6 +283,7 @@ impl Drop for ProcessGuest {
             // The wait fails only if there is no such process.
             let _ = self.child.wait();
             self.has_exited = true;
+            self.guarded = None;
         }
     }
 

@@ -176,6 +176,19 @@ def test_ctrl_c_and_kill_end_a_run_and_its_hanging_programs(
         time.sleep(0.05)
 
 
+def test_the_digest_depends_on_the_files_of_a_program(tmp_path: Path) -> None:
+    file = tmp_path / "guest.py"
+    file.write_bytes(Path(ECHO[1]).read_bytes())
+    command = [sys.executable, str(file)]
+    first = scenario(client=command)
+    assert first.run().manifest["digest"] == first.digest
+    with file.open("a", encoding="utf-8") as opened:
+        opened.write("# changed\n")
+    changed = scenario(client=command).digest
+    assert changed != first.digest
+    assert scenario(client=command).digest == changed
+
+
 def test_a_sweep_goes_on_after_a_fault(tmp_path: Path) -> None:
     commands = {"failing": failing(tmp_path), "echo": ECHO}
     sweep = al.Sweep(

@@ -80,6 +80,12 @@ pub trait Provider: Sync {
     /// # Errors
     /// Returns a description of the error, and of the remedy, if the guest is not available.
     fn guest(&self, origin: &Origin<'_>, stop: &StopRequest) -> Result<Box<dyn Guest>, String>;
+
+    /// Returns a digest of the files of a program, on which the results of the program depend; `None` if the source does
+    /// not start programs.
+    fn program_digest(&self, _command: &[String]) -> Option<String> {
+        None
+    }
 }
 
 /// A source that has no guests.

@@ -24,6 +24,10 @@ impl Provider for Programs {
             Origin::Program { command, time_limit } => scenario::guest(command, time_limit, stop),
         }
     }
+
+    fn program_digest(&self, command: &[String]) -> Option<String> {
+        Some(scenario::program_digest(command))
+    }
 }
 
 /// Runs a plan, in the program `guests` if the plan needs transport libraries.

@@ -68,6 +68,10 @@ impl Provider for Libraries {
             Origin::Program { command, time_limit } => scenario::guest(command, time_limit, stop),
         }
     }
+
+    fn program_digest(&self, command: &[String]) -> Option<String> {
+        Some(scenario::program_digest(command))
+    }
 }
 
 /// The call in progress.

@@ -109,6 +109,9 @@ impl Guard {
 mod tests {
     use std::os::unix::process::ExitStatusExt;
 
+    use nix::sys::signal::{Signal, killpg};
+    use nix::unistd::Pid;
+
     use super::*;
 
     fn sleeping() -> Child {
@@ -133,7 +136,7 @@ mod tests {
             assert_eq!(child.wait().unwrap().signal(), Some(9));
         }
         assert!(removed.try_wait().unwrap().is_none());
-        removed.kill().unwrap();
+        killpg(Pid::from_raw(removed.id() as i32), Signal::SIGKILL).unwrap();
         removed.wait().unwrap();
     }
 

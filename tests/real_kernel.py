@@ -9,6 +9,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -142,6 +143,33 @@ def test_guests_over_sockets_have_equal_captures(used: kernel.Kernel, cli: Cli, 
     # Propagation takes 40 ms. The rest is the transmission of at most 1228 bytes, which takes 1 ms in each
     # direction, and the transmission of earlier datagrams.
     assert all(0.040 <= time_s < 0.045 for time_s in times)
+
+
+RUN = next(
+    (
+        folder
+        for folder in ("/run", os.environ.get("XDG_RUNTIME_DIR"))
+        if folder and os.access(folder, os.W_OK)
+    ),
+    "",
+)
+"""A folder in /run in which the user may create files."""
+
+
+@pytest.mark.skipif(not RUN, reason="the user cannot write in /run")
+def test_files_in_run_are_visible_and_changes_disappear_with_the_guest(
+    used: kernel.Kernel, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with tempfile.TemporaryDirectory(dir=RUN) as name:
+        program = Path(name, "program")
+        program.write_text("#!/bin/sh\ncd $(dirname $0) && echo changed > file && cat file\n")
+        program.chmod(0o755)
+        Path(name, "file").write_text("before\n")
+        table = {"traffic.ftp": None, "traffic.program": {"kind": "program", "client": [str(program)]}}
+        run = kernel.run(scenario(**table), 1, kernel=used, until_done=True)
+        assert run.manifest["live"]["statuses"] == {"program": 0}
+        assert capfd.readouterr().out == "changed\n"
+        assert Path(name, "file").read_text() == "before\n"
 
 
 def test_parameters_that_the_kernel_does_not_have_are_rejected(used: kernel.Kernel) -> None:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +141,52 @@ def test_the_command_writes_the_circumstances_of_a_fault(tmp_path: Path) -> None
     assert second == "The last requests and answers are in out/guest/fault.txt."
     report = (tmp_path / "out/guest/fault.txt").read_text(encoding="utf-8")
     assert "\nseed: 1\n" in report and "no more data" in report
+
+
+def processes_of(words: list[str]) -> list[int]:
+    """Returns the processes with this command line."""
+    line = "\0".join(words).encode() + b"\0"
+    found = []
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError):
+            if entry.name.isdigit() and (entry / "cmdline").read_bytes() == line:
+                found.append(int(entry.name))
+    return found
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="programs are found in /proc")
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
+def test_ctrl_c_and_kill_end_a_run_and_its_hanging_programs(
+    tmp_path: Path, command: Callable[..., subprocess.Popen[str]], number: signal.Signals, status: int
+) -> None:
+    file = tmp_path / "hanging.toml"
+    # The programs do not read their standard input. The number of seconds identifies the programs.
+    hanging = ["sleep", f"{3600 + number}.{os.getpid()}"]
+    file.write_text(scenario(client=hanging, time_limit="30min").to_toml(), encoding="utf-8")
+    process = command("run", str(file))
+    limit = time.monotonic() + PATIENCE_S
+    while len(processes_of(hanging)) < 2:
+        assert time.monotonic() < limit and process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(number)
+    process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == status
+    while processes_of(hanging):
+        assert time.monotonic() < limit
+        time.sleep(0.05)
+
+
+def test_the_digest_depends_on_the_files_of_a_program(tmp_path: Path) -> None:
+    file = tmp_path / "guest.py"
+    file.write_bytes(Path(ECHO[1]).read_bytes())
+    command = [sys.executable, str(file)]
+    first = scenario(client=command)
+    assert first.run().manifest["digest"] == first.digest
+    with file.open("a", encoding="utf-8") as opened:
+        opened.write("# changed\n")
+    changed = scenario(client=command).digest
+    assert changed != first.digest
+    assert scenario(client=command).digest == changed
 
 
 def test_a_sweep_goes_on_after_a_fault(tmp_path: Path) -> None:

@@ -3,14 +3,17 @@ kernel. `make kernel` runs a real kernel."""
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import platform
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import polars as pl
@@ -19,8 +22,9 @@ from conftest import PATIENCE_S, Cli
 
 import aqmlab as al
 from aqmlab import _core, kernel
-from aqmlab.kernel import start
+from aqmlab.kernel import guest, runs, start
 from aqmlab.kernel.build import CHANGES, change, need_tools
+from aqmlab.kernel.folder import remove_abandoned, temporary_folder
 from aqmlab.kernel.kernel import KernelError
 
 FAKE = Path(__file__).with_name("fake_kernel.py")
@@ -117,6 +121,48 @@ def test_a_run_in_virtual_time_has_the_tables_and_the_kernel_in_its_manifest(
     assert (captured.out, captured.err) == ("a program prints\n", "a program complains\n")
 
 
+def test_programs_print_to_streams_without_a_descriptor(fake: Fake, scenario: al.Scenario) -> None:
+    """The streams of notebooks have no bytes and no file descriptor."""
+    with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
+        kernel.run(scenario, kernel=kernel.find(fake()))
+    assert (out.getvalue(), err.getvalue()) == ("a program prints\n", "a program complains\n")
+
+
+def test_a_character_whose_bytes_arrive_separately_is_one_character(tmp_path: Path) -> None:
+    file, stream = tmp_path / "stdout", io.StringIO()
+    output = runs._Output(file, stream)
+    output.pass_on()
+    for end in range(1, 4):
+        file.write_bytes("a€".encode()[: end + 1])
+        output.pass_on()
+    assert stream.getvalue() == "a€"
+
+
+def test_programs_and_folders_that_the_guest_does_not_see_are_refused(
+    fake: Fake, scenario: al.Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used = kernel.find(fake())
+    hidden = tmp_path / "hidden"
+    hidden.mkdir()
+    (hidden / "program").touch()
+    (hidden / "program").chmod(0o755)
+    (tmp_path / "link").symlink_to(hidden / "program")
+    monkeypatch.setattr(guest, "HIDDEN", (str(hidden),))
+    programs = {"kind": "program", "server": ["sh", str(tmp_path / "link")], "client": ["program", "--x"]}
+    reason = f"is not visible in virtual time, because the guest has its own {hidden}"
+    with pytest.raises(KernelError) as caught:
+        kernel.run(scenario.with_({"traffic.p": programs}), kernel=used)
+    assert str(caught.value).startswith(f"traffic.p.server.1: {tmp_path / 'link'} {reason}")
+    monkeypatch.setenv("PATH", str(hidden), prepend=":")
+    with pytest.raises(KernelError) as caught:
+        kernel.run(scenario.with_({"traffic.p": programs | {"server": []}}), kernel=used)
+    assert str(caught.value).startswith(f"traffic.p.client.0: {hidden / 'program'} {reason}")
+    monkeypatch.chdir(hidden)
+    with pytest.raises(KernelError) as caught:
+        kernel.run(scenario, kernel=used)
+    assert str(caught.value).startswith(f"the working directory: {hidden} {reason}")
+
+
 def test_the_arguments_of_the_kernel_depend_on_nothing_but_the_seed(
     fake: Fake, scenario: al.Scenario
 ) -> None:
@@ -148,6 +194,24 @@ def test_the_last_messages_of_a_crashed_kernel_are_shown(fake: Fake, scenario: a
     text = str(caught.value)
     assert text.startswith("the kernel was killed by SIGABRT")
     assert "  Kernel panic - not syncing: Attempted to kill init!" in text
+
+
+def test_programs_receive_the_variables_that_select_files_and_languages(
+    fake: Fake, scenario: al.Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passed = {"PATH": "/bin:/usr/bin", "PYTHONPATH": "/modules", "LC_TIME": "C", "TZ": "UTC"}
+    hidden = {"HOME": "/home/me", "AWS_SECRET_ACCESS_KEY": "secret", "SSH_AUTH_SOCK": "/socket", "XLC_": "C"}
+    assert start.environment(passed | hidden) == passed
+    file = fake()
+    recorder = file.with_name("recorder")
+    file.write_text(file.read_text().replace('(folder / "stdout")', f'Path("{recorder}")', 1))
+    file.write_text(file.read_text().replace('"a program prints\\n"', 'json.dumps(job["environment"])'))
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    monkeypatch.setenv("LC_TIME", "C")
+    kernel.run(scenario, kernel=kernel.find(file))
+    received = json.loads(recorder.read_text())
+    assert received["LC_TIME"] == "C" and received["PATH"] == os.environ["PATH"]
+    assert "AWS_SECRET_ACCESS_KEY" not in received
 
 
 def test_the_memory_of_a_guest_is_elsewhere_if_shared_memory_is_small(
@@ -194,22 +258,93 @@ def test_the_time_limit_kills_the_kernel_and_its_children(fake: Fake, scenario: 
 
 
 @pytest.mark.parametrize("shell", [False, True], ids=["run", "shell"])
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
-def test_ctrl_c_and_kill_leave_no_process(
-    fake: Fake, small: Path, command: Command, number: signal.Signals, status: int, shell: bool
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, -15), (signal.SIGKILL, -9)]
+)
+def test_ctrl_c_and_kill_leave_no_process_and_no_folder(
+    fake: Fake,
+    small: Path,
+    tmp_path: Path,
+    command: Command,
+    number: signal.Signals,
+    status: int,
+    shell: bool,
 ) -> None:
-    file = fake("hang")
+    file, temporary = fake("hang"), tmp_path / "temporary"
+    temporary.mkdir()
     options = ["--virtual", "--kernel", str(file)]
     words = ["shell", *options, "--", "true"] if shell else ["run", str(small), *options]
-    process = command("live", *words)
+    process = command("live", *words, TMPDIR=str(temporary))
     group = wait_for(file.with_name("running"))
+    assert len(list(temporary.glob("aqmlab-virtual-*/job.json"))) == 1
     process.send_signal(number)
     process.communicate(timeout=PATIENCE_S)
     assert process.returncode == status
     limit = time.monotonic() + PATIENCE_S
-    while processes_of(group):
+    while processes_of(group) or list(temporary.iterdir()):
         assert time.monotonic() < limit
         time.sleep(0.01)
+
+
+SLEEPING_IN_A_FOLDER = """
+import sys, time
+from pathlib import Path
+from aqmlab.kernel.folder import temporary_folder
+
+with temporary_folder("made-", Path(sys.argv[1])) as folder:
+    print(folder, flush=True)
+    time.sleep(600)
+"""
+
+
+def test_the_folders_of_killed_processes_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = [sys.executable, "-c", SLEEPING_IN_A_FOLDER, str(tmp_path)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            folder = Path(process.stdout.readline().strip())
+            with temporary_folder("made-", tmp_path) as own:
+                assert folder.is_dir() and own.is_dir()
+            assert not own.exists()
+        finally:
+            process.kill()
+    with monkeypatch.context() as patch:
+        patch.setattr(platform, "node", lambda: "another-machine")
+        remove_abandoned("made-", tmp_path)
+    for other in ("made-without-lock", "another"):
+        (tmp_path / other).mkdir()
+    assert folder.is_dir()
+    remove_abandoned("made-", tmp_path)
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["another", "made-without-lock"]
+
+
+TERMINATED_AFTER_FORK = """
+import os, signal, sys
+from aqmlab.kernel import keeper
+
+fork = os.fork
+
+def forked():
+    process = fork()
+    if process:
+        with open("forked", "w") as file:
+            file.write(str(process))
+        os.kill(os.getpid(), signal.SIGTERM)
+    return process
+
+os.fork = forked
+sys.exit(keeper.main())
+"""
+"""The keeper, which receives SIGTERM before `os.fork` returns."""
+
+
+def test_the_keeper_kills_a_kernel_that_has_just_been_started(tmp_path: Path) -> None:
+    words = [sys.executable, "-c", TERMINATED_AFTER_FORK, str(os.getpid()), "/bin/sleep", "600"]
+    done = subprocess.run(words, cwd=tmp_path, timeout=PATIENCE_S, check=False)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "forked").read_text()), signal.SIGKILL)
+    assert done.returncode == start.SIGNALLED + signal.SIGKILL
+    assert float((tmp_path / "cpu").read_text()) >= 0
 
 
 def test_the_command_writes_the_tables_and_says_virtual(

@@ -284,3 +284,11 @@ def test_refusals_stand_below_the_name_of_the_file(cli: Cli, tmp_path: Path) -> 
         f"aqmlab: {tmp_path / 'live.toml'}: "
         "tcp.connection.mss: must be from 88B to 1448B, the MTU of 1500B without headers (got 9kB)\n"
     )
+
+
+def test_options_of_virtual_time_are_refused_in_real_time(cli: Cli, tmp_path: Path) -> None:
+    path = file(tmp_path, MIXED)
+    for words in (("--time-limit", "5s"), ("--kernel", "linux")):
+        done = cli("live", "run", path, *words)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith(f"aqmlab: {words[0]}: needs --virtual")

@@ -12,8 +12,8 @@
 //!
 //! let watch = Watch::default();
 //! let command = ["python3".to_owned(), "examples/path/echo_guest.py".to_owned()];
-//! let mut client = ProcessGuest::new(&command, &Options::default(), &watch)?;
-//! let mut server = ProcessGuest::new(&command, &Options::default(), &watch)?;
+//! let mut client = ProcessGuest::new(&command, &Options::default(), &watch.stop_request())?;
+//! let mut server = ProcessGuest::new(&command, &Options::default(), &watch.stop_request())?;
 //! let path = Path::from_toml(r#"forward = [{ rate = "10Mbps", delay = "20ms", queue = { kind = "codel" } }]"#)?;
 //! let report = Border::new(path, Setup::default()).run([&mut client, &mut server], &watch)?;
 //! assert_eq!(report.ends[0].sent, 100);
@@ -38,6 +38,7 @@
 //! computing time, hides no files, and does not control clocks and random numbers. Standard error remains available for
 //! messages. File descriptors that the calling program has made inheritable remain open in the guest.
 
+mod guard;
 #[cfg(target_os = "linux")]
 mod isolation;
 mod process;

@@ -9,13 +9,14 @@ use std::time::{Duration, Instant};
 
 use aqm_guest::frames::{self, LONGEST, PREFIX};
 use aqm_guest::{Answer, Guest, Payload, Problem, Start};
-use aqm_net::watch::Watch;
+use aqm_net::watch::StopRequest;
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
+use crate::guard::Guarded;
 use crate::{Options, StartError};
 
 /// Maximum number of bytes that are read at once: the capacity of a pipe (pipe(7)).
@@ -32,10 +33,10 @@ const STOP_TIME: Duration = Duration::from_millis(500);
 /// A guest in a process of its own. The process, and all processes of its process group, are killed when the guest is
 /// dropped.
 #[derive(Debug)]
-pub struct ProcessGuest<'a> {
+pub struct ProcessGuest {
     process: Process,
     time_limit: Duration,
-    watch: &'a Watch,
+    stop: StopRequest,
     /// The bytes of the current answer.
     answer: Vec<u8>,
     /// Time of the answer to the request to start, and of the last answer.
@@ -46,6 +47,8 @@ pub struct ProcessGuest<'a> {
 #[derive(Debug)]
 struct Process {
     child: Child,
+    /// `None` after the exit status has been read, because another process may then have the same number.
+    guarded: Option<Guarded>,
     /// `None` after the pipe has been closed.
     input: Option<ChildStdin>,
     output: ChildStdout,
@@ -58,16 +61,17 @@ struct Process {
     has_exited: bool,
 }
 
-impl<'a> ProcessGuest<'a> {
-    /// Starts a program. The first element of `command` is the name or the path of the program. If `watch` stops the run,
-    /// the guest does not wait for its current answer any longer.
+impl ProcessGuest {
+    /// Starts a program. The first element of `command` is the name or the path of the program. If `stop` is set, the
+    /// guest does not wait for its current answer any longer.
     ///
     /// # Errors
     /// Returns an error if the program cannot be started, or if the system cannot isolate processes although `options`
     /// requires isolation.
-    pub fn new(command: &[String], options: &Options, watch: &'a Watch) -> Result<Self, StartError> {
+    pub fn new(command: &[String], options: &Options, stop: &StopRequest) -> Result<Self, StartError> {
         let process = Process::start(command, options.isolation)?;
-        Ok(Self { process, time_limit: options.time_limit, watch, answer: Vec::new(), answered: None })
+        let (time_limit, stop) = (options.time_limit, stop.clone());
+        Ok(Self { process, time_limit, stop, answer: Vec::new(), answered: None })
     }
 
     /// Returns the real time between the answer to the request to start and the last answer.
@@ -80,15 +84,15 @@ impl<'a> ProcessGuest<'a> {
         let begin = Instant::now();
         self.answer.clear();
         loop {
+            if self.stop.is_set() {
+                self.process.kill();
+                return Err(Problem::Program("the run was stopped".to_owned()));
+            }
             request = &request[self.process.write(request)?..];
             let left = self.time_limit.saturating_sub(begin.elapsed());
             let is_readable = self.process.wait(!request.is_empty(), left.min(LOOK)).map_err(failed)?;
             if is_readable && self.read(request.is_empty())? {
                 break;
-            }
-            if self.watch.is_stopped() {
-                self.process.kill();
-                return Err(Problem::Program("the run was stopped".to_owned()));
             }
             if begin.elapsed() >= self.time_limit {
                 self.process.kill();
@@ -121,7 +125,7 @@ impl<'a> ProcessGuest<'a> {
     }
 }
 
-impl Guest for ProcessGuest<'_> {
+impl Guest for ProcessGuest {
     fn start(&mut self, start: &Start) -> Result<Option<aqm_net::Instant>, Problem> {
         frames::read_started(self.exchange(&frames::start(start))?)
     }
@@ -138,6 +142,15 @@ impl Guest for ProcessGuest<'_> {
     fn diagnosis(&mut self) -> String {
         self.process.read_errors();
         String::from_utf8_lossy(&self.process.retained).into_owned()
+    }
+}
+
+impl Drop for ProcessGuest {
+    /// Kills the program at once if the run was stopped.
+    fn drop(&mut self) {
+        if self.stop.is_set() {
+            self.process.kill();
+        }
     }
 }
 
@@ -161,9 +174,10 @@ impl Process {
         let fds = [input.as_fd(), output.as_fd(), errors.as_fd()];
         let set =
             fds.into_iter().try_for_each(|fd| fcntl(fd, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).map(|_| ()));
-        // If a pipe cannot be set, the drop of the process ends the program.
-        let process = Self {
+        // If a pipe cannot be set, or the program cannot be guarded, the drop of the process ends the program.
+        let mut process = Self {
             child,
+            guarded: None,
             input: Some(input),
             output,
             errors: Some(errors),
@@ -172,6 +186,7 @@ impl Process {
             has_exited: false,
         };
         set.map_err(|error| StartError::Program(error.into()))?;
+        process.guarded = Some(Guarded::new(process.child.id()).map_err(StartError::Program)?);
         Ok(process)
     }
 
@@ -251,6 +266,7 @@ impl Process {
                     self.has_exited = true;
                     // The processes that the program has started form the process group.
                     self.kill_group();
+                    self.guarded = None;
                     return describe(status);
                 }
                 Ok(None) if begin.elapsed() < EXIT_TIME => thread::sleep(Duration::from_millis(1)),
@@ -267,6 +283,7 @@ impl Process {
             // The wait fails only if there is no such process.
             let _ = self.child.wait();
             self.has_exited = true;
+            self.guarded = None;
         }
     }
 

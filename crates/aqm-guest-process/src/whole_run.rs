@@ -20,6 +20,7 @@ use aqm_net::watch::{Unit, Watch};
 use nix::sys::resource::{UsageWho, getrusage};
 use serde::{Deserialize, Serialize};
 
+use crate::guard::Guarded;
 use crate::process::spawn;
 
 const REQUEST: u8 = 0;
@@ -102,8 +103,9 @@ pub fn run(
     // The terminal sends Ctrl-C to the caller only, which ends the program.
     command.arg("run").stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
     let failure = |problem: String| failed(format!("{program}: {problem}"));
-    let mut child = Ended(spawn(&mut command).map_err(|error| failure(error.to_string()))?);
-    let (Some(mut input), Some(output)) = (child.0.stdin.take(), child.0.stdout.take()) else {
+    let mut child = Ended::new(spawn(&mut command).map_err(|error| failure(error.to_string()))?)
+        .map_err(|error| failure(error.to_string()))?;
+    let (Some(mut input), Some(output)) = (child.child.stdin.take(), child.child.stdout.take()) else {
         return Err(failure("the process has no pipes".to_owned()));
     };
     // A program that ends early is noticed below, where its last frame may contain the reason.
@@ -113,7 +115,8 @@ pub fn run(
         Err(Broken::Failed(other)) => Err(other),
         Err(Broken::Invalid(problem)) => Err(failure(problem)),
         Err(Broken::Ended) => {
-            let status = child.0.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
+            let status =
+                child.child.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
             Err(failure(format!("the program ended before its result ({status})")))
         }
     }
@@ -185,12 +188,23 @@ fn cpu_s() -> f64 {
 }
 
 /// A process that ends when the value is dropped.
-struct Ended(Child);
+struct Ended {
+    child: Child,
+    guarded: Option<Guarded>,
+}
+
+impl Ended {
+    fn new(child: Child) -> io::Result<Self> {
+        let mut ended = Self { child, guarded: None };
+        ended.guarded = Some(Guarded::new(ended.child.id())?);
+        Ok(ended)
+    }
+}
 
 impl Drop for Ended {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 

@@ -1,10 +1,12 @@
 use std::time::{Duration, Instant};
 
-use aqm_guest::{Echo, End, Guest, Problem, Start};
-use aqm_guest_process::{Options, ProcessGuest, StartError};
-use aqm_net::watch::Watch;
+use aqm_guest::{Echo, End, Guest, Origin, Problem, Provider, Start};
+use aqm_guest_process::{Options, ProcessGuest, StartError, scenario};
+use aqm_net::level::{Document, Files};
+use aqm_net::watch::{StopRequest, Watch};
 use aqm_path::Path;
 use aqm_path::guests::{Border, Failure, Setup};
+use aqm_sim::PacketLevel;
 
 use crate::{options, problem_of, shell, start};
 
@@ -42,7 +44,7 @@ fn a_program_that_exits_without_reading_a_long_request_is_a_problem() {
 fn a_program_that_hangs_is_ended_with_all_processes_that_it_started() {
     let watch = Watch::default();
     let script = "sleep 60 & echo $$ $! >&2; wait";
-    let mut guest = ProcessGuest::new(&shell(script), &short(), &watch).unwrap();
+    let mut guest = ProcessGuest::new(&shell(script), &short(), &watch.stop_request()).unwrap();
     let begin = Instant::now();
     let problem = guest.start(&Start { end: End::Client, seed: 1, config: String::new() }).unwrap_err();
     assert_eq!(problem.to_string(), "the guest did not answer within 0.5 s and was ended");
@@ -113,11 +115,12 @@ fn a_program_with_many_messages_is_not_blocked() {
 fn a_program_that_does_not_exist_cannot_be_started() {
     let watch = Watch::default();
     for isolation in [false, true] {
-        let missing = ProcessGuest::new(&["/no/such/program".to_owned()], &options(isolation), &watch);
+        let missing =
+            ProcessGuest::new(&["/no/such/program".to_owned()], &options(isolation), &watch.stop_request());
         let Err(StartError::Program(error)) = missing else { panic!("{missing:?}") };
         assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
     }
-    let empty = ProcessGuest::new(&[], &options(false), &watch).unwrap_err();
+    let empty = ProcessGuest::new(&[], &options(false), &watch.stop_request()).unwrap_err();
     assert_eq!(empty.to_string(), "the command of a guest must not be empty");
 }
 
@@ -125,7 +128,7 @@ fn a_program_that_does_not_exist_cannot_be_started() {
 fn a_dropped_guest_leaves_no_process() {
     let watch = Watch::default();
     let script = "trap '' TERM; echo $$ >&2; started; while :; do sleep 1; done";
-    let mut guest = ProcessGuest::new(&shell(script), &options(true), &watch).unwrap();
+    let mut guest = ProcessGuest::new(&shell(script), &options(true), &watch.stop_request()).unwrap();
     guest.start(&Start { end: End::Client, seed: 1, config: String::new() }).unwrap();
     let process = guest.diagnosis().trim().to_owned();
     drop(guest);
@@ -136,7 +139,7 @@ fn a_dropped_guest_leaves_no_process() {
 #[test]
 fn a_watcher_ends_the_wait_for_an_answer() {
     let watch = Watch::default();
-    let mut guest = ProcessGuest::new(&shell("sleep 60"), &options(true), &watch).unwrap();
+    let mut guest = ProcessGuest::new(&shell("sleep 60"), &options(true), &watch.stop_request()).unwrap();
     let begin = Instant::now();
     let problem = std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -149,11 +152,50 @@ fn a_watcher_ends_the_wait_for_an_answer() {
     assert!(begin.elapsed() < Duration::from_secs(10));
 }
 
+/// The programs of a scenario.
+struct Programs;
+
+impl Provider for Programs {
+    fn guest(&self, origin: &Origin<'_>, stop: &StopRequest) -> Result<Box<dyn Guest>, String> {
+        let Origin::Program { command, time_limit } = *origin else { return Err("a stack".to_owned()) };
+        scenario::guest(command, time_limit, stop)
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_watcher_ends_a_scenario_whose_programs_do_not_answer() {
+    static LEVEL: PacketLevel = PacketLevel { guests: &Programs };
+    let text = r#"
+        duration = "5s"
+        bottleneck = { rate = "1Mbps", queue = { kind = "drop-tail" } }
+        [traffic.hanging]
+        kind = "guest"
+        client = ["sleep", "600"]
+        time_limit = "10min"
+        "#;
+    let plan = Document::of_toml(text, "folder".as_ref(), &[&LEVEL]).unwrap().plan(Files::new()).unwrap();
+    let (watch, begin) = (Watch::default(), Instant::now());
+    let failure = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(200));
+            watch.stop();
+        });
+        plan.run(&watch).unwrap_err()
+    });
+    assert_eq!(failure, aqm_net::level::Failure::Stopped);
+    assert!(begin.elapsed() < Duration::from_secs(10));
+}
+
 #[test]
 fn the_border_reports_the_fault_of_a_program() {
     let watch = Watch::default();
-    let mut server =
-        ProcessGuest::new(&shell("started; head -c 100 >/dev/null; exit 5"), &options(true), &watch).unwrap();
+    let mut server = ProcessGuest::new(
+        &shell("started; head -c 100 >/dev/null; exit 5"),
+        &options(true),
+        &watch.stop_request(),
+    )
+    .unwrap();
     let path = Path::from_toml(r#"forward = [{ rate = "10Mbps", delay = "20ms" }]"#).unwrap();
     let mut border = Border::new(path, Setup::default());
     let failure = border.run([&mut Echo::default(), &mut server], &watch).unwrap_err();

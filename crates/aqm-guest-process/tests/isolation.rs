@@ -74,7 +74,7 @@ fn a_system_without_landlock_is_an_error_that_names_the_option() {
             let filter = SeccompFilter::new(rules, allow, refuse, env::consts::ARCH.try_into().unwrap());
             let program: BpfProgram = filter.unwrap().try_into().unwrap();
             seccompiler::apply_filter(&program).unwrap();
-            ProcessGuest::new(&shell("started"), &options(true), &watch)
+            ProcessGuest::new(&shell("started"), &options(true), &watch.stop_request())
         };
         scope.spawn(without_landlock).join().unwrap()
     });

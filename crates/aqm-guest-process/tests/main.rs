@@ -27,7 +27,7 @@ fn shell(script: &str) -> Vec<String> {
 /// Starts a script. Returns the answer to a request to start with this configuration, and the end of standard error.
 fn start(script: &str, config: &str, options: &Options) -> (Result<Option<Instant>, Problem>, String) {
     let watch = Watch::default();
-    let mut guest = ProcessGuest::new(&shell(script), options, &watch).expect("a shell");
+    let mut guest = ProcessGuest::new(&shell(script), options, &watch.stop_request()).expect("a shell");
     let answer = guest.start(&Start { end: End::Client, seed: 1, config: config.to_owned() });
     (answer, guest.diagnosis())
 }

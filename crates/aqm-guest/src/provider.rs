@@ -1,6 +1,7 @@
 //! Sources of guests: programs, and the transport libraries of the program `aqmlab-guests`.
 
 use aqm_net::Span;
+use aqm_net::watch::StopRequest;
 
 use crate::Guest;
 
@@ -74,18 +75,24 @@ pub enum Origin<'a> {
 
 /// A source of guests.
 pub trait Provider: Sync {
-    /// Creates a guest that has not been started.
+    /// Creates a guest that has not been started. As soon as `stop` is set, the run needs no more answers of the guest.
     ///
     /// # Errors
     /// Returns a description of the error, and of the remedy, if the guest is not available.
-    fn guest(&self, origin: &Origin<'_>) -> Result<Box<dyn Guest>, String>;
+    fn guest(&self, origin: &Origin<'_>, stop: &StopRequest) -> Result<Box<dyn Guest>, String>;
+
+    /// Returns a digest of the files of a program, on which the results of the program depend; `None` if the source does
+    /// not start programs.
+    fn program_digest(&self, _command: &[String]) -> Option<String> {
+        None
+    }
 }
 
 /// A source that has no guests.
 pub struct NoGuests;
 
 impl Provider for NoGuests {
-    fn guest(&self, _origin: &Origin<'_>) -> Result<Box<dyn Guest>, String> {
+    fn guest(&self, _origin: &Origin<'_>, _stop: &StopRequest) -> Result<Box<dyn Guest>, String> {
         Err("this program cannot run guests".to_owned())
     }
 }

@@ -2,7 +2,7 @@
 //! the run.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use serde::Serialize;
 
@@ -12,12 +12,23 @@ pub struct Watch {
     done: AtomicU64,
     total: AtomicU64,
     unit: AtomicU8,
-    stopped: AtomicBool,
+    stop: StopRequest,
     view_requested: AtomicBool,
     view: Mutex<Option<View>>,
     is_limited: AtomicBool,
     limit_nanos: Mutex<u64>,
     changed: Condvar,
+}
+
+/// Whether a watcher has requested that a run stop. All clones of a request are set at the same time.
+#[derive(Clone, Debug, Default)]
+pub struct StopRequest(Arc<AtomicBool>);
+
+impl StopRequest {
+    /// Returns whether the run must stop.
+    pub fn is_set(&self) -> bool {
+        self.0.load(Relaxed)
+    }
 }
 
 /// The state of a run's queues at a given time. For each queue, the view contains the state after the last packet that
@@ -90,7 +101,7 @@ impl Watch {
 
     /// Requests that the run stop soon.
     pub fn stop(&self) {
-        self.stopped.store(true, Relaxed);
+        self.stop.0.store(true, Relaxed);
         // Once this lock has been acquired, a run that was about to wait has either seen the request or is already
         // waiting and can be woken.
         drop(self.limit_nanos.lock());
@@ -129,7 +140,12 @@ impl Watch {
 
     /// Returns whether the run must stop.
     pub fn is_stopped(&self) -> bool {
-        self.stopped.load(Relaxed)
+        self.stop.is_set()
+    }
+
+    /// Returns the request to stop the run, for parts of the run that the watch does not outlive.
+    pub fn stop_request(&self) -> StopRequest {
+        self.stop.clone()
     }
 
     /// Returns an error if the run must stop. The check is performed only for one in a few thousand values of `count`,
@@ -181,8 +197,12 @@ impl Watch {
         count.is_multiple_of(4096)
     }
 
+    /// Returns an error if the run must stop.
+    ///
+    /// # Errors
+    /// Returns [`Stopped`] if the run must stop.
     #[cold]
-    fn check_now(&self) -> Result<(), Stopped> {
+    pub fn check_now(&self) -> Result<(), Stopped> {
         if self.is_stopped() { Err(Stopped) } else { Ok(()) }
     }
 }

@@ -8,7 +8,7 @@ use aqm_guest_process::scenario;
 use aqm_guest_process::whole_run::{self, Finished};
 use aqm_net::ConfigError;
 use aqm_net::level::{self, Failure};
-use aqm_net::watch::Watch;
+use aqm_net::watch::{StopRequest, Watch};
 use aqm_sim::PacketLevel;
 
 /// The packet level with programs as guests.
@@ -18,11 +18,15 @@ pub(crate) static PACKET_LEVEL: PacketLevel = PacketLevel { guests: &Programs };
 struct Programs;
 
 impl Provider for Programs {
-    fn guest(&self, origin: &Origin<'_>) -> Result<Box<dyn Guest>, String> {
+    fn guest(&self, origin: &Origin<'_>, stop: &StopRequest) -> Result<Box<dyn Guest>, String> {
         match *origin {
             Origin::Stack(stack) => Err(format!("the stack {} needs the program aqmlab-guests", stack.name)),
-            Origin::Program { command, time_limit } => scenario::guest(command, time_limit),
+            Origin::Program { command, time_limit } => scenario::guest(command, time_limit, stop),
         }
+    }
+
+    fn program_digest(&self, command: &[String]) -> Option<String> {
+        Some(scenario::program_digest(command))
     }
 }
 

@@ -76,10 +76,10 @@ fn run_guests(
     let time_limit = time_limit.ok_or_else(|| {
         PyValueError::new_err(format!("time_limit_s: must be greater than 0 (got {time_limit_s})"))
     })?;
-    let options = Options { time_limit, isolation };
+    let (options, stop) = (Options { time_limit, isolation }, watch.0.stop_request());
     let ended = py.detach(|| {
         let start = |command: &[String]| {
-            ProcessGuest::new(command, &options, &watch.0).map_err(|error| of_start(error, command))
+            ProcessGuest::new(command, &options, &stop).map_err(|error| of_start(error, command))
         };
         let (mut client, mut server) = (start(&client)?, start(&server)?);
         Ok::<_, PyErr>(match border.run([&mut client, &mut server], &watch.0) {

@@ -16,13 +16,23 @@ impl Plan {
     /// Returns the digest of the plan, which identifies the result of a run.
     pub fn digest(&self) -> String {
         let files = self.scenario.files.iter().map(|(name, content)| (name.as_str(), content.as_str()));
-        let libraries: Vec<(&str, String)> = self.libraries().collect();
-        level::digest(self, files.chain(libraries.iter().map(|(name, library)| (*name, library.as_str()))))
+        let others: Vec<(&str, String)> = self.libraries().chain(self.programs()).collect();
+        level::digest(self, files.chain(others.iter().map(|(name, version)| (*name, version.as_str()))))
     }
 
     /// Returns the names of the workloads whose results depend on a library, and the name and version of the library.
     pub fn libraries(&self) -> impl Iterator<Item = (&str, String)> {
         self.scenario.traffic.iter().filter_map(|one| Some((one.name.as_str(), one.config.library()?)))
+    }
+
+    /// Returns the names of the workloads whose guests are programs, and a digest of the files of the client and of the
+    /// server.
+    fn programs(&self) -> impl Iterator<Item = (&str, String)> {
+        self.scenario.traffic.iter().filter_map(|one| {
+            let digests = one.config.guest_programs()?.map(|command| self.guests.program_digest(command));
+            let [Some(client), Some(server)] = digests else { return None };
+            Some((one.name.as_str(), format!("{client} {server}")))
+        })
     }
 
     /// Runs the plan and reports progress in simulated time to `watch`.

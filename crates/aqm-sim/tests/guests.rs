@@ -1,9 +1,11 @@
 //! Guests as hosts of a scenario, beside simulated flows.
 
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
 use aqm_guest::{Answer, Echo, End, Event, Guest, Origin, Payload, Problem, Provider, Start};
 use aqm_net::level::{Document, Failure, Files, Run};
 use aqm_net::table::Column;
-use aqm_net::watch::Watch;
+use aqm_net::watch::{StopRequest, Watch};
 use aqm_net::{Ecn, Instant, Span};
 use aqm_sim::PacketLevel;
 
@@ -35,11 +37,45 @@ impl Guest for Stream {
     }
 }
 
+/// Number of guests of the program `page` that exist, and the largest number so far.
+static PAGES: (AtomicU32, AtomicU32) = (AtomicU32::new(0), AtomicU32::new(0));
+
+/// A client that requests one datagram, and a server that sends the datagram. Neither sends a datagram again.
+struct Page {
+    is_client: bool,
+}
+
+impl Page {
+    fn new() -> Self {
+        PAGES.1.fetch_max(PAGES.0.fetch_add(1, Relaxed) + 1, Relaxed);
+        Self { is_client: false }
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        PAGES.0.fetch_sub(1, Relaxed);
+    }
+}
+
+impl Guest for Page {
+    fn start(&mut self, start: &Start) -> Result<Option<Instant>, Problem> {
+        self.is_client = start.end == End::Client;
+        Ok(self.is_client.then_some(Instant::START))
+    }
+    fn run(&mut self, _: Instant, received: Vec<Payload>) -> Result<Answer, Problem> {
+        let sends = self.is_client == received.is_empty();
+        let datagrams = sends.then(|| Payload { flow: 0, ecn: Ecn::NotEct, data: vec![0; 1000] });
+        Ok(Answer { datagrams: datagrams.into_iter().collect(), ..Answer::default() })
+    }
+}
+
 struct Programs;
 
 impl Provider for Programs {
-    fn guest(&self, origin: &Origin<'_>) -> Result<Box<dyn Guest>, String> {
+    fn guest(&self, origin: &Origin<'_>, _: &StopRequest) -> Result<Box<dyn Guest>, String> {
         match origin {
+            Origin::Program { command: [name], .. } if name == "page" => Ok(Box::new(Page::new())),
             Origin::Program { command: [name], .. } if name == "echo" => Ok(Box::new(Echo::default())),
             Origin::Program { command: [name], .. } => {
                 let fails_after = name.parse().map_err(|_| format!("there is no program {name}"))?;
@@ -50,9 +86,25 @@ impl Provider for Programs {
     }
 }
 
+/// Programs whose files have changed.
+struct ChangedPrograms;
+
+impl Provider for ChangedPrograms {
+    fn guest(&self, origin: &Origin<'_>, stop: &StopRequest) -> Result<Box<dyn Guest>, String> {
+        Programs.guest(origin, stop)
+    }
+    fn program_digest(&self, command: &[String]) -> Option<String> {
+        Some(format!("changed {}", command.join(" ")))
+    }
+}
+
 static LEVEL: PacketLevel = PacketLevel { guests: &Programs };
 
 fn run(client: &str, seed: u64) -> Result<Run, Failure> {
+    run_flows(client, seed, (2, "1s"))
+}
+
+fn run_flows(client: &str, seed: u64, (flows, stagger): (u32, &str)) -> Result<Run, Failure> {
     let text = format!(
         r#"
         duration = "5s"
@@ -65,8 +117,8 @@ fn run(client: &str, seed: u64) -> Result<Run, Failure> {
         client = ["{client}"]
         size = "100kB"
         start = "1s"
-        flows = 2
-        stagger = "1s"
+        flows = {flows}
+        stagger = "{stagger}"
         "#
     );
     let plan = Document::of_toml(&text, "folder".as_ref(), &[&LEVEL]).unwrap().plan(Files::new()).unwrap();
@@ -112,6 +164,38 @@ fn guests_may_send_in_both_directions() {
     // The echo guest does not report received bytes.
     let reports = of_guests(&echo, "reports", "flow");
     assert!((1..=200).contains(&reports.len()), "{}", reports.len());
+}
+
+#[test]
+fn programs_end_when_nothing_can_happen_so_that_many_flows_need_few_programs() {
+    let pages = run_flows("page", 1, (500, "3s")).unwrap();
+    let sent = of_guests(&pages, "flows", "packets_sent");
+    let dropped: u64 = of_guests(&pages, "flows", "packets_dropped").iter().sum();
+    // The server of a flow whose request was dropped sends nothing.
+    assert!(sent.len() == 500 && sent.iter().all(|&sent| sent <= 1) && dropped > 0);
+    let (left, most) = (PAGES.0.load(Relaxed), PAGES.1.load(Relaxed));
+    // With 167 flows/s and a round-trip time of 20 ms and the queue, about 6 flows are in progress at a time.
+    assert!(left == 0 && (4..100).contains(&most), "{left} {most}");
+    let Err(Failure::Workload { message, .. }) = run_flows("page", 1, (500, "10ms")) else {
+        panic!("no failure")
+    };
+    assert!(message.contains("100 flows are in progress"), "{message}");
+}
+
+#[test]
+fn the_digest_of_a_scenario_depends_on_the_files_of_its_programs() {
+    static CHANGED: PacketLevel = PacketLevel { guests: &ChangedPrograms };
+    let digest = |level: &'static PacketLevel, kind: &str| {
+        let link = "bottleneck = { rate = \"1Mbps\", queue = { kind = \"drop-tail\" } }";
+        let text = format!("duration = \"5s\"\n{link}\n[traffic.one]\n{kind}");
+        let document = Document::of_toml(&text, "folder".as_ref(), &[level]).unwrap();
+        document.plan(Files::new()).unwrap().digest().unwrap()
+    };
+    let guest = "kind = \"guest\"\nclient = [\"echo\"]";
+    assert_ne!(digest(&LEVEL, guest), digest(&CHANGED, guest));
+    for other in ["kind = \"ftp\"", "kind = \"guest\"\nstack = \"quinn\""] {
+        assert_eq!(digest(&LEVEL, other), digest(&CHANGED, other));
+    }
 }
 
 #[test]

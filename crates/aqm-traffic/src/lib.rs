@@ -140,6 +140,11 @@ pub trait Build {
         None
     }
 
+    /// Returns the commands of the programs that are guests of the workload: of the client, and of the server.
+    fn guest_programs(&self) -> Option<[&[String]; 2]> {
+        None
+    }
+
     /// Returns the name of the file that the workload reads; `None` if the workload does not read a file.
     fn file(&self) -> Option<&str> {
         None

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use aqm_guest::{Guest, NoGuests, Origin, Provider};
+use aqm_net::watch::StopRequest;
 use aqm_net::{Ecn, Instant};
 
 use crate::{ConnectionState, Conversation, Exchange, TrafficContext, Transfer, Workload};
@@ -95,7 +96,7 @@ impl TrafficContext for RecordingContext {
         self.windows.push((self.now, flow, segments));
     }
     fn guest(&self, origin: &Origin<'_>) -> Result<Box<dyn Guest>, String> {
-        self.guests.guest(origin)
+        self.guests.guest(origin, &StopRequest::default())
     }
     fn fail(&mut self, message: String, report: String) {
         self.failures.push((message, report));

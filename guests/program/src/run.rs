@@ -14,6 +14,7 @@ use aqm_guest::{Answer, End, Guest, Origin, Payload, Problem, Provider, Start};
 use aqm_guest_process::scenario;
 use aqm_guest_process::whole_run::Server;
 use aqm_net::Instant;
+use aqm_net::watch::StopRequest;
 use aqm_sim::PacketLevel;
 
 use crate::stacks;
@@ -58,14 +59,18 @@ pub fn run() -> io::Result<()> {
 struct Libraries;
 
 impl Provider for Libraries {
-    fn guest(&self, origin: &Origin<'_>) -> Result<Box<dyn Guest>, String> {
+    fn guest(&self, origin: &Origin<'_>, stop: &StopRequest) -> Result<Box<dyn Guest>, String> {
         match *origin {
             Origin::Stack(stack) => {
                 let guest = stacks::build(stack.name)?;
                 Ok(Box::new(Timed { stack: stack.name, end: End::Client, seed: 0, guest }))
             }
-            Origin::Program { command, time_limit } => scenario::guest(command, time_limit),
+            Origin::Program { command, time_limit } => scenario::guest(command, time_limit, stop),
         }
+    }
+
+    fn program_digest(&self, command: &[String]) -> Option<String> {
+        Some(scenario::program_digest(command))
     }
 }
 

@@ -10,13 +10,13 @@ import os
 import platform
 import shutil
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from aqmlab.kernel.folder import temporary_folder
 from aqmlab.kernel.kernel import Kernel, KernelError, kept
 
 CONFIGURATION = Path(__file__).parent / "live.config"
@@ -141,8 +141,7 @@ def build(
         raise KernelError(f"--source: {source} does not exist")
     parent = out.parent if out else kept()
     parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="aqmlab-kernel-", dir=parent) as folder:
-        work = Path(folder)
+    with temporary_folder("aqmlab-kernel-", parent) as work:
         tree = _tree(source or _downloaded(work, say), work, say)
         change(tree, hz)
         say("configure the kernel")

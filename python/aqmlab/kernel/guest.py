@@ -15,8 +15,18 @@ from importlib.machinery import ExtensionFileLoader, ModuleSpec
 from importlib.util import module_from_spec
 from typing import Any
 
-FOLDER = "/run/job"
+ROOM = "/run/aqmlab"
+"""The folder of this program in the guest, which is in memory."""
+
+FOLDER = f"{ROOM}/job"
 """The folder of the job in the guest."""
+
+UPPER, WORK = "/dev/shm/upper", "/dev/shm/work"
+"""The folders of the changes of /run, which are hidden as soon as /dev/shm is mounted again."""
+
+HIDDEN = ("/dev/shm",)
+"""Folders whose files on the host are not visible in the guest. The guest also has its own /proc, /sys and
+/dev, which do not contain files of users."""
 
 POWER_OFF = 0x4321FEDC
 """LINUX_REBOOT_CMD_POWER_OFF (reboot(2))."""
@@ -27,8 +37,9 @@ PROGRESS_S = 0.5
 MOUNTS = (
     ("proc", "/proc", "proc", ""),
     ("sysfs", "/sys", "sysfs", ""),
-    ("tmpfs", "/run", "tmpfs", ""),
     ("devtmpfs", "/dev", "devtmpfs", ""),
+    ("tmpfs", "/dev/shm", "tmpfs", ""),
+    ("overlay", "/run", "overlay", f"lowerdir=/run,upperdir={UPPER},workdir={WORK}"),
     ("tmpfs", "/dev/shm", "tmpfs", ""),
     ("devpts", "/dev/pts", "devpts", ""),
     # The host resolves this path: it is the working directory of the kernel.
@@ -43,7 +54,8 @@ def main() -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     try:
         for source, target, kind, options in MOUNTS:
-            os.makedirs(target, exist_ok=True)
+            for folder in (target, UPPER, WORK) if kind == "overlay" else (target,):
+                os.makedirs(folder, exist_ok=True)
             if libc.mount(source.encode(), target.encode(), kind.encode(), 0, options.encode()) != 0:
                 raise OSError(ctypes.get_errno(), f"{target} cannot be mounted")
         allow_all_controls()
@@ -76,10 +88,11 @@ def run() -> None:
         opened = os.open(name, flags, 0o644)
         os.dup2(opened, descriptor)
         os.close(opened)
-    for folder in ("/run/home", "/run/tmp"):
-        os.makedirs(folder)
+    home, temporary = f"{ROOM}/home", f"{ROOM}/tmp"
+    for folder in (home, temporary):
+        os.mkdir(folder)
     os.environ.clear()
-    os.environ.update(job["environment"], HOME="/run/home", TMPDIR="/run/tmp")
+    os.environ.update(job["environment"], HOME=home, TMPDIR=temporary)
     os.chdir(job["directory"])
     result = _result(job)
     with open(f"{FOLDER}/result.new", "w", encoding="utf-8") as file:

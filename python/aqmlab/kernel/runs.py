@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from aqmlab import _core
+from aqmlab.kernel import guest
+from aqmlab.kernel.folder import temporary_folder
+from aqmlab.kernel.keeper import PREFIX
 from aqmlab.kernel.kernel import Kernel, find
-from aqmlab.kernel.start import boot, environment
+from aqmlab.kernel.start import boot, check_visible, environment
 from aqmlab.scenario import Scenario
 from aqmlab.scenario.run import Run, Tables
 
@@ -59,11 +62,13 @@ def run(
     kernel's random numbers. After `limit_s` seconds of real time, the run is ended.
 
     `manifest["live"]["virtual"]` contains the release and the tick of the kernel, and the cost of the run.
-    Raises `KernelError` if there is no kernel or the kernel fails, and the exceptions of `aqmlab.live.run`.
+    Raises `KernelError` if there is no kernel, if a program or the working directory is not visible in the
+    guest, or if the kernel fails, and the exceptions of `aqmlab.live.run`.
     """
     from aqmlab._support.parallel import interruptible
 
     used = kernel or find()
+    check_visible(_paths(scenario))
     kernel_seed = scenario.effective["seed"] if seed is None else seed
     options = {
         "seed": seed,
@@ -75,14 +80,13 @@ def run(
         "core": _core.__file__,
         "scenario": scenario.given,
         "files": dict(scenario.files),
-        "options": options | ({"pcap": f"/run/job/{PCAP}"} if pcap else {}),
+        "options": options | ({"pcap": f"{guest.FOLDER}/{PCAP}"} if pcap else {}),
         "environment": environment(),
         "directory": os.getcwd(),
     }
 
     def work(watch: _core.Watch) -> Run:
-        with tempfile.TemporaryDirectory(prefix="aqmlab-virtual-") as name:
-            folder = Path(name)
+        with temporary_folder(PREFIX) as folder:
             (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
             with _Relay(folder) as relay:
 
@@ -113,6 +117,18 @@ def run(
             return Run(tables=Tables(tables), manifest=manifest, performance=performance)
 
     return interruptible(work, watch)
+
+
+def _paths(scenario: Scenario) -> dict[str, str]:
+    """Returns the files and folders of the host that a run needs in the guest, with their descriptions."""
+    found = {"the working directory": os.getcwd(), "Python": sys.executable, "aqmlab": _core.__file__}
+    for name, workload in scenario.effective["traffic"].items():
+        for end in ("client", "server"):
+            command = workload.get(end)
+            for index, word in enumerate(command if isinstance(command, list) else ()):
+                path = shutil.which(word) if index == 0 else None
+                found[f"traffic.{name}.{end}.{index}"] = path or word
+    return found
 
 
 def _show_progress(file: Path, watch: _core.Watch) -> None:
@@ -164,7 +180,9 @@ class _Relay:
     """Passes on what the programs in a guest print."""
 
     def __init__(self, folder: Path) -> None:
-        self._ways = [(folder / "stdout", sys.stdout, [0]), (folder / "stderr", sys.stderr, [0])]
+        streams = {"stdout": sys.stdout, "stderr": sys.stderr}
+        # A stream is None if the descriptor was closed when Python started.
+        self._outputs = [_Output(folder / name, one) for name, one in streams.items() if one is not None]
 
     def __enter__(self) -> _Relay:
         return self
@@ -173,14 +191,32 @@ class _Relay:
         self.pass_on()
 
     def pass_on(self) -> None:
-        """Copies new output to the descriptors of this process."""
-        for file, stream, position in self._ways:
-            if not file.exists():
-                continue
-            with file.open("rb") as opened:
-                opened.seek(position[0])
-                text = opened.read()
-            if text:
-                position[0] += len(text)
-                stream.flush()
-                os.write(stream.fileno(), text)
+        """Copies new output of the programs to the streams of this process."""
+        for output in self._outputs:
+            output.pass_on()
+
+
+class _Output:
+    """A file to which programs print, and the stream of this process that receives the contents."""
+
+    def __init__(self, file: Path, stream: TextIO) -> None:
+        self._file, self._stream, self._position = file, stream, 0
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+
+    def pass_on(self) -> None:
+        if not self._file.exists():
+            return
+        with self._file.open("rb") as opened:
+            opened.seek(self._position)
+            content = opened.read()
+        if not content:
+            return
+        self._position += len(content)
+        # The streams of notebooks are streams of text, without bytes and without a file descriptor.
+        binary = getattr(self._stream, "buffer", None)
+        if binary is None:
+            self._stream.write(self._decoder.decode(content))
+        else:
+            self._stream.flush()
+            binary.write(content)
+        self._stream.flush()

@@ -39,8 +39,15 @@ SIGNALLED = 128
 CONSOLE_LINES = 12
 """Number of lines of the kernel's messages that an error message contains."""
 
-PASSED = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "PYTHONPATH", "LD_LIBRARY_PATH")
-"""Environment variables of the host that programs in the guest receive."""
+PASSED = (
+    *("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "PERL5LIB", "RUBYLIB", "NODE_PATH", "CLASSPATH", "JAVA_HOME"),
+    *("LANG", "LANGUAGE", "TZ"),
+)
+"""Environment variables of the host that programs in the guest receive, in addition to the variables whose
+names begin with `LC_`: the variables that select program files, and those that select the language and the
+time zone of messages. Programs do not receive other variables, because the results of a run should not depend
+on the user's session, and because keys and addresses of services in the session are useless in the guest. The
+selection is aqmlab's choice."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +125,20 @@ def boot(
 
 def environment(given: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Returns the environment of programs in the guest."""
-    return {name: given[name] for name in PASSED if name in given}
+    return {name: value for name, value in given.items() if name in PASSED or name.startswith("LC_")}
+
+
+def check_visible(paths: Mapping[str, str]) -> None:
+    """Raises `KernelError` if one of the files or folders, which the keys describe, is not visible in the
+    guest. A path that does not exist is not checked."""
+    for name, path in paths.items():
+        resolved = Path(path).resolve()
+        for folder in guest.HIDDEN:
+            if resolved.is_relative_to(folder) and resolved.exists():
+                raise KernelError(
+                    f"{name}: {path} is not visible in virtual time, because the guest has its own {folder}: "
+                    "use another folder"
+                )
 
 
 def _own_environment(folder: Path) -> dict[str, str]:

@@ -155,8 +155,8 @@ class Scenario:
     @cached_property
     def digest(self) -> str:
         """The digest that identifies the result of the scenario. The digest covers all parameters, the
-        contents of files (including a trace, which is read to compute the digest), the seed and the results
-        version."""
+        contents of files (including a trace and the programs of guests, which are read to compute the
+        digest), the seed and the results version."""
         return self.plan.digest()
 
     @property

@@ -1,6 +1,7 @@
 //! The actions that a workload requests during one call.
 
 use aqm_guest::{Guest, NoGuests, Origin, Provider as _};
+use aqm_net::watch::StopRequest;
 use aqm_net::{Ecn, Instant};
 use aqm_traffic::{ConnectionState, Conversation, Exchange, TrafficContext, Transfer};
 
@@ -42,7 +43,7 @@ impl TrafficContext for Actions {
     fn datagram_back(&mut self, _: u32, _: u16, _: Ecn) {}
     fn report_window(&mut self, _: u32, _: u16) {}
     fn guest(&self, origin: &Origin<'_>) -> Result<Box<dyn Guest>, String> {
-        NoGuests.guest(origin)
+        NoGuests.guest(origin, &StopRequest::default())
     }
     fn fail(&mut self, _: String, _: String) {}
     fn datagram(&mut self, stream: u32, bytes: u16, ecn: Ecn) {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use aqm_guest::Provider;
 use aqm_net::level::Failure;
-use aqm_net::watch::Watch;
+use aqm_net::watch::{StopRequest, Watch};
 use aqm_net::{Instant, Packet, Rng, Span};
 use aqm_queue::edge::LONG;
 use aqm_tcp::CheckedConfig;
@@ -85,6 +85,8 @@ pub(crate) struct World<'a, N> {
     managed: Vec<u32>,
     record: RunRecord,
     guests: &'static dyn Provider,
+    /// The request to stop the run, for guests.
+    stop: StopRequest,
     /// The error with which a workload ended the run.
     failure: Option<Failure>,
     /// End of the run; the start of the run after a failure, so that no further event is handled.
@@ -128,6 +130,7 @@ impl<'a, N: Network> World<'a, N> {
             managed: managed_numbers(&scenario.links),
             record: RunRecord::new(&scenario.record),
             guests: plan.guests,
+            stop: StopRequest::default(),
             failure: None,
             end: Instant::START + scenario.duration,
         }
@@ -135,6 +138,7 @@ impl<'a, N: Network> World<'a, N> {
 
     /// Executes the run to its end, unless `watch` stops the run or a workload fails.
     pub(crate) fn run(mut self, watch: &Watch) -> Result<RunRecord, Failure> {
+        self.stop = watch.stop_request();
         schedule(&mut self.net, self.scenario);
         for position in 0..self.workloads.len() as u32 {
             self.call_workload(position, Instant::START, |workload, cx| workload.start(cx));
@@ -150,6 +154,8 @@ impl<'a, N: Network> World<'a, N> {
             self.call_workload(position, end, |workload, cx| workload.on_end(cx));
         }
         if let Some(failure) = self.failure {
+            // A guest that is called after the stop reports a failure.
+            watch.check_now()?;
             return Err(failure);
         }
         watch.reach(end.nanos());

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use aqm_guest::{Guest, Origin, Provider};
 use aqm_net::level::Failure;
+use aqm_net::watch::StopRequest;
 use aqm_net::{Ecn, Instant, Span};
 use aqm_tcp::Endpoint;
 use aqm_traffic::{ConnectionState, Conversation, Exchange, TrafficContext, Transfer, Workload};
@@ -37,6 +38,7 @@ struct ActionQueue<'a> {
     conversations: &'a BTreeMap<u32, u32>,
     flows: &'a [Flow],
     guests: &'static dyn Provider,
+    stop: &'a StopRequest,
 }
 
 impl TrafficContext for ActionQueue<'_> {
@@ -75,7 +77,7 @@ impl TrafficContext for ActionQueue<'_> {
         self.actions.push(Action::ReportWindow { stream, segments });
     }
     fn guest(&self, origin: &Origin<'_>) -> Result<Box<dyn Guest>, String> {
-        self.guests.guest(origin)
+        self.guests.guest(origin, self.stop)
     }
     fn fail(&mut self, message: String, report: String) {
         self.actions.push(Action::Fail(Box::new(Failure::Workload { message, report })));
@@ -93,7 +95,8 @@ impl<N: Network> World<'_, N> {
         let mut actions = std::mem::take(&mut self.actions);
         let state = &mut self.workloads[position as usize];
         let (conversations, flows) = (&state.conversations, &self.flows[..]);
-        let mut queue = ActionQueue { now, actions: &mut actions, conversations, flows, guests: self.guests };
+        let (guests, stop) = (self.guests, &self.stop);
+        let mut queue = ActionQueue { now, actions: &mut actions, conversations, flows, guests, stop };
         call(state.workload.as_mut(), &mut queue);
         for action in actions.drain(..) {
             match action {

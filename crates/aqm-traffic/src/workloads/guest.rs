@@ -52,7 +52,8 @@ parameters! {
         pub size: Option<Size> = Some(Size::from_bytes(1_000_000)), "aqmlab's choice";
         /// Further entries of the guests' configuration, which depend on the stack or the program.
         pub options: BTreeMap<String, Setting> = BTreeMap::new(), "aqmlab's choice: the guest's defaults";
-        /// Number of flows. Each flow has a client and a server of its own; at most 100 flows of programs.
+        /// Number of flows. Each flow has a client and a server of its own. With programs, at most 100 flows may be in
+        /// progress at the same time. A flow ends when neither guest waits for a time and no datagram is in transit.
         pub flows: u32 = 1, "aqmlab's choice";
         /// Earliest start of a flow.
         pub start: Span = Span::ZERO, "aqmlab's choice";
@@ -65,8 +66,8 @@ parameters! {
     }
 }
 
-/// Maximum number of flows of programs. Each flow has two processes with three pipes each until the end of the run, and a
-/// process may have 1024 open files by default on Linux.
+/// Maximum number of flows of programs that are in progress at the same time. Each flow in progress has two processes with
+/// three pipes each, and a process may have 1024 open files by default on Linux.
 const MAX_PROGRAM_FLOWS: u32 = 100;
 /// Bytes of the headers of IPv4 (RFC 791) and UDP (RFC 768).
 const HEADERS: usize = 28;
@@ -77,11 +78,6 @@ impl Build for Config {
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Workload>, ConfigError> {
         check_flows(self.flows)?;
         let source = self.source()?;
-        let is_few = self.stack.is_some() || self.flows <= MAX_PROGRAM_FLOWS;
-        let problem = format_args!(
-            "must be at most {MAX_PROGRAM_FLOWS} for programs, which need two processes for each flow"
-        );
-        ConfigError::unless(is_few, "flows", problem)?;
         ConfigError::unless(!self.time_limit.is_zero(), "time_limit", "must be above 0")?;
         let header = HEADERS + context.link_header.bytes() as usize;
         let size = MAX_PACKET.checked_sub(header).filter(|&size| size > 0);
@@ -91,6 +87,13 @@ impl Build for Config {
             .filter(|(begin, _)| *begin < Instant::START + context.duration)
             .collect();
         begins.sort_unstable();
+        // The first flow and the first flow too many begin at the same time if there is no stagger.
+        let is_few = self.stack.is_some() || self.flows <= MAX_PROGRAM_FLOWS || !self.stagger.is_zero();
+        let problem = format_args!(
+            "must be at most {MAX_PROGRAM_FLOWS} for programs that begin at the same time, because each flow needs two \
+             processes: set `stagger`"
+        );
+        ConfigError::unless(is_few, "flows", problem)?;
         let seed = |flow: u32, end: End| {
             let stream = format!("{}/{}", context.name, end.name());
             context.streams.named(&stream, flow.into()).bits()
@@ -134,6 +137,10 @@ impl Build for Config {
         self.known_stack().map(|Stack { library, version, .. }| format!("{library} {version}"))
     }
 
+    fn guest_programs(&self) -> Option<[&[String]; 2]> {
+        self.stack.is_none().then(|| [&self.client[..], self.server_command()])
+    }
+
     fn simulated_only(&self) -> Option<&'static str> {
         Some("guests run in virtual time")
     }
@@ -144,14 +151,17 @@ impl Config {
         STACKS.iter().find(|stack| Some(stack.name) == self.stack.as_deref())
     }
 
+    fn server_command(&self) -> &[String] {
+        if self.server.is_empty() { &self.client } else { &self.server }
+    }
+
     fn source(&self) -> Result<Source, ConfigError> {
         let Some(name) = &self.stack else {
             let is_program = self.client.first().is_some_and(|program| !program.is_empty());
             ConfigError::unless(is_program, "stack", "is missing: set either `stack` or `client`")?;
             let is_program = self.server.first().is_none_or(|program| !program.is_empty());
             ConfigError::unless(is_program, "server", "must begin with the name of a program")?;
-            let server = if self.server.is_empty() { &self.client } else { &self.server };
-            return Ok(Source::Programs([self.client.clone(), server.clone()]));
+            return Ok(Source::Programs([self.client.clone(), self.server_command().to_owned()]));
         };
         for (path, command) in [("client", &self.client), ("server", &self.server)] {
             ConfigError::unless(command.is_empty(), path, "set either `stack` or programs, not both")?;
@@ -218,6 +228,8 @@ struct Guests {
     /// The guests, by flow. The mutex makes the workload shareable, and is never locked.
     pairs: BTreeMap<u32, Mutex<Pair>>,
     record: GuestRecord,
+    /// Flows whose guests cannot be called any more, and have not been stopped.
+    idle: BTreeSet<u32>,
     /// Wake-ups of the guests: time, flow and end.
     wakes: BTreeSet<(Instant, u32, End)>,
     /// The earliest wake-up that has been requested and is not over.
@@ -257,6 +269,7 @@ impl Workload for Guests {
         if self.requested.is_some_and(|requested| requested <= now) {
             self.requested = None;
         }
+        self.end_idle(cx);
         while let Some(&(_, flow)) = self.setup.begins.get(self.begun).filter(|(begin, _)| *begin <= now) {
             self.begun += 1;
             self.begin(flow, cx);
@@ -265,6 +278,7 @@ impl Workload for Guests {
         {
             self.call(flow, end, Vec::new(), cx);
         }
+        self.end_idle(cx);
         self.sleep(cx);
     }
 
@@ -274,6 +288,7 @@ impl Workload for Guests {
         let Some(data) = pair.contents[sender as usize].remove(&arrived.number) else { return };
         let received = Payload { flow: 0, ecn: arrived.ecn, data };
         self.call(arrived.flow, sender.other(), vec![received], cx);
+        self.end_idle(cx);
         self.sleep(cx);
     }
 
@@ -281,22 +296,14 @@ impl Workload for Guests {
         let Some(pair) = self.pairs.get_mut(&flow).map(exclusive) else { return };
         let sender = if back { End::Client } else { End::Server };
         pair.contents[sender as usize].remove(&number);
+        if pair.is_idle() {
+            self.idle.insert(flow);
+        }
     }
 
     fn on_end(&mut self, cx: &mut dyn TrafficContext) {
-        let flows: Vec<u32> = self.pairs.keys().copied().collect();
-        for flow in flows {
-            for end in End::ALL {
-                let Some(pair) = self.pairs.get_mut(&flow).map(exclusive) else { continue };
-                let now = pair.now(cx.now());
-                let Pair { supervisor, guests, .. } = pair;
-                if !self.failed
-                    && let Err(fault) = supervisor.stop(&mut *guests[end as usize], end, now)
-                {
-                    self.fail(flow, &fault, cx);
-                }
-            }
-        }
+        self.idle = self.pairs.keys().copied().collect();
+        self.end_idle(cx);
     }
 
     fn facts(&self, show: &mut dyn FnMut(&'static str, f64)) {
@@ -316,9 +323,27 @@ impl Guests {
             begun: 0,
             pairs: BTreeMap::new(),
             record: GuestRecord::default(),
+            idle: BTreeSet::new(),
             wakes: BTreeSet::new(),
             requested: None,
             failed: false,
+        }
+    }
+
+    /// Stops the guests of idle flows, so that their processes and their memory are free before the end of the run.
+    fn end_idle(&mut self, cx: &mut dyn TrafficContext) {
+        while let Some(flow) = self.idle.pop_first() {
+            for end in End::ALL {
+                let Some(pair) = self.pairs.get_mut(&flow).map(exclusive) else { continue };
+                let now = pair.now(cx.now());
+                let Pair { supervisor, guests, .. } = pair;
+                if !self.failed
+                    && let Err(fault) = supervisor.stop(&mut *guests[end as usize], end, now)
+                {
+                    self.fail(flow, &fault, cx);
+                }
+            }
+            self.pairs.remove(&flow);
         }
     }
 
@@ -339,6 +364,18 @@ impl Guests {
             return;
         }
         let (setup, begin) = (Arc::clone(&self.setup), cx.now());
+        let in_progress = self.pairs.len();
+        if matches!(setup.source, Source::Programs(_)) && in_progress >= MAX_PROGRAM_FLOWS as usize {
+            self.failed = true;
+            let problem = format!(
+                "traffic.{}, flow {flow}: at {} s, {in_progress} flows are in progress, and each flow needs two processes: \
+                 reduce `flows`, or increase `stagger` (a flow ends when neither guest waits for a time and no datagram \
+                 is in transit)",
+                setup.name,
+                begin.seconds()
+            );
+            return cx.fail(problem, String::new());
+        }
         let guest = |end: End| match &setup.source {
             Source::Stack(stack) => cx.guest(&Origin::Stack(stack)),
             Source::Programs(commands) => {
@@ -379,6 +416,9 @@ impl Guests {
                 Err(fault) => return self.fail(flow, &fault, cx),
             }
         }
+        if pair.is_idle() {
+            self.idle.insert(flow);
+        }
     }
 
     /// Calls the guest at an end of a flow with the datagrams that arrive.
@@ -410,6 +450,9 @@ impl Guests {
                 End::Server => cx.datagram(flow, bytes, ecn),
                 End::Client => cx.datagram_back(flow, bytes, ecn),
             }
+        }
+        if pair.is_idle() {
+            self.idle.insert(flow);
         }
         let at = cx.now();
         let transfer = pair.transfer.and_then(|position| self.record.transfers.get_mut(position));
@@ -443,6 +486,12 @@ impl Guests {
 }
 
 impl Pair {
+    /// Returns whether the guests cannot be called any more, because no datagram is in transit and neither guest has
+    /// requested a wake-up.
+    fn is_idle(&self) -> bool {
+        self.wakes == [None; 2] && self.contents.iter().all(BTreeMap::is_empty)
+    }
+
     /// Converts the time of the run to the time of the guests.
     fn now(&self, now: Instant) -> Instant {
         Instant::START + now.since(self.begin)
@@ -485,8 +534,11 @@ fn exclusive(pair: &mut Mutex<Pair>) -> &mut Pair {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
     use aqm_guest::{Echo, Problem, Provider};
     use aqm_net::Ecn;
+    use aqm_net::watch::StopRequest;
 
     use super::*;
     use crate::recording::RecordingContext;
@@ -537,13 +589,34 @@ mod tests {
         }
     }
 
-    /// Programs with the names `page` and `broken` are these guests; other programs are echo guests.
+    /// Number of guests of the program `stops` that were stopped.
+    static STOPPED: AtomicU32 = AtomicU32::new(0);
+
+    /// A guest that counts its stops.
+    #[derive(Default)]
+    struct Stops(Pages);
+
+    impl Guest for Stops {
+        fn start(&mut self, start: &Start) -> Result<Option<Instant>, Problem> {
+            self.0.start(start)
+        }
+        fn run(&mut self, now: Instant, received: Vec<Payload>) -> Result<Answer, Problem> {
+            self.0.run(now, received)
+        }
+        fn stop(&mut self) -> Result<(), Problem> {
+            STOPPED.fetch_add(1, Relaxed);
+            Ok(())
+        }
+    }
+
+    /// Programs with the names `page`, `stops` and `broken` are these guests; other programs are echo guests.
     struct Programs;
 
     impl Provider for Programs {
-        fn guest(&self, origin: &Origin<'_>) -> Result<Box<dyn Guest>, String> {
+        fn guest(&self, origin: &Origin<'_>, _: &StopRequest) -> Result<Box<dyn Guest>, String> {
             match origin {
                 Origin::Program { command: [name], .. } if name == "page" => Ok(Box::new(Pages::default())),
+                Origin::Program { command: [name], .. } if name == "stops" => Ok(Box::new(Stops::default())),
                 Origin::Program { command: [name], .. } if name == "broken" => Ok(Box::new(Broken)),
                 Origin::Program { .. } => Ok(Box::new(Echo::default())),
                 Origin::Stack(stack) => Err(format!("no {}", stack.name)),
@@ -619,6 +692,45 @@ mod tests {
     }
 
     #[test]
+    fn guests_are_stopped_when_nothing_can_happen() {
+        let stopped = || STOPPED.load(Relaxed);
+        let mut workload = Config { flows: 2, ..config("stops") }.build(&context(1, 10)).unwrap();
+        let (mut cx, begin) = (recording(), Instant::START + Span::from_millis(500));
+        workload.start(&mut cx);
+        cx.now = begin;
+        workload.on_wake(&mut cx);
+        // In each flow, the request of the client is in transit.
+        assert_eq!((cx.sent_back.len(), stopped()), (2, 0));
+        workload.on_datagram(&arrived(true, 0, 38), &mut cx);
+        assert_eq!((cx.sent.len(), stopped()), (1, 0));
+        workload.on_datagram(&arrived(false, 0, 1028), &mut cx);
+        assert_eq!(stopped(), 2);
+        // The guests of the other flow end at the next call of the workload.
+        workload.on_datagram_dropped(1, true, 0);
+        assert_eq!(stopped(), 2);
+        workload.on_wake(&mut cx);
+        assert_eq!(stopped(), 4);
+        workload.on_end(&mut cx);
+        assert_eq!(stopped(), 4);
+        assert!(cx.failures.is_empty());
+    }
+
+    #[test]
+    fn too_many_programs_at_the_same_time_end_the_run() {
+        let stagger = Span::from_millis(1);
+        let mut workload = Config { flows: 101, stagger, ..config("page") }.build(&context(1, 10)).unwrap();
+        let mut cx = recording();
+        cx.now = Instant::START + Span::from_millis(501);
+        workload.on_wake(&mut cx);
+        let [(message, _)] = &cx.failures[..] else { panic!("{:?}", cx.failures) };
+        assert!(message.starts_with("traffic.test, flow "), "{message}");
+        assert!(
+            message.contains(": at 0.501 s, 100 flows are in progress, and each flow needs "),
+            "{message}"
+        );
+    }
+
+    #[test]
     fn a_fault_ends_the_run_with_the_last_exchanges() {
         let mut workload = config("broken").build(&context(1, 10)).unwrap();
         let mut cx = recording();
@@ -654,7 +766,8 @@ mod tests {
             ((|config| config.flows = 0) as fn(&mut Config), "flows: must be between 1 and 1000000 (got 0)"),
             (
                 |config| config.flows = 101,
-                "flows: must be at most 100 for programs, which need two processes for each flow",
+                "flows: must be at most 100 for programs that begin at the same time, because each flow needs two \
+                 processes: set `stagger`",
             ),
             (|config| config.time_limit = Span::ZERO, "time_limit: must be above 0"),
             (|config| config.client.clear(), "stack: is missing: set either `stack` or `client`"),

@@ -100,7 +100,8 @@ TimeLimit = Annotated[
 ]
 
 TIME_LIMIT = "60min"
-"""The default of `--time-limit`."""
+"""Maximum real time of a run in virtual time, unless `--time-limit` sets another value: about 300 times
+the real time of `scenarios/real-tcp.toml`. The value is aqmlab's choice."""
 
 
 AgreeScenario = Annotated[

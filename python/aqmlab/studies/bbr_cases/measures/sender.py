@@ -136,9 +136,10 @@ class Sender:
         return float((self.sent_end[sent - 1] if sent else 0) - (self.acked[acked - 1] if acked else 0)) / MSS
 
     def rounds(self, begin_s: float, end_s: float) -> Iterator[float]:
-        """The ends of the rounds from `begin_s` to `end_s`, inclusive."""
+        """The ends of the rounds from `begin_s` to `end_s`, inclusive. A round ends when data is acknowledged
+        that was sent at or after the beginning of the round."""
         while True:
-            sent = int(np.searchsorted(self.sent_at, begin_s, side="right"))
+            sent = int(np.searchsorted(self.sent_at, begin_s, side="left"))
             mark = self.sent_end[sent - 1] if sent else 0
             at = int(np.searchsorted(self.acked, mark, side="right"))
             if at >= self.acked.size or self.acked_at[at] > end_s + 1e-9:

@@ -4,7 +4,7 @@
     python examples/guests/windows.py out/windows.png out/kernel-cubic
 
 The first command, which is optional, needs a kernel (`aqmlab kernel build`). The second command needs `make
-guests`, and aioquic and cryptography in the Python that runs this program.
+guests` with Go, CMake and a C++ compiler, and aioquic and cryptography in the Python that runs this program.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ import aqmlab as al
 
 HERE = Path(__file__).parent
 AIOQUIC = [sys.executable, str(HERE.parent / "path" / "aioquic_guest.py")]
+PROGRAMS = Path(sys.executable).parent
+"""The folder in which `make guests` installs programs."""
 
 GUEST: dict[str, Any] = {"kind": "guest", "control": "cubic", "size": "75MB"}
 """A file that the link cannot carry within the run."""
@@ -34,6 +36,8 @@ GUESTS: dict[str, dict[str, Any]] = {
     "noq": GUEST | {"stack": "noq"},
     "s2n-quic": GUEST | {"stack": "s2n-quic"},
     "aioquic": GUEST | {"client": AIOQUIC},
+    "quiche": GUEST | {"client": [str(PROGRAMS / "aqmlab-quiche")]},
+    "gVisor": GUEST | {"client": [str(PROGRAMS / "aqmlab-gvisor")]},
 }
 
 MSS = 1448

@@ -103,7 +103,7 @@ impl<C: Default + DeserializeOwned> QuicConfig<C> {
     pub fn source(&self) -> Result<Source, Problem> {
         match (self.burst, self.interval_s) {
             (None, None) => Ok(Source::file(self.size)),
-            (Some(burst), Some(interval)) if burst > 0 && interval >= 1e-6 && interval <= 1e6 => {
+            (Some(burst), Some(interval)) if burst > 0 && (1e-6..=1e6).contains(&interval) => {
                 Ok(Source::bursts(self.size, burst, Span::from_seconds(interval)))
             }
             (burst, interval) => Err(format!(

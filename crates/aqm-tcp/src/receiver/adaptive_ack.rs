@@ -17,7 +17,7 @@ use crate::config::ecn::MarkResponse;
 use crate::recovery::TimerContext;
 use crate::segment::Segment;
 
-use super::window_tuning::WindowTuning;
+use super::window_tuning::{Arrival, WindowTuning};
 
 /// State derived from the gaps between segments, and the sender's timestamp to echo. Times are in ticks, as in the
 /// kernel.
@@ -41,21 +41,11 @@ pub(crate) struct Adaptive {
 }
 
 impl Adaptive {
-    /// Processes a segment with data, after which the receiver expects the sequence number `expected` and stores
-    /// `stored` bytes beyond a gap. If the segment enlarges an automatically tuned window, the segment is acknowledged
+    /// Processes a segment with data. If the segment enlarges an automatically tuned window, the segment is acknowledged
     /// immediately.
     #[inline]
-    pub fn tune_window(
-        &mut self,
-        segment: &Segment,
-        expected: u64,
-        stored: u64,
-        now: Instant,
-        config: &Config,
-    ) {
-        if config.receiver.first_window.is_none()
-            && self.tuning.on_segment(segment, expected, stored, now, config)
-        {
+    pub fn tune_window(&mut self, arrival: &Arrival<'_>, config: &Config) {
+        if config.receiver.first_window.is_none() && self.tuning.on_segment(arrival, config) {
             self.quick |= 1;
         }
     }

@@ -24,6 +24,7 @@ use crate::segment::{Flags, Sacks, Segment};
 use adaptive_ack::Adaptive;
 pub(crate) use feedback::MarkFeedback;
 use packet_numbers::PacketNumbers;
+use window_tuning::Arrival;
 
 /// The receiving half of an endpoint.
 #[repr(C)]
@@ -162,7 +163,8 @@ impl Receiver {
                 adaptive.on_data(at, config);
             }
             if end > before {
-                adaptive.tune_window(segment, self.expected, stored, at.now, config);
+                let arrival = Arrival { segment, expected: self.expected, stored, now: at.now };
+                adaptive.tune_window(&arrival, config);
             }
             adaptive.on_ecn(segment.ecn, first_mark, at, config);
             let waits = end > before && !config.receiver.sack_delay.is_zero();
@@ -228,7 +230,8 @@ impl Receiver {
             DelayedAck::Adaptive => {
                 let adaptive = &mut self.cold.get_or_insert_default().adaptive;
                 adaptive.on_data(at, config);
-                adaptive.tune_window(segment, self.expected, 0, at.now, config);
+                let arrival = Arrival { segment, expected: self.expected, stored: 0, now: at.now };
+                adaptive.tune_window(&arrival, config);
                 adaptive.on_ecn(segment.ecn, first_mark, at, config);
                 let until = adaptive.wait(self.expected, self.timer, at, config);
                 until.filter(|_| !segment.flags.has(Flags::PUSH))

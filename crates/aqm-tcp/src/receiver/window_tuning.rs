@@ -37,6 +37,16 @@ pub(super) struct WindowTuning {
     window: u64,
 }
 
+/// The arrival of a segment with data.
+pub(super) struct Arrival<'a> {
+    pub segment: &'a Segment,
+    /// Next expected sequence number after the arrival.
+    pub expected: u64,
+    /// Number of bytes beyond a gap after the arrival.
+    pub stored: u64,
+    pub now: Instant,
+}
+
 /// Initial size of the buffer, in bytes of memory (`tcp_rmem[1]`). Half of the memory can contain data
 /// (`tcp_adv_win_scale` 1).
 const INITIAL_BUFFER: u64 = 131_072;
@@ -55,16 +65,9 @@ const MEMORY_STEP: u64 = 128;
 const TIMESTAMP_TICK: u64 = 1_000_000;
 
 impl WindowTuning {
-    /// Processes a segment with data, after which the receiver expects the sequence number `expected` and stores
-    /// `stored` bytes beyond a gap. Returns whether the segment enlarges the window.
-    pub fn on_segment(
-        &mut self,
-        segment: &Segment,
-        expected: u64,
-        stored: u64,
-        now: Instant,
-        config: &Config,
-    ) -> bool {
+    /// Processes a segment with data. Returns whether the segment enlarges the window.
+    pub fn on_segment(&mut self, arrival: &Arrival<'_>, config: &Config) -> bool {
+        let &Arrival { segment, expected, stored, now } = arrival;
         let mss = config.connection.mss.bytes();
         if self.round_bytes == 0 {
             self.round_bytes = INITIAL_ROUND * mss;
@@ -166,7 +169,8 @@ mod tests {
         fn receive(&mut self, echo: Instant, stored: u64) -> bool {
             let segment = Segment { seq: self.expected, len: 1448, wire: 1500, echo, ..Segment::default() };
             self.expected += MSS;
-            self.tuning.on_segment(&segment, self.expected, stored, self.now, &self.config)
+            let arrival = Arrival { segment: &segment, expected: self.expected, stored, now: self.now };
+            self.tuning.on_segment(&arrival, &self.config)
         }
 
         /// Receives `segments` segments at the beginning of a round trip. Returns how many segments enlarge the window.

@@ -55,10 +55,7 @@ test: $(TEST_CORE) $(CHECKERS) $(DOCTOOLS)  ## Check formats, lints, spelling, t
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/typos
-	$(MAKE) --no-print-directory --jobs=2 $(SYNC) test-rust test-python
-
-# The output of each command is printed when the command ends, where make can do this (from version 4.0).
-SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync=line)
+	$(MAKE) --no-print-directory --jobs=2 test-rust test-python
 
 # Without `aqm-py`, which has no tests, cargo would choose other features of `syn` and `num-traits`, and compile all
 # crates of the core again.

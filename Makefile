@@ -59,10 +59,11 @@ test: $(TEST_CORE) $(CHECKERS) $(DOCTOOLS)  ## Check formats, lints, spelling, t
 
 # Without `aqm-py`, which has no tests, cargo would choose other features of `syn` and `num-traits`, and compile all
 # crates of the core again.
+# cargo would try to use make's jobserver, which is closed.
 .PHONY: test-rust
 test-rust: | $(PYTHON)  ## Lint Rust, and run its tests.
-	cargo clippy --locked --workspace --all-targets -- -D warnings
-	cargo test --locked --workspace
+	env -u MAKEFLAGS cargo clippy --locked --workspace --all-targets -- -D warnings
+	env -u MAKEFLAGS cargo test --locked --workspace
 
 .PHONY: test-python
 test-python: $(TEST_CORE) $(CHECKERS) $(DOCTOOLS)  ## Check the types of Python, and run its tests.

@@ -268,7 +268,7 @@ def test_the_command_prints_a_line_for_each_point_and_what_does_not_agree(
     lines = done.stdout.splitlines()
     assert sum("| " in line and "reno/rack" in line and "│" in line for line in lines) == 2
     assert any(
-        line.startswith("≠ queue = red, tcp = reno/rack, flows = 2: ftp goodput, live/simulated 1.")
+        line.startswith("≠ queue = drr, tcp = reno/rack, flows = 2: ftp goodput, live/simulated 1.")
         for line in lines
     )
     assert "4 live runs on Linux" in done.stdout

@@ -272,10 +272,14 @@ def test_both_versions_contain_the_same_events(run: Run, tmp_path: Path) -> None
 
 
 def test_each_end_that_sends_data_has_a_file(run: Run, files: dict[str, File]) -> None:
-    flows = run.flows.select("flow", pl.col("traffic").cast(pl.String)).rows()
-    senders = {f"{traffic}-flow{flow}.sqlog" for flow, traffic in flows if traffic != "call"}
-    receivers = {f"pages-flow{flow}-receiver.sqlog" for flow, traffic in flows if traffic == "pages"}
-    assert files.keys() == senders | receivers
+    names = dict(run.flows.select("flow", pl.col("traffic").cast(pl.String)).rows())
+    sent = run.tables["packets"].filter(pl.col("event").cast(pl.String) == "send", pl.col("payload_bytes") > 0)
+    ends = sent.select("flow", "backward").unique().rows()
+    assert files.keys() == {
+        f"{names[flow]}-flow{flow}{'-receiver' if backward else ''}.sqlog"
+        for flow, backward in ends
+        if names[flow] != "call"
+    }
     points = {name: header["trace"]["vantage_point"] for name, (header, _) in files.items()}
     assert points["ftp-flow1.sqlog"] == {"name": "ftp sender", "type": "client"}
     of_pages = {name: point["type"] for name, point in points.items() if name.startswith("pages")}

@@ -143,13 +143,13 @@ def test_show_has_units_and_digits_where_a_measure_is_known(
     ("words", "said"),
     [
         (["0000"], "0000: the store does not contain this scenario"),
-        (["f:9"], "f:9: the scenario has no run with seed 9"),
+        (["fff:9"], "fff:9: the scenario has no run with seed 9"),
         (["f:x"], "f:x: the seed must be a whole number, such as f:1 (got x)"),
         (
             ["live", "--toml"],
             "live: the store contains runs of this scenario, but not the scenario's definition",
         ),
-        (["f", "--file", "a.csv"], "f: the scenario uses no file `a.csv`; available: none"),
+        (["fff", "--file", "a.csv"], "fff: the scenario uses no file `a.csv`; available: none"),
         (
             ["f", "--json", "--toml"],
             "--json, --toml, --manifest and --file are mutually exclusive: use only one of them",

@@ -273,7 +273,8 @@ def test_both_versions_contain_the_same_events(run: Run, tmp_path: Path) -> None
 
 def test_each_end_that_sends_data_has_a_file(run: Run, files: dict[str, File]) -> None:
     names = dict(run.flows.select("flow", pl.col("traffic").cast(pl.String)).rows())
-    sent = run.tables["packets"].filter(pl.col("event").cast(pl.String) == "send", pl.col("payload_bytes") > 0)
+    is_sent = pl.col("event").cast(pl.String) == "send"
+    sent = run.tables["packets"].filter(is_sent, pl.col("payload_bytes") > 0)
     ends = sent.select("flow", "backward").unique().rows()
     assert files.keys() == {
         f"{names[flow]}-flow{flow}{'-receiver' if backward else ''}.sqlog"

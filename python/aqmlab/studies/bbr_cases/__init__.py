@@ -9,16 +9,14 @@ states, times, pacing gain, window and bandwidth.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from aqmlab.measures import Measure
-from aqmlab.results.labels import Labels
-from aqmlab.results.rule import AnyRule
 from aqmlab.scenario import Scenario, qlog
 from aqmlab.studies.bbr_cases import network as net
 from aqmlab.studies.bbr_cases import outside
+from aqmlab.studies.bbr_cases.cases import CASES, SEEDS, OfSeed, always, claim
 from aqmlab.studies.bbr_cases.measures import application, link, losses, states
 from aqmlab.study import Claim, Experiment, Form, Study, every, mean_of
 from aqmlab.study.publication import Verdicts
@@ -27,16 +25,12 @@ PAPER = (
     "N. Cardwell, I. Swett, J. Beshay: BBR Congestion Control. draft-ietf-ccwg-bbr, commit 4ce5e87d, "
     "3 August 2026."
 )
-SEEDS = 5
 QLOG_SEED = 1
 
-OfSeed = Callable[[dict[str, Any], Labels, int], dict[str, Any]]
 
-
-def case(
-    name: str, title: str, scenario: dict[str, Any], *measures: Measure | str, of_seed: OfSeed | None = None
-) -> Experiment:
+def case(name: str, *measures: Measure | str, of_seed: OfSeed | None = None) -> Experiment:
     """An experiment with a single point, the profile `draft` of `bbr3`."""
+    title, scenario = CASES[name]
     return Experiment(
         name,
         title,
@@ -50,16 +44,8 @@ def case(
     )
 
 
-def claim(number: int, statement: str, *rules: AnyRule, source: str = "") -> Claim:
-    """The draft's expectation of a case."""
-    text = f"case {number}"
-    return Claim(f"BBR-{number}", statement, every(*rules), f"{text}; {source}" if source else text)
-
-
 normal = case(
     "base",
-    "Base set-up",
-    net.NORMAL,
     *(
         states.ESTIMATE,
         states.STARTUP_PLATEAU,
@@ -88,68 +74,46 @@ normal = case(
 )
 limited_loss = case(
     "limited-loss",
-    "Application-limited, 10 % loss",
-    net.LIMITED_LOSS,
     *(application.LEAVES_STARTUP, states.STARTUP_BANDWIDTH, states.UP_LASTS, states.UP_TO_DOWN_OR_CRUISE),
 )
-limited = case(
-    "limited", "Application-limited, no loss", net.LIMITED, application.STAYS_IN_STARTUP, losses.LOSSES
-)
+limited = case("limited", application.STAYS_IN_STARTUP, losses.LOSSES)
 slower_in_drain = case(
     "slower-in-drain",
-    "Rate -10 % in Drain",
-    net.SLOWER_IN_DRAIN,
     *(states.DRAIN_ROUNDS, states.DRAIN_INFLIGHT, states.FROM_DRAIN),
 )
 half_in_drain = case(
     "half-in-drain",
-    "Rate -55 % in Drain",
-    net.HALF_IN_DRAIN,
     states.DRAIN_ROUNDS,
     states.DRAIN_INFLIGHT,
     states.FROM_DRAIN,
 )
 slower_in_down = case(
     "slower-in-down",
-    "Rate -10 % in DOWN",
-    net.SLOWER_IN_DOWN,
     *(states.DOWN_TO_REFILL, states.DOWN_DURATION, states.DOWN_INFLIGHT),
     of_seed=net.slower_at_down,
 )
 idle = case(
     "idle",
-    "Pauses of the application",
-    net.IDLE,
     application.IDLE_PAUSES,
     application.NO_PROBE_RTT,
     application.RESTART_GAIN,
 )
 aggregated = case(
     "aggregated",
-    "Aggregated acknowledgements",
-    net.AGGREGATED,
     *(link.STARTUP_WINDOW, link.OVER_SEND_RATE, link.STARTUP_GROWTH, states.ESTIMATE),
     *(link.CRUISE_WINDOW, link.CRUISE_RATE, link.LONGEST_PAUSE),
 )
 sub_packet = case(
     "sub-packet",
-    "64 kb/s, 1 ms",
-    net.SUB_PACKET,
     link.LEAST_WINDOW,
     link.SLOW_PACING,
     "bottleneck.utilisation",
 )
-ten_times = case("ten-times", "10 to 100 Mb/s", net.TEN_TIMES, link.ROUNDS_TO_FULL)
-ten_times_with_loss = case(
-    "ten-times-with-loss", "10 to 100 Mb/s, buffer 1 BDP", net.TEN_TIMES_WITH_LOSS, link.GROWTH_RATIO
-)
-tenth = case(
-    "tenth", "100 to 10 Mb/s", net.TENTH, link.ROUNDS_TO_FALL, link.CYCLES_TO_FALL, link.FINAL_ESTIMATE
-)
+ten_times = case("ten-times", link.ROUNDS_TO_FULL)
+ten_times_with_loss = case("ten-times-with-loss", link.GROWTH_RATIO)
+tenth = case("tenth", link.ROUNDS_TO_FALL, link.CYCLES_TO_FALL, link.FINAL_ESTIMATE)
 policed = case(
     "policed",
-    "Policer",
-    net.POLICED,
     *(
         link.BANDWIDTH_ADAPTS,
         link.WINDOW_ADAPTS,
@@ -160,24 +124,16 @@ policed = case(
 )
 reordered = case(
     "reordered",
-    "Reordering",
-    net.REORDERED,
     *(losses.SPURIOUS, losses.LOSSES, losses.BANDWIDTH_RESTORED, losses.WINDOW_RESTORED, losses.SAME_STATE),
 )
 delayed = case(
     "delayed",
-    "Delay spike",
-    net.DELAYED,
     *(losses.TIMEOUTS, losses.RTO_BANDWIDTH, losses.RTO_WINDOW, losses.RTO_STATE, losses.LOSSES),
 )
-long_path = case(
-    "long-path", "Round trip 1 s", net.LONG_PATH, states.STARTUP_PROBE_RTTS, states.BACK_TO_STARTUP
-)
-lossy = case("lossy", "3 % loss", net.LOSSY, states.UP_LASTS, states.UP_TO_DOWN, losses.AFTER_LOSS)
+long_path = case("long-path", states.STARTUP_PROBE_RTTS, states.BACK_TO_STARTUP)
+lossy = case("lossy", states.UP_LASTS, states.UP_TO_DOWN, losses.AFTER_LOSS)
 paused = case(
     "paused",
-    "Pause in REFILL",
-    net.PAUSED,
     *(
         application.LIMITED_REFILLS,
         application.REFILL_BANDWIDTH,
@@ -186,11 +142,6 @@ paused = case(
     ),
     of_seed=net.pause_at_refill,
 )
-
-
-def always(variable: Any) -> AnyRule:
-    """The rule that a share is 1."""
-    return mean_of(variable) >= 1
 
 
 CLAIMS = (

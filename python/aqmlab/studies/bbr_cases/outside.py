@@ -7,7 +7,7 @@ is not visible from outside (`measures/outside.py`).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache, partial
 from typing import Any
 
@@ -18,6 +18,7 @@ from aqmlab.results.labels import Labels
 from aqmlab.results.rule import AnyRule
 from aqmlab.scenario import Scenario, changed
 from aqmlab.studies.bbr_cases import network as net
+from aqmlab.studies.bbr_cases.cases import CASES, SEEDS, OfSeed, always, claim
 from aqmlab.studies.bbr_cases.measures import application, link, losses, states
 from aqmlab.studies.bbr_cases.measures import outside as seen
 from aqmlab.studies.bbr_cases.measures.sender import DRAIN, UP, Phase
@@ -37,10 +38,7 @@ SIMULATED = {"bbr3": "draft", "bbr3 (linux)": "linux"}
 FILE_SIZE = "1GB"
 """A file that no link of the cases can carry within the run."""
 
-OfSeed = Callable[[dict[str, Any], Labels, int], dict[str, Any]]
-
 PROFILE = "tcp.congestion_control.profile"
-SEEDS = 5
 
 
 def with_guest(stack: str, control: str, table: dict[str, Any]) -> dict[str, Any]:
@@ -114,12 +112,11 @@ class Case:
         self,
         guest: str,
         name: str,
-        title: str,
-        scenario: dict[str, Any],
         *measures: Measure | str,
         of_seed: OfSeed | None = None,
     ) -> None:
         stack, control = guest.split(":")
+        title, scenario = CASES[name]
         senders = {name: {PROFILE: profile} for name, profile in SIMULATED.items()}
         self._measures = {one: _seen(one) for one in measures}
         self.experiment = Experiment(
@@ -143,17 +140,6 @@ def _seen(measure: Measure | str) -> Measure | str:
     if isinstance(measure, str) or measure.name.startswith(seen.PREFIX):
         return measure
     return seen.outside(measure)
-
-
-def claim(number: int, statement: str, *rules: AnyRule, source: str = "") -> Claim:
-    """The visible part of the draft's expectation of a case."""
-    text = f"case {number}"
-    return Claim(f"BBR-{number}", statement, every(*rules), f"{text}; {source}" if source else text)
-
-
-def always(variable: Any) -> AnyRule:
-    """The rule that a share is 1."""
-    return mean_of(variable) >= 1
 
 
 def near(variable: Any, value: float) -> AnyRule:
@@ -207,8 +193,6 @@ def form(guest: str) -> Study:
     case = partial(Case, guest)
     base = case(
         "base",
-        "Base set-up",
-        net.NORMAL,
         *(states.ESTIMATE, states.STARTUP_PLATEAU, states.TO_DRAIN),
         *(states.DRAIN_GAIN, states.DRAIN_INFLIGHT, states.FROM_DRAIN),
         *(states.UP_ROUNDS, states.UP_TO_DOWN, losses.LOSSES),
@@ -218,87 +202,57 @@ def form(guest: str) -> Study:
     )
     limited_loss = case(
         "limited-loss",
-        "Application-limited, 10 % loss",
-        net.LIMITED_LOSS,
         *(application.LEAVES_STARTUP, states.STARTUP_BANDWIDTH),
         *(states.UP_LASTS, states.UP_TO_DOWN_OR_CRUISE),
     )
-    limited = case(
-        "limited", "Application-limited, no loss", net.LIMITED, application.STAYS_IN_STARTUP, losses.LOSSES
-    )
+    limited = case("limited", application.STAYS_IN_STARTUP, losses.LOSSES)
     slower_in_drain = case(
         "slower-in-drain",
-        "Rate -10 % in Drain",
-        net.SLOWER_IN_DRAIN,
         *(states.DRAIN_ROUNDS, states.DRAIN_INFLIGHT, states.FROM_DRAIN),
         of_seed=slower_at_drain("45Mbps"),
     )
     half_in_drain = case(
         "half-in-drain",
-        "Rate -55 % in Drain",
-        net.HALF_IN_DRAIN,
         *(states.DRAIN_ROUNDS, states.DRAIN_INFLIGHT, states.FROM_DRAIN),
         of_seed=slower_at_drain("22500kbps"),
     )
     slower_in_down = case(
         "slower-in-down",
-        "Rate -10 % in DOWN",
-        net.SLOWER_IN_DOWN,
         *(states.DOWN_DURATION, states.DOWN_INFLIGHT, seen.REST_AFTER_DOWN),
         of_seed=slower_at_down,
     )
     idle = case(
         "idle",
-        "Pauses of the application",
-        net.IDLE,
         *(application.IDLE_PAUSES, application.NO_PROBE_RTT, application.RESTART_GAIN),
     )
     aggregated = case(
         "aggregated",
-        "Aggregated acknowledgements",
-        net.AGGREGATED,
         *(link.STARTUP_WINDOW, link.OVER_SEND_RATE, link.STARTUP_GROWTH, states.ESTIMATE),
         *(link.CRUISE_WINDOW, seen.STEADY_RATE, link.LONGEST_PAUSE),
     )
     sub_packet = case(
         "sub-packet",
-        "64 kb/s, 1 ms",
-        net.SUB_PACKET,
         *(seen.LEAST_PACKETS, link.SLOW_PACING, "bottleneck.utilisation"),
     )
-    ten_times = case("ten-times", "10 to 100 Mb/s", net.TEN_TIMES, link.ROUNDS_TO_FULL)
-    ten_times_with_loss = case(
-        "ten-times-with-loss", "10 to 100 Mb/s, buffer 1 BDP", net.TEN_TIMES_WITH_LOSS, link.GROWTH_RATIO
-    )
+    ten_times = case("ten-times", link.ROUNDS_TO_FULL)
+    ten_times_with_loss = case("ten-times-with-loss", link.GROWTH_RATIO)
     tenth = case(
         "tenth",
-        "100 to 10 Mb/s",
-        net.TENTH,
         *(seen.ROUNDS_TO_SLOW_DOWN, link.CYCLES_TO_FALL, link.FINAL_ESTIMATE),
     )
     policed = case(
         "policed",
-        "Policer",
-        net.POLICED,
         *(link.WINDOW_ADAPTS, link.POLICED_LOSS, seen.TOKEN_RATE, link.POLICED_BANDWIDTH),
     )
     reordered = case(
         "reordered",
-        "Reordering",
-        net.REORDERED,
         *(losses.SPURIOUS, losses.LOSSES, seen.PACING_RESTORED, losses.WINDOW_RESTORED, losses.SAME_STATE),
     )
-    delayed = case(
-        "delayed", "Delay spike", net.DELAYED, seen.RTO_PACING, losses.RTO_WINDOW, losses.RTO_STATE
-    )
-    long_path = case(
-        "long-path", "Round trip 1 s", net.LONG_PATH, states.STARTUP_PROBE_RTTS, states.BACK_TO_STARTUP
-    )
-    lossy = case("lossy", "3 % loss", net.LOSSY, states.UP_LASTS, states.UP_TO_DOWN, losses.AFTER_LOSS)
+    delayed = case("delayed", seen.RTO_PACING, losses.RTO_WINDOW, losses.RTO_STATE)
+    long_path = case("long-path", states.STARTUP_PROBE_RTTS, states.BACK_TO_STARTUP)
+    lossy = case("lossy", states.UP_LASTS, states.UP_TO_DOWN, losses.AFTER_LOSS)
     paused = case(
         "paused",
-        "Pause in REFILL",
-        net.PAUSED,
         *(seen.PAUSES, seen.PAUSE_BANDWIDTH, seen.PAUSE_TO_UP, seen.PAUSE_THEN_DOWN),
         of_seed=pause_before_up,
     )

@@ -32,4 +32,5 @@ pub use config::{CheckedConfig, Config};
 pub use counts::{Counts, FailureReason};
 pub use endpoint::Endpoint;
 pub use profiles::{Profile, overlay, profiles, read};
+pub use receiver::{INITIAL_BUFFER, packet_memory};
 pub use segment::{Flags, Sacks, Segment};

@@ -53,6 +53,17 @@ pub fn read<C: DeserializeOwned>(text: &str, size: impl Fn(&C) -> u64, most: u64
     Ok(config)
 }
 
+/// Checks `ecn` in the configuration of a library that has no ECN.
+///
+/// # Errors
+/// Returns an error if `ecn` is true.
+pub fn refuse_ecn(ecn: bool, library: &str) -> Result<(), Problem> {
+    if ecn {
+        return Err(format!("configuration: ecn must be false, because {library} has no ECN").into());
+    }
+    Ok(())
+}
+
 /// Maximum offset in a stream of QUIC (RFC 9000, section 4.1).
 pub const MAX_OFFSET: u64 = (1 << 62) - 1;
 

@@ -56,9 +56,7 @@ impl Config {
     /// Returns a description of the first invalid value.
     pub fn read(text: &str) -> Result<Self, Problem> {
         let config: Self = guest_common::read(text, |config: &Self| config.size, guest_common::MAX_OFFSET)?;
-        if config.ecn {
-            return Err("configuration: ecn must be false, because quiche has no ECN".into());
-        }
+        guest_common::refuse_ecn(config.ecn, "quiche")?;
         Ok(config)
     }
 

@@ -49,9 +49,7 @@ impl Config {
             let buffer = config.buffer;
             return Err(format!("configuration: buffer must be from 1 to {MAX_BUFFER} (got {buffer})").into());
         }
-        if config.ecn {
-            return Err("configuration: ecn must be false, because smoltcp has no ECN".into());
-        }
+        guest_common::refuse_ecn(config.ecn, "smoltcp")?;
         Ok(config)
     }
 

@@ -55,9 +55,7 @@ impl Config {
             )
             .into());
         }
-        if config.ecn {
-            return Err("configuration: ecn must be false, because str0m has no ECN".into());
-        }
+        guest_common::refuse_ecn(config.ecn, "str0m")?;
         Ok(config)
     }
 }

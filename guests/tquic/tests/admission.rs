@@ -23,11 +23,5 @@ fn unknown_keys_are_refused() {
 #[test]
 fn the_page_names_the_version_in_the_lock_file_and_the_controls() {
     let page = include_str!("../../../docs/guides/tquic-guest.md");
-    let (name, version) = "tquic 1.6.0".split_once(' ').expect("a name and a version");
-    let entry = format!("[[package]]\nname = \"{name}\"\nversion = \"{version}\"\n");
-    assert!(include_str!("../Cargo.lock").contains(&entry));
-    assert!(page.contains("tquic 1.6.0"));
-    for control in CONTROLS {
-        assert!(page.contains(&format!("`{control}`")), "{control}");
-    }
+    program::assert_page(page, include_str!("../Cargo.lock"), "tquic 1.6.0", &CONTROLS);
 }

@@ -25,6 +25,7 @@ use adaptive_ack::Adaptive;
 pub(crate) use feedback::MarkFeedback;
 use packet_numbers::PacketNumbers;
 use window_tuning::Arrival;
+pub use window_tuning::{INITIAL_BUFFER, packet_memory};
 
 /// The receiving half of an endpoint.
 #[repr(C)]

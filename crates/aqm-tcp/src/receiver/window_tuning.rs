@@ -47,15 +47,15 @@ pub(super) struct Arrival<'a> {
     pub now: Instant,
 }
 
-/// Initial size of the buffer, in bytes of memory (`tcp_rmem[1]`). Half of the memory can contain data
-/// (`tcp_adv_win_scale` 1).
-const INITIAL_BUFFER: u64 = 131_072;
+/// Default initial size of the receive buffer in Linux, in bytes of memory (`tcp_rmem[1]`). Half of the memory can contain
+/// data (`tcp_adv_win_scale` 1).
+pub const INITIAL_BUFFER: u64 = 131_072;
 
 /// Segments of the first round trip (`TCP_INIT_CWND`).
 const INITIAL_ROUND: u64 = 10;
 
-/// Memory that the kernel expects for a segment in addition to its data: headers (`MAX_TCP_HEADER`, 320 bytes), `struct sk_buff` (256 bytes) and
-/// `struct skb_shared_info` (320 bytes).
+/// Memory that the kernel expects for a segment in addition to its data: headers (`MAX_TCP_HEADER`, 320 bytes), `struct
+/// sk_buff` (256 bytes) and `struct skb_shared_info` (320 bytes).
 const MEMORY_OVERHEAD: u64 = 896;
 
 /// Step in which the kernel increases the expected memory of a segment until half of the memory exceeds the data.
@@ -84,7 +84,7 @@ impl WindowTuning {
                 self.sample((now.nanos() / TIMESTAMP_TICK).saturating_sub(echo).max(1));
             }
         }
-        let occupied = (stored / mss + 1) * memory(u64::from(segment.wire));
+        let occupied = (stored / mss + 1) * packet_memory(u64::from(segment.wire));
         let space = self.buffer.saturating_sub(occupied) / 2;
         let room = space.min(self.limit);
         let grows = is_full && self.window < room;
@@ -129,10 +129,11 @@ impl WindowTuning {
     }
 }
 
-/// Returns the memory of a packet of `bytes` bytes from a TUN device: a power of two for the packet, the space before the
-/// packet (`NET_SKB_PAD`, 64 bytes) and a `skb_shared_info`, and a `sk_buff`.
-fn memory(bytes: u64) -> u64 {
-    ((bytes + 64).next_multiple_of(64) + 320).next_power_of_two() + 256
+/// Returns the memory that Linux allocates for a packet of `length` bytes that is written to a TUN device. `length` must be
+/// more than 576 bytes. The sizes of the packet, the space before the packet (`NET_SKB_PAD`) and a `skb_shared_info` are
+/// added and rounded up to a power of two; the size of a `sk_buff` is then added.
+pub fn packet_memory(length: u64) -> u64 {
+    ((length + 64).next_multiple_of(64) + 320).next_power_of_two() + 256
 }
 
 /// Returns the memory that the kernel expects for a full segment when the kernel sizes the buffer, in bytes.
@@ -183,7 +184,7 @@ mod tests {
 
     #[test]
     fn memory_is_that_of_linux() {
-        assert_eq!((memory(1500), expected_memory(1448), expected_memory(536)), (2304, 2984, 1432));
+        assert_eq!((packet_memory(1500), expected_memory(1448), expected_memory(536)), (2304, 2984, 1432));
     }
 
     /// A capture of Linux 6.1.192 contains the same windows: 64,088 bytes, 66,304 bytes (rounded up to the window scale)

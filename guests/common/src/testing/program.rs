@@ -55,3 +55,20 @@ pub fn assert_unknown_keys_are_refused(program: &str) {
     let problem = client.start(&start).expect_err("an error").to_string();
     assert!(problem.starts_with("configuration: unknown field `length`"), "{problem}");
 }
+
+/// Asserts that the page of the guest and the lock file contain the version, and that the page contains the congestion
+/// controls. `library` is the name and the version of the library.
+///
+/// # Panics
+/// Panics if an assertion fails.
+pub fn assert_page(page: &str, lock: &str, library: &str, controls: &[&str]) {
+    let (name, version) = library.split_once(' ').expect("a name and a version");
+    assert!(
+        lock.contains(&format!("[[package]]\nname = \"{name}\"\nversion = \"{version}\"\n")),
+        "{library}"
+    );
+    assert!(page.contains(library), "{library}");
+    for control in controls {
+        assert!(page.contains(&format!("`{control}`")), "{control}");
+    }
+}

@@ -7,13 +7,13 @@
 use std::collections::BTreeMap;
 
 use aqm_net::{ConfigError, ConfigErrors, ErrorCollector, Size, Span};
-use aqm_tcp::Config;
 use aqm_tcp::config::connection::Connection;
 use aqm_tcp::config::cwnd::IdleRestart;
 use aqm_tcp::config::ecn::EcnMode;
 use aqm_tcp::config::receiver::{DelayedAck, Receiver};
 use aqm_tcp::config::recovery::{Frto, Recovery, RecoveryKind, Undo};
 use aqm_tcp::config::sack::Dsack;
+use aqm_tcp::{Config, INITIAL_BUFFER, packet_memory};
 use serde_json::Value;
 
 use super::{ALWAYS, Kernel, KernelTcp, RouteSettings};
@@ -27,9 +27,6 @@ const MIN_MSS: u64 = 88;
 
 /// Length in bytes of the timestamps option, which every segment contains (RFC 7323, appendix A).
 const TIMESTAMPS: u32 = 12;
-
-/// Default initial size of the receive buffer in Linux, in bytes (`tcp_rmem`).
-const DEFAULT_BUFFER: u64 = 131_072;
 
 /// The parameters that correspond to a kernel setting or are determined by other parameters.
 const SETTABLE: &[&str] = &[
@@ -145,8 +142,8 @@ impl Translation<'_> {
         // If the maximum receive window is fixed, the receive window grows by two segments for each received segment,
         // and every segment is acknowledged immediately while the window grows (`tcp_grow_window`). An automatically
         // tuned receive window grows only when the sender needs a larger window.
-        let is_tuned = self.config.receiver.first_window.is_none() && buffer > DEFAULT_BUFFER;
-        let first_buffer = if is_tuned { DEFAULT_BUFFER } else { buffer };
+        let is_tuned = self.config.receiver.first_window.is_none() && buffer > INITIAL_BUFFER;
+        let first_buffer = if is_tuned { INITIAL_BUFFER } else { buffer };
         let Recovery { kind, dupthresh, frto, .. } = self.config.recovery;
         let rack = self.rack();
         let on = |flag: bool| u32::from(flag).to_string();
@@ -296,7 +293,7 @@ impl Translation<'_> {
         let mss = self.config.connection.mss;
         let window = u64::from(window);
         let buffer = if self.kernel.release >= (6, 11) && mss.bytes() > 536 {
-            let share = (mss.bytes() * 256 / memory_of(mss.bytes() + u64::from(self.headers()))).max(1);
+            let share = (mss.bytes() * 256 / packet_memory(mss.bytes() + u64::from(self.headers()))).max(1);
             // The sum includes one additional segment, which has just arrived when the window grows, and half a segment
             // to allow for rounding.
             (window + mss.bytes() + mss.bytes() / 2) * 256 / share
@@ -420,13 +417,6 @@ impl Translation<'_> {
     fn check(&mut self, condition: bool, path: &str, problem: impl std::fmt::Display) {
         self.refused.check(condition, path, problem);
     }
-}
-
-/// Returns the memory that the kernel allocates for a packet written to a TUN device. `length` must be more than 576
-/// bytes. The sizes of the packet, the space before the packet (`NET_SKB_PAD`) and a `skb_shared_info` are added and
-/// rounded up to a power of two; the size of a `sk_buff` is then added.
-fn memory_of(length: u64) -> u64 {
-    ((length + 64).next_multiple_of(64) + 320).next_power_of_two() + 256
 }
 
 /// Returns the parameters of the profile `linux-6` with this congestion control, by path.

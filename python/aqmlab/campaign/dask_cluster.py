@@ -24,7 +24,8 @@ CONNECT_S = 5
 """Time-out for the connection to a scheduler."""
 
 START_S = 60
-"""Time-out for starting all workers on this machine."""
+"""Time-out for starting all workers on this machine, and for restarting one of them. Dask does not try again
+after this time, which must therefore be long even for a busy machine."""
 
 LOCAL = "local:"
 
@@ -160,7 +161,8 @@ def _worker_processes(address: str, count: int, folder: str) -> Iterator[None]:
     """Starts worker processes with Dask's command instead of `multiprocessing`, so that user scripts need no
     `__main__` guard. The workers run in their own session, so that only this process receives Ctrl-C."""
     command = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--nworkers", str(count)]
-    options = ["--nthreads", "1", "--no-dashboard", "--local-directory", folder, "--death-timeout", "10"]
+    options = ["--nthreads", "1", "--no-dashboard", "--local-directory", folder]
+    options += ["--death-timeout", str(START_S)]
     environment = os.environ | {"DASK_DISTRIBUTED__LOGGING__DISTRIBUTED": "critical"}
     process = subprocess.Popen(
         [*command, *options],

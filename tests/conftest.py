@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import preloaded
 import pytest
 
 SMALL = """\
@@ -73,13 +74,20 @@ def small(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.fixture(scope="session")
+def program() -> Iterator[Path]:
+    """A program `aqmlab` that starts quickly."""
+    with preloaded.program(PATIENCE_S) as path:
+        yield path
+
+
 @pytest.fixture
-def cli(tmp_path: Path) -> Cli:
+def cli(tmp_path: Path, program: Path) -> Cli:
     """Runs `aqmlab` with these arguments in the test's folder."""
 
     def call(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-c", COMMAND, *map(str, arguments)],
+            [program, *map(str, arguments)],
             capture_output=True,
             text=True,
             cwd=tmp_path,

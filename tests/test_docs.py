@@ -82,14 +82,14 @@ def steps(text: str) -> Iterator[Step]:
             yield Step(run=body, language=language, shown=tuple(line for line in shown if line.strip()))
 
 
-def run(step: Step, folder: Path, namespace: dict[str, object]) -> str:
+def run(step: Step, folder: Path, namespace: dict[str, object], program: Path) -> str:
     """What a step prints; it must succeed."""
     if step.language == "python":
         with chdir(folder), redirect_stdout(io.StringIO()) as said:
             exec(compile(step.run, "documentation", "exec"), namespace)
         return said.getvalue()
-    commands = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    env = {**os.environ, "PATH": commands, "COLUMNS": "160"}
+    folders = [str(program.parent), str(Path(sys.executable).parent), os.environ["PATH"]]
+    env = {**os.environ, "PATH": os.pathsep.join(folders), "COLUMNS": "160"}
     command = ["bash", "-c", step.run]
     done = subprocess.run(
         command, cwd=folder, env=env, capture_output=True, text=True, timeout=300, check=False
@@ -133,12 +133,12 @@ def missing(step: Step, output: str) -> dict[str, str | None]:
     [page for page in PAGES if RUNS_SLOW_PAGES or str(page.relative_to(ROOT)) not in SLOW],
     ids=lambda page: str(page.relative_to(ROOT)),
 )
-def test_what_a_page_shows_is_what_happens(page: Path, tmp_path: Path) -> None:
+def test_what_a_page_shows_is_what_happens(page: Path, tmp_path: Path, program: Path) -> None:
     for folder in ("scenarios", "examples"):
         shutil.copytree(ROOT / folder, tmp_path / folder)
     text, namespace, at = page.read_text(encoding="utf-8"), {"__name__": "__documentation__"}, 0
     for step in steps(text):
-        lacking = missing(step, run(step, tmp_path, namespace))
+        lacking = missing(step, run(step, tmp_path, namespace, program))
         if UPDATE:
             for shown in step.shown:
                 at, printed = text.index(f"\n{shown}\n", at), lacking.get(shown) or shown

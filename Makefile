@@ -110,6 +110,10 @@ reference: $(CORE)  ## Compare with recorded ns-2, ns-3, Linux and str0m runs, w
 	cd reference && ../$(PYTHON) -m wifi_airtime.compare
 	cd reference && ../$(PYTHON) -m rpm.compare
 
+.PHONY: theory
+theory:  ## Compare flow-level links and single queues with closed formulas at length, which `make test` leaves out.
+	cargo test --locked -p aqm-flow -p aqm-sim -- --ignored
+
 .PHONY: tc-kernel
 tc-kernel: $(CORE)  ## Run the commands of `aqmlab tc write` in a real kernel (User-Mode Linux), and read them back.
 	$(PYTHON) reference/tc_kernel.py

@@ -46,10 +46,11 @@ SLOW = frozenset(
     f"docs/{name}.md"
     for name in (
         *("background/cake", "background/codel-family", "background/flow-queues"),
-        *("background/stochastic-queues", "guides/coexist"),
+        *("background/stochastic-queues", "guides/applications", "guides/calls", "guides/coexist"),
+        *("studies/unc-web", "tutorial/tuning-red"),
     )
 )
-"""The pages whose commands are long comparisons, 7 to 30 s of two cores each. `make pages` runs them."""
+"""The pages whose commands are long comparisons, 7 to 30 s each. `make pages` runs them."""
 RUNS_SLOW_PAGES = os.environ.get("AQM_SLOW_PAGES") == "1"
 
 

@@ -73,7 +73,7 @@ class World:
             for one in of.experiments
         }
         self.axes = axes
-        empty = {name: Results.of_rows(rows=(), axes=of_one) for name, of_one in axes.items()}
+        self.empty = empty = {name: Results.of_rows(rows=(), axes=of_one) for name, of_one in axes.items()}
         found: dict[tuple[Any, ...], Place] = {}
         for variable in rule.variables:
             leaves = measured(variable)
@@ -107,14 +107,14 @@ class World:
                         seed=seed + 1,
                         values={key: values[seed] for key, values in of_point.items()},
                     )
-                    for point, of_point in rows.get(name, {}).items()
+                    for point, of_point in points.items()
                     for seed in range(SEEDS)
                 ),
-                axes=axes,
+                axes=self.axes[name],
             )
-            for name, axes in self.axes.items()
+            for name, points in rows.items()
         }
-        return self.rule.judge(results)
+        return self.rule.judge({**self.empty, **results})
 
     def moves(self) -> Iterator[list[int]]:
         """Places that are changed together: those of a measure that share two labels, or one, or none."""

@@ -65,7 +65,7 @@ fn a_timeout_is_no_undo_although_it_leaves_the_latest_data_in_flight() {
             let retransmitted = pair.client().counts().retransmitted;
             pair.run(pair.now + Span::from_millis(90), &mut fate);
             assert!(pair.client().counts().retransmitted <= retransmitted + 5, "{control} {profile}");
-            pair.run(at(20_000), &mut |_| arrives());
+            pair.run(at(12_000), &mut |_| arrives());
             assert!(pair.client().cwnd() > 60.0, "{control} {profile}: the window recovers");
         }
     }

@@ -3,8 +3,9 @@
     python examples/guests/kernel_pairs.py kernel quinn --queues drop-tail,fq-codel,cake
 
 An implementation is `kernel` (the kernel's TCP), a stack of `aqmlab-guests` (`quinn`, `noq`, `s2n-quic` or
-`smoltcp`), `aioquic` (the guest examples/path/aioquic_guest.py) or `aioquic-sockets` (aioquic's own client
-and server, aioquic_sockets.py). All implementations use CUBIC. `udp_guest.py` connects guests to sockets.
+`smoltcp`), a guest that is a program of its own (`gvisor` or `quiche`), `aioquic` (the guest
+examples/path/aioquic_guest.py) or `aioquic-sockets` (aioquic's own client and server, aioquic_sockets.py).
+All implementations use CUBIC. `udp_guest.py` connects guests to sockets.
 
 The link, the buffers and the duration are those of `aqmlab coexist` with `--rate 10Mbps --rtts 40ms --seeds
 3 --duration 60s --warm-up 10s`. The short transfers of both sides are transfers of the kernel's TCP. For each
@@ -39,7 +40,8 @@ PORT = 4433
 RATE, RTT, DURATION_S, WARM_UP_S = "10Mbps", "40ms", 60.0, 10.0
 SIDES = ("first", "second")
 STACKS = ("quinn", "noq", "s2n-quic", "smoltcp")
-IMPLEMENTATIONS = ("kernel", *STACKS, "aioquic", "aioquic-sockets")
+PROGRAMS = ("gvisor", "quiche")
+IMPLEMENTATIONS = ("kernel", *STACKS, *PROGRAMS, "aioquic", "aioquic-sockets")
 SIZE = 75_000_000
 """Bytes that the link carries in 60 s. A flow that sends as many bytes does not end."""
 
@@ -56,6 +58,8 @@ def program(name: str, side: str, seed: int, host: str) -> Table:
         guest = [sys.executable, str(HERE.parent / "path" / "aioquic_guest.py")]
         if name in STACKS:
             guest = [str(Path(sys.executable).with_name("aqmlab-guests")), "serve", name]
+        elif name in PROGRAMS:
+            guest = [str(Path(sys.executable).with_name(f"aqmlab-{name}"))]
         bridge = str(HERE / "udp_guest.py")
         config = json.dumps({"control": "cubic", "size": SIZE})
         seeds = [["--seed", f"{2 * seed + end}", "--config", config] for end in (0, 1)]

@@ -117,9 +117,9 @@ CHANGES = (
         "arch/x86/um/user-offsets.c",
         "DEFINE_LONGS(HOST_FP_SIZE, 2696);",
         "DEFINE_LONGS(HOST_FP_SIZE, 16384);",
-        "The host sets the vector registers of a program only if the kernel's buffer holds all of them: 11008 "
-        "bytes on processors with Intel's AMX, where the kernel would otherwise end at the first program. Such "
-        "buffers are also on the kernel's stacks, which CONFIG_KERNEL_STACK_ORDER therefore enlarges.",
+        "The host sets the vector registers of a program only if the kernel's buffer holds all registers: "
+        "11008 bytes on processors with Intel's AMX, where the kernel would otherwise end at the first "
+        "program. Such buffers are also on the kernel's stacks, which CONFIG_KERNEL_STACK_ORDER enlarges.",
     ),
 )
 """The changes that a build makes, in addition to the tick in arch/um/Kconfig."""

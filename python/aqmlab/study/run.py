@@ -281,14 +281,8 @@ def judge(study: Study, path: Path) -> StudyResult:
     found = study_values.read(path, study)
     varied = [(claim, reading) for claim, reading, _ in study_points.varied(study, quick=found.quick)]
     by_name = {one.name: one for one in study.all_variants}
-    other = (
-        [
-            f"{found.other_scenarios} points were run with scenarios that differ from the study's present "
-            "scenarios"
-        ]
-        if found.other_scenarios
-        else []
-    )
+    count = study_values.other_scenarios(path, study)
+    other = f"{count} points were run with scenarios that differ from the study's present scenarios"
     return StudyResult(
         study=study,
         quick=found.quick,
@@ -300,7 +294,7 @@ def judge(study: Study, path: Path) -> StudyResult:
             for name, results in found.variants.items()
         ),
         failures=(),
-        warnings=tuple(other),
+        warnings=(other,) if count else (),
         floors=_floors(study, found.main, found.level),
         level=found.level,
         provenance={"runs": sum(one.frame.height for one in found.main.values()), "live": None},

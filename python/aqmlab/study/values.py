@@ -102,8 +102,6 @@ class Values:
     variants: Mapping[str, ExperimentResults]
     level: float
     quick: bool
-    other_scenarios: int
-    """Number of points whose recorded scenario differs from the scenario in the current study."""
 
 
 def read(path: Path, study: Study) -> Values:
@@ -132,8 +130,22 @@ def read(path: Path, study: Study) -> Values:
         },
         level=float(json.loads(about["level"])),
         quick=quick,
-        other_scenarios=_other_scenarios(study, main_form, main),
     )
+
+
+def other_scenarios(path: Path, study: Study) -> int:
+    """Returns the number of points whose scenario in a file of values differs from the scenario in the
+    current study."""
+    form: FormName = "quick" if json.loads(metadata_of(path)["quick"]) else "full"
+    frame = pl.read_parquet(path, columns=["variant", "experiment", "point", "scenario"])
+    recorded = frame.filter(pl.col("variant") == "").drop("variant").unique()
+    current = set()
+    for one in study.experiments:
+        for labels, scenario in one.plan(one.sweep(form)).points:
+            if one.of_seed is None:
+                current.add((one.name, _point(labels), scenario(one.first_seed).digest))
+    fixed = {one.name for one in study.experiments if one.of_seed is None}
+    return sum(row[0] in fixed and row not in current for row in recorded.iter_rows())
 
 
 def _rows(part: Part, store: Store, judged: set[tuple[str, str]]) -> Iterator[tuple[Any, ...]]:
@@ -214,17 +226,6 @@ def _check_measures(path: Path, study: Study, frame: pl.DataFrame) -> None:
             f"{path}: does not contain measures that claims of {study.name} use: {', '.join(lacking)}; run "
             "the study again with `aqmlab study run`"
         )
-
-
-def _other_scenarios(study: Study, form: FormName, frame: pl.DataFrame) -> int:
-    recorded = frame.select("experiment", "point", "scenario").unique()
-    current = set()
-    for one in study.experiments:
-        for labels, scenario in one.plan(one.sweep(form)).points:
-            if one.of_seed is None:
-                current.add((one.name, _point(labels), scenario(one.first_seed).digest))
-    fixed = {one.name for one in study.experiments if one.of_seed is None}
-    return sum(row[0] in fixed and row not in current for row in recorded.iter_rows())
 
 
 def _save(path: Path, frame: pl.DataFrame, metadata: Mapping[str, str]) -> None:

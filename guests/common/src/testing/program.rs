@@ -10,22 +10,21 @@ use super::{Process, run, values};
 /// # Panics
 /// Panics if an assertion fails or a guest violates the contract.
 pub fn assert_equal_runs(program: &str, controls: &[&str]) {
-    let transfer = |config: &str, seed| {
-        run([&mut Process::new(program, &[]), &mut Process::new(program, &[])], config, seed, 0.01)
+    let transfer = |config: &str| {
+        run([&mut Process::new(program, &[]), &mut Process::new(program, &[])], config, 1, 0.01)
     };
     let mut digests = Vec::new();
     for control in controls {
         let config = format!(r#"{{"control": "{control}"}}"#);
-        let first = transfer(&config, 1);
+        let first = transfer(&config);
         assert_eq!(values(&first, "received_bytes").iter().sum::<f64>(), 1e6, "{control}");
         assert!(values(&first, "rtt_s").iter().all(|rtt| *rtt > 0.04), "{control}");
-        assert_eq!(first, transfer(&config, 1), "{control}");
+        assert_eq!(first, transfer(&config), "{control}");
         digests.push(first.digest);
-        digests.push(transfer(&config, 2).digest);
     }
     digests.sort();
     digests.dedup();
-    assert_eq!(digests.len(), 2 * controls.len());
+    assert_eq!(digests.len(), controls.len(), "the controls differ");
 }
 
 /// Asserts that the contents of the client's first datagrams depend only on the seed.

@@ -3,7 +3,7 @@
     python examples/guests/kernel_pairs.py kernel quinn --queues drop-tail,fq-codel,cake
 
 An implementation is `kernel` (the kernel's TCP), a stack of `aqmlab-guests` (`quinn`, `noq`, `s2n-quic` or
-`smoltcp`), a guest that is a program of its own (`gvisor` or `quiche`), `aioquic` (the guest
+`smoltcp`), `gvisor` (the program `aqmlab-gvisor`), `aioquic` (the guest
 examples/path/aioquic_guest.py) or `aioquic-sockets` (aioquic's own client and server, aioquic_sockets.py).
 All implementations use CUBIC. `udp_guest.py` connects guests to sockets.
 
@@ -40,7 +40,7 @@ PORT = 4433
 RATE, RTT, DURATION_S, WARM_UP_S = "10Mbps", "40ms", 60.0, 10.0
 SIDES = ("first", "second")
 STACKS = ("quinn", "noq", "s2n-quic", "smoltcp")
-PROGRAMS = ("gvisor", "quiche")
+PROGRAMS = ("gvisor",)
 IMPLEMENTATIONS = ("kernel", *STACKS, *PROGRAMS, "aioquic", "aioquic-sockets")
 SIZE = 75_000_000
 """Bytes that the link carries in 60 s. A flow that sends as many bytes does not end."""

@@ -157,7 +157,7 @@ def main() -> None:
             )
             print(
                 f"  {name}: goodput {goodput / len(runs) / 1e6:.2f} Mb/s, "
-                f"{packets / len(runs):.0f} packets, {100 * dropped / packets:.2f} % dropped"
+                f"{packets / len(runs):.0f} packets, {100 * dropped / max(packets, 1):.2f} % dropped"
             )
 
 

@@ -379,7 +379,8 @@ impl Accounting {
 
     fn mark(&mut self, packet: &Packet) {
         let flow = self.queue_of(packet);
-        let waiting = flow.iter_mut().find(|waiting| waiting.id == packet.id);
+        // Most disciplines mark a packet that has just arrived.
+        let waiting = flow.iter_mut().rev().find(|waiting| waiting.id == packet.id);
         let waiting = waiting.expect("a marked packet must be queued");
         assert!(matches!(waiting.ecn, Ecn::Ect0 | Ecn::Ect1), "{:?} cannot be marked", waiting.ecn);
         waiting.ecn = Ecn::Ce;

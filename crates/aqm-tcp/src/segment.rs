@@ -163,6 +163,10 @@ impl Sacks {
     #[inline]
     pub(crate) fn duplicate_end(&self, ack: u64) -> Option<u64> {
         let [first, second, _] = self.0;
+        // Most acknowledgements with ranges have one range, which is beyond the acknowledgement number.
+        if first.offset() >= 0 && second.length() == 0 {
+            return None;
+        }
         let is_inside = second.offset() <= first.offset() && first.end() <= second.end();
         let is_duplicate = first.length() > 0 && (first.end() <= 0 || (second.length() > 0 && is_inside));
         is_duplicate.then(|| ack.saturating_add_signed(first.end()))

@@ -202,7 +202,7 @@ impl Flow {
     }
 
     /// Does the same as `pump`, but is not inlined; for use in code that is rarely executed.
-    #[cold]
+    #[inline(never)]
     pub(crate) fn pump_seldom(
         &mut self,
         end: (Side, u32),
@@ -237,10 +237,12 @@ impl Flow {
             return false;
         }
         self.timer_at[side as usize] = Instant::NEVER;
-        let deadline = match &self.ends {
-            Ends::Tcp(ends) => ends[side as usize].poll_timeout(),
-            Ends::Datagrams { .. } => None,
-        };
+        let Ends::Tcp(ends) = &self.ends else { return false };
+        let end = &ends[side as usize];
+        if end.departs(now) {
+            return true;
+        }
+        let deadline = end.poll_timeout();
         if deadline.is_some_and(|at| at > now) {
             self.arm(side, slot, deadline, net);
             return false;

@@ -305,13 +305,13 @@ impl<'a, N: Network> World<'a, N> {
             let Ends::Tcp(ends) = &mut flow.ends else { return };
             ends[side as usize].on_timer(now);
             flow.pump_seldom((side, slot), now, &mut self.net, &mut self.transit);
-            let awaits = match flow.multiplexing() {
+            let awaits = |flow: &Flow| match flow.multiplexing() {
                 Some(state) => !state.is_over(),
                 None => {
                     flow.completed == Instant::NEVER || flow.cold.as_ref().is_some_and(|cold| cold.has_next())
                 }
             };
-            let failed = flow.closed == now && awaits;
+            let failed = flow.closed == now && awaits(flow);
             if side == Side::Sender && flow.sampled {
                 self.sample_sender(slot, now);
             }

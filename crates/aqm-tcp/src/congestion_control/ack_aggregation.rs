@@ -5,6 +5,8 @@
 
 use aqm_net::Instant;
 
+use super::arithmetic::Limited;
+
 /// Interval in which data is acknowledged at a higher rate than the bandwidth.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct AckInterval {
@@ -55,12 +57,12 @@ impl TwoWindowMax {
 
     /// Adds a sample.
     pub fn add(&mut self, value: f64) {
-        self.maxima[0] = self.maxima[0].max(value);
+        self.maxima[0] = self.maxima[0].at_least(value);
     }
 
     /// Returns the maximum over both windows.
     pub fn get(&self) -> f64 {
-        self.maxima[0].max(self.maxima[1])
+        self.maxima[0].at_least(self.maxima[1])
     }
 }
 

@@ -17,7 +17,7 @@ mod tests;
 use aqm_net::{Instant, Rng, Span, Streams, parameters};
 
 use super::ack_aggregation::{AckInterval, TwoWindowMax};
-use super::whole::{ceil, floor};
+use super::arithmetic::{Limited, ceil, floor, real};
 use super::window::Window;
 use super::windowed_max::WindowedMax;
 use super::{
@@ -333,9 +333,9 @@ impl Bbr1 {
         if self.is_round_start {
             self.excess.on_round(EXCESS_ROUNDS);
         }
-        let acked = sample.newly_acked as f64 / self.mss;
+        let acked = real(sample.newly_acked) / self.mss;
         let excess = self.ack_interval.excess(sample.now, acked, self.bandwidth() / self.mss);
-        self.excess.add(excess.min(window.cwnd));
+        self.excess.add(excess.at_most(window.cwnd));
     }
 
     /// Returns the amount of data in flight that the gain `gain` requires, in segments (`bbr_bdp`).
@@ -361,7 +361,7 @@ impl Bbr1 {
     fn inflight_at_departure(&self, in_flight: u64, sample: &RateSample) -> f64 {
         let delivered = floor(self.bandwidth() * sample.pacing_delay.seconds() / self.mss);
         let departing = if self.pacing_gain > 1.0 { self.burst } else { 0.0 };
-        (in_flight as f64 / self.mss + departing - delivered).max(0.0)
+        (real(in_flight) / self.mss + departing - delivered).at_least(0.0)
     }
 
     /// `bbr_update_cycle_phase`.
@@ -447,7 +447,7 @@ impl Bbr1 {
                 if self.is_probe_rtt_round_done {
                     self.check_probe_rtt_done(window, now);
                 }
-            } else if sample.in_flight as f64 <= MIN_CWND * self.mss {
+            } else if real(sample.in_flight) <= MIN_CWND * self.mss {
                 self.probe_rtt_until = Some(now + PROBE_RTT_DURATION);
                 self.is_probe_rtt_round_done = false;
                 self.next_round_delivered = sample.delivered;
@@ -492,7 +492,7 @@ impl Bbr1 {
     }
 
     fn set_pacing_rate(&mut self, gain: f64) {
-        let rate = (gain * self.bandwidth() * PACED_SHARE).max(MIN_RATE);
+        let rate = (gain * self.bandwidth() * PACED_SHARE).at_least(MIN_RATE);
         if self.is_full || rate > self.pacing_rate {
             self.pace(rate);
         }
@@ -511,7 +511,7 @@ impl Bbr1 {
     /// `bbr_set_cwnd`.
     fn update_window(&mut self, window: &mut Window, sample: &RateSample) {
         if sample.newly_acked > 0 {
-            let acked = sample.newly_acked as f64 / self.mss;
+            let acked = real(sample.newly_acked) / self.mss;
             let cwnd = self.recovery_window(window.cwnd, acked, sample);
             window.cwnd = if self.conserves_packets { cwnd } else { self.open_window(cwnd, acked, sample) };
         }
@@ -524,22 +524,22 @@ impl Bbr1 {
     fn open_window(&self, cwnd: f64, acked: f64, sample: &RateSample) -> f64 {
         let bandwidth = self.bandwidth();
         let excess = if self.is_full { self.excess.get() } else { 0.0 };
-        let excess = floor(excess.min(bandwidth * MAX_EXCESS / self.mss));
+        let excess = floor(excess.at_most(bandwidth * MAX_EXCESS / self.mss));
         let target = self.with_budget(self.bdp(bandwidth, self.cwnd_gain) + excess);
         let cwnd = if self.is_full {
-            (cwnd + acked).min(target)
-        } else if cwnd < target || (sample.delivered as f64) < INITIAL_CWND * self.mss {
+            (cwnd + acked).at_most(target)
+        } else if cwnd < target || real(sample.delivered) < INITIAL_CWND * self.mss {
             cwnd + acked
         } else {
             cwnd
         };
-        cwnd.max(MIN_CWND)
+        cwnd.at_least(MIN_CWND)
     }
 
     /// Returns the window after the adjustments for loss recovery (`bbr_set_cwnd_to_recover_or_restore`).
     fn recovery_window(&mut self, cwnd: f64, acked: f64, sample: &RateSample) -> f64 {
         let recovers = |phase| matches!(phase, RecoveryPhase::Recovery | RecoveryPhase::Loss);
-        let conserved = sample.in_flight as f64 / self.mss + acked;
+        let conserved = real(sample.in_flight) / self.mss + acked;
         let mut cwnd = cwnd;
         if sample.newly_lost > 0 {
             cwnd = (cwnd - sample.newly_lost as f64 / self.mss).max(1.0);
@@ -553,7 +553,7 @@ impl Bbr1 {
             cwnd = cwnd.max(self.prior_cwnd);
         }
         self.phase = sample.phase;
-        if self.conserves_packets { cwnd.max(conserved) } else { cwnd }
+        if self.conserves_packets { cwnd.at_least(conserved) } else { cwnd }
     }
 }
 

@@ -24,6 +24,7 @@
 
 use aqm_net::{ConfigError, Instant, Span, choices, parameters};
 
+use super::arithmetic::Limited;
 use super::cubic_segments::WholeSegments;
 use super::hystart::{HyStart, LinuxHyStart};
 use super::reno::{Growth, check_beta_ecn};
@@ -167,6 +168,14 @@ struct Epoch {
     reno: f64,
 }
 
+impl Epoch {
+    /// `W_cubic(t)`, section 4.2.
+    fn curve(&self, c: f64, time: f64) -> f64 {
+        let past = time - self.k;
+        c * past * past * past + self.origin
+    }
+}
+
 /// Total time during which the window was permitted to grow.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CurveTime {
@@ -287,20 +296,22 @@ impl Fractions {
     /// Processes an acknowledgement (sections 4.2 to 4.5). Returns whether congestion avoidance begins.
     fn on_ack(&mut self, window: &mut Window, ack: &AckInfo) -> bool {
         let begins = self.epoch.is_none();
-        let mut epoch = self.epoch.unwrap_or_else(|| self.begin(window.cwnd, ack.now));
+        if begins {
+            self.begin(window.cwnd, ack.now);
+        }
+        let Some(epoch) = &mut self.epoch else { return false };
         epoch.time.advance(ack);
         let step = if epoch.reno >= self.prior { 1.0 } else { self.reno_step };
         epoch.reno += step * ack.acked / window.cwnd;
 
         let time = epoch.time.total.seconds();
-        if self.tcp_friendliness && self.curve(&epoch, time) < epoch.reno {
-            window.cwnd = window.cwnd.max(epoch.reno);
+        if self.tcp_friendliness && epoch.curve(self.c, time) < epoch.reno {
+            window.cwnd = window.cwnd.at_least(epoch.reno);
         } else {
             let ahead = time + ack.srtt.map_or(0.0, Span::seconds);
-            let target = self.curve(&epoch, ahead).clamp(window.cwnd, 1.5 * window.cwnd);
+            let target = epoch.curve(self.c, ahead).at_least(window.cwnd).at_most(1.5 * window.cwnd);
             window.cwnd += ack.counted * (target - window.cwnd) / window.cwnd;
         }
-        self.epoch = Some(epoch);
         begins
     }
 
@@ -335,18 +346,13 @@ impl Fractions {
     }
 
     /// Begins an epoch with a window of `cwnd` segments.
-    fn begin(&mut self, cwnd: f64, now: Instant) -> Epoch {
+    #[inline(never)]
+    fn begin(&mut self, cwnd: f64, now: Instant) {
         // If no previous window was larger, the curve starts at its plateau.
         let origin = self.w_max.unwrap_or(0.0).max(cwnd);
         self.w_max = Some(origin);
         let k = libm::cbrt((origin - cwnd) / self.c);
-        Epoch { origin, k, time: CurveTime::from(now), reno: cwnd }
-    }
-
-    /// `W_cubic(t)`, section 4.2.
-    fn curve(&self, epoch: &Epoch, time: f64) -> f64 {
-        let past = time - epoch.k;
-        self.c * past * past * past + epoch.origin
+        self.epoch = Some(Epoch { origin, k, time: CurveTime::from(now), reno: cwnd });
     }
 }
 

@@ -7,6 +7,7 @@
 //! `fixed.rs`.
 
 mod ack_aggregation;
+mod arithmetic;
 mod bbr1;
 mod bbr3;
 mod controller;
@@ -29,7 +30,6 @@ mod slow_start;
 mod slow_start_exit;
 mod vegas;
 mod westwood;
-mod whole;
 mod window;
 mod windowed_max;
 

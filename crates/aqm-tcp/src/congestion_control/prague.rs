@@ -21,8 +21,8 @@
 
 use aqm_net::{ConfigError, Instant, Span, choices, parameters};
 
+use super::arithmetic::{Limited, ceil, real};
 use super::dctcp::MarkedShare;
-use super::whole::ceil;
 use super::window::Window;
 use super::{
     AckInfo, AnyControl, Build, Congestion, CongestionControl, CongestionSignal, ControlReport, RateSample,
@@ -245,7 +245,7 @@ impl Prague {
     /// the whole window moves to the fractional window immediately.
     fn move_whole_window(&mut self, window: &mut Window) {
         let is_slow_start = window.in_slow_start() && self.phase == RecoveryPhase::Open;
-        let goal = ceil(self.window).max(1.0);
+        let goal = ceil(self.window).at_least(1.0);
         let is_restored = std::mem::take(&mut self.is_restored);
         if is_restored {
             window.ssthresh = window.ssthresh.max(goal);
@@ -283,7 +283,7 @@ impl Prague {
     /// Opens the window for data that was delivered without marks.
     fn grow(&mut self, window: &Window, sample: &RateSample) {
         let is_repairing = matches!(self.phase, RecoveryPhase::Recovery | RecoveryPhase::Loss);
-        let unmarked = sample.newly_acked.saturating_sub(sample.newly_marked) as f64 / sample.mss as f64;
+        let unmarked = real(sample.newly_acked.saturating_sub(sample.newly_marked)) / real(sample.mss);
         if is_repairing || !sample.is_cwnd_limited || unmarked <= 0.0 {
             return;
         }
@@ -292,7 +292,7 @@ impl Prague {
             return;
         }
         let segments = match self.config.profile {
-            Profile::Draft => ceil(self.window).max(1.0),
+            Profile::Draft => ceil(self.window).at_least(1.0),
             Profile::Linux2020 => window.cwnd,
         };
         self.window += unmarked * self.increase(sample.srtt) / segments;
@@ -340,7 +340,7 @@ impl Prague {
     fn set_pacing(&mut self, window: &Window, sample: &RateSample) {
         let Some(srtt) = sample.srtt.filter(|srtt| !srtt.is_zero()) else { return };
         let ratio = if window.cwnd < window.ssthresh / 2.0 { 2.0 } else { 1.0 };
-        let packet = (sample.mss + self.config.header_bytes) as f64;
+        let packet = real(sample.mss + self.config.header_bytes);
         let segments = match self.config.profile {
             Profile::Draft => self.window,
             Profile::Linux2020 => window.cwnd.max(sample.in_flight as f64 / sample.mss as f64),

@@ -309,6 +309,13 @@ impl Endpoint {
         (next != Instant::NEVER).then_some(next)
     }
 
+    /// Returns whether a segment has been waiting for its paced departure, and may depart at `now`. In this case,
+    /// `on_timer` must be called at `now`.
+    #[inline]
+    pub fn departs(&self, now: Instant) -> bool {
+        self.sender.as_ref().is_some_and(|sender| sender.departs(now)) && self.gave_up().is_none()
+    }
+
     /// Returns the number of payload bytes that have arrived in order. Each byte is counted once, and padding bytes are
     /// included.
     #[inline]

@@ -231,7 +231,10 @@ impl Rack {
 
     /// Returns the minimum round-trip time, including the round-trip time of the handshake.
     fn least(&self, at: TimerContext<'_>) -> Option<Span> {
-        self.min_rtt.into_iter().chain(at.estimator.least()).min()
+        match (self.min_rtt, at.estimator.least()) {
+            (Some(measured), Some(of_handshake)) => Some(measured.min(of_handshake)),
+            (measured, of_handshake) => measured.or(of_handshake),
+        }
     }
 
     /// Returns the time between the departure of an overtaken segment and the moment at which the segment is considered

@@ -88,8 +88,7 @@ struct ColdState {
 
 impl ColdState {
     /// Returns the time at which the current delay ends; `NEVER` if no segment is waiting.
-    #[cold]
-    #[inline(never)]
+    #[inline]
     fn timer(&self) -> Instant {
         let delay = self.overhead.as_ref().map_or(Instant::NEVER, Overhead::until);
         self.pacer.as_ref().map_or(delay, |pacer| delay.min(pacer.until()))
@@ -331,6 +330,12 @@ impl Sender {
         }
     }
 
+    /// Returns whether a segment has been waiting for its paced departure, and may depart at `now`.
+    #[inline]
+    pub fn departs(&self, now: Instant) -> bool {
+        self.cold.as_ref().and_then(|cold| cold.pacer.as_ref()).is_some_and(|pacer| pacer.until() <= now)
+    }
+
     /// Returns whether all written data has been acknowledged, including a FIN.
     #[inline]
     pub fn is_acknowledged(&self) -> bool {
@@ -458,13 +463,16 @@ impl Sender {
     /// Whether pacing or the random delay holds back a segment that the window permits.
     #[cold]
     fn must_wait(&mut self, now: Instant, tcp: &CheckedConfig) -> bool {
-        if self.is_paced_out(now, tcp) {
-            return true;
-        }
-        let stream = self.stream(tcp);
+        self.is_paced_out(now, tcp)
+            || (self.cold.as_ref().is_some_and(|cold| cold.overhead.is_some()) && self.is_delayed(now, tcp))
+    }
+
+    /// Whether the random delay holds back a segment that the window permits.
+    #[cold]
+    fn is_delayed(&mut self, now: Instant, tcp: &CheckedConfig) -> bool {
+        let has_segment = self.recovery.has_next(self.stream(tcp));
         let overhead = self.cold.as_mut().and_then(|cold| cold.overhead.as_mut());
         let Some(overhead) = overhead else { return false };
-        let has_segment = self.recovery.has_next(stream);
         if !self.recovery.is_urgent(&tcp.config) {
             return overhead.delays(has_segment, now);
         }

@@ -119,7 +119,8 @@ impl Pacer {
             self.next = self.next.max(now);
             return;
         }
-        let duration = (payload as f64 / self.rate * 1e9) as u64;
+        // Signed integers are used because the conversion of each takes only one instruction.
+        let duration = (payload as i64 as f64 / self.rate * 1e9) as i64 as u64;
         // After a late departure, the sender catches up by sending at up to twice the pacing rate.
         let credit = if now > self.next { now.since(self.next).nanos() } else { 0 };
         self.next = self.next.max(now) + Span::from_nanos(duration - credit.min(duration / 2));

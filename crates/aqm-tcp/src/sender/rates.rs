@@ -180,7 +180,7 @@ impl Sender {
     }
 
     /// Updates the pacing rate.
-    #[cold]
+    #[inline]
     pub(super) fn update_pacing(&mut self, tcp: &CheckedConfig) {
         let Some(pacer) = self.cold.as_mut().and_then(|cold| cold.pacer.as_mut()) else { return };
         if self.recovery.una() == self.end + u64::from(self.fin) {

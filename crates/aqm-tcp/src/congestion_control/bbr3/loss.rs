@@ -6,6 +6,7 @@
 use aqm_net::Instant;
 
 use super::{Ack, Bbr3, Profile, State};
+use crate::congestion_control::arithmetic::{Limited, real};
 use crate::congestion_control::{LostSegment, RateSample, RecoveryPhase};
 
 /// `LossThresh`.
@@ -85,8 +86,8 @@ impl Bbr3 {
         if self.profile == Profile::Linux && ack.rate == 0.0 {
             return;
         }
-        round.latest_bw = round.latest_bw.max(ack.rate);
-        round.latest_inflight = round.latest_inflight.max(ack.segment.delivered as f64);
+        round.latest_bw = round.latest_bw.at_least(ack.rate);
+        round.latest_inflight = round.latest_inflight.at_least(real(ack.segment.delivered));
         if ack.segment.delivered_when_sent >= round.end {
             round.end = ack.sample.delivered;
             round.is_start = true;
@@ -97,7 +98,7 @@ impl Bbr3 {
     pub(super) fn advance_latest_delivery(&mut self, ack: &Ack<'_>) {
         if self.loss_round.is_start {
             self.loss_round.latest_bw = ack.rate;
-            self.loss_round.latest_inflight = ack.segment.delivered as f64;
+            self.loss_round.latest_inflight = real(ack.segment.delivered);
         }
     }
 

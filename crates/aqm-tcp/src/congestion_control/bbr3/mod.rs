@@ -69,6 +69,7 @@ mod tests;
 
 use aqm_net::{Rng, Streams, choices, parameters};
 
+use super::arithmetic::{Limited, real};
 use super::window::Window;
 use super::{
     AckInfo, AnyControl, Build, Congestion, CongestionControl, CongestionSignal, ControlReport,
@@ -192,8 +193,8 @@ impl<'a> Ack<'a> {
             sample,
             segment,
             rate: segment.rate().unwrap_or(0.0),
-            lost: (sample.lost - segment.lost_when_sent) as f64,
-            marked: (sample.marked - segment.marked_when_sent) as f64,
+            lost: real(sample.lost - segment.lost_when_sent),
+            marked: real(sample.marked - segment.marked_when_sent),
         }
     }
 }
@@ -382,7 +383,7 @@ impl Bbr3 {
         self.update_probe_bw(ack);
         self.update_min_rtt(ack);
         self.advance_latest_delivery(ack);
-        self.bw = self.max_bw.get().min(self.shortterm.bw);
+        self.bw = self.max_bw.get().at_most(self.shortterm.bw);
     }
 
     /// `CheckStartupDone`.
@@ -406,7 +407,7 @@ impl Bbr3 {
         }
         let is_drained = match self.profile {
             Profile::Draft => {
-                ack.sample.in_flight as f64 <= self.inflight(self.bw, 1.0)
+                real(ack.sample.in_flight) <= self.inflight(self.bw, 1.0)
                     || self.rounds.count > self.drain_start_round + MAX_ROUNDS
             }
             Profile::Linux => {

@@ -7,6 +7,7 @@ use aqm_net::Instant;
 
 use super::{Ack, Bbr3, Profile};
 use crate::congestion_control::ack_aggregation::{AckInterval, TwoWindowMax};
+use crate::congestion_control::arithmetic::{Limited, real};
 use crate::congestion_control::windowed_max::WindowedMax;
 
 /// Factor by which the bandwidth grows if the path is not yet full.
@@ -53,8 +54,8 @@ impl MaxBandwidth {
     }
 
     pub fn add(&mut self, rate: f64) {
-        self.current = self.current.max(rate);
-        self.maximum = self.current.max(self.previous);
+        self.current = self.current.at_least(rate);
+        self.maximum = self.current.at_least(self.previous);
     }
 
     /// Begins a new cycle (`AdvanceMaxBwFilter`).
@@ -156,8 +157,8 @@ impl Bbr3 {
         if self.profile == Profile::Linux && ack.rate == 0.0 {
             return;
         }
-        let excess = self.aggregation.interval.excess(ack.sample.now, ack.sample.newly_acked as f64, self.bw);
-        let excess = excess.min(self.cwnd);
+        let excess = self.aggregation.interval.excess(ack.sample.now, real(ack.sample.newly_acked), self.bw);
+        let excess = excess.at_most(self.cwnd);
         let is_reached = self.full.is_reached;
         match self.profile {
             Profile::Draft => {
@@ -177,7 +178,7 @@ impl Bbr3 {
     pub(super) fn extra_acked(&self) -> f64 {
         match self.profile {
             Profile::Draft => self.aggregation.draft.get(),
-            Profile::Linux => self.aggregation.linux.get().min(self.bw * LINUX_MAX_EXTRA),
+            Profile::Linux => self.aggregation.linux.get().at_most(self.bw * LINUX_MAX_EXTRA),
         }
     }
 }

@@ -6,7 +6,7 @@ use aqm_net::Span;
 
 use super::{Bbr3, Profile, State};
 use crate::congestion_control::RateSample;
-use crate::congestion_control::whole::floor;
+use crate::congestion_control::arithmetic::{Limited, floor, real};
 
 /// `MinPipeCwnd`, in segments.
 pub(super) const MIN_PIPE_SEGMENTS: f64 = 4.0;
@@ -49,18 +49,18 @@ impl Bbr3 {
 
     /// Returns a pacing rate of at least one segment per second.
     fn paced(&self, rate: f64) -> f64 {
-        rate.max(self.smss)
+        rate.at_least(self.smss)
     }
 
     /// Returns the send quantum (`SetSendQuantum`; Linux: `bbr_tso_segs_goal`).
     fn send_quantum(&self) -> f64 {
         match self.profile {
-            Profile::Draft => (self.pacing_rate * 1e-3).min(MAX_QUANTUM).max(2.0 * self.smss),
+            Profile::Draft => (self.pacing_rate * 1e-3).at_most(MAX_QUANTUM).at_least(2.0 * self.smss),
             Profile::Linux => {
                 let halvings = self.min_rtt.delay.map_or(u64::MAX, |delay| (delay.nanos() / 1000) >> 9);
                 let of_rtt = if halvings < 32 { (65_536_u64 >> halvings) as f64 } else { 0.0 };
-                let bytes = (self.pacing_rate / 1024.0 + of_rtt).min(MAX_QUANTUM - LINUX_QUANTUM_HEADER);
-                floor(bytes / self.smss).max(2.0) * self.smss
+                let bytes = (self.pacing_rate / 1024.0 + of_rtt).at_most(MAX_QUANTUM - LINUX_QUANTUM_HEADER);
+                floor(bytes / self.smss).at_least(2.0) * self.smss
             }
         }
     }
@@ -72,9 +72,9 @@ impl Bbr3 {
 
     /// `QuantizationBudget`.
     fn with_budget(&self, inflight: f64) -> f64 {
-        let least = (OFFLOAD_QUANTA * self.send_quantum()).max(MIN_PIPE_SEGMENTS * self.smss);
+        let least = (OFFLOAD_QUANTA * self.send_quantum()).at_least(MIN_PIPE_SEGMENTS * self.smss);
         let more = if self.state == State::Up { 2.0 * self.smss } else { 0.0 };
-        inflight.max(least) + more
+        inflight.at_least(least) + more
     }
 
     /// `Inflight`.
@@ -88,29 +88,29 @@ impl Bbr3 {
         let delivered = self.bw * sample.pacing_delay.seconds();
         let is_growing = self.state.pacing_gain(self.profile) > 1.0;
         let departing = if is_growing { self.send_quantum() } else { 0.0 };
-        (in_flight as f64 + departing - delivered).max(0.0)
+        (real(in_flight) + departing - delivered).at_least(0.0)
     }
 
     /// `SetCwnd`.
     pub(super) fn update_cwnd(&mut self, sample: &RateSample) {
         let least = MIN_PIPE_SEGMENTS * self.smss;
         if sample.newly_acked > 0 {
-            let acked = sample.newly_acked as f64;
+            let acked = real(sample.newly_acked);
             let max_inflight =
                 self.with_budget(self.bdp(self.bw, self.state.cwnd_gain()) + self.extra_acked());
             let is_early = match self.profile {
-                Profile::Draft => (sample.delivered as f64) < self.initial_cwnd,
+                Profile::Draft => real(sample.delivered) < self.initial_cwnd,
                 Profile::Linux => self.cwnd < 2.0 * self.initial_cwnd,
             };
             if self.full.is_reached {
-                self.cwnd = (self.cwnd + acked).min(max_inflight);
+                self.cwnd = (self.cwnd + acked).at_most(max_inflight);
             } else if self.cwnd < max_inflight || is_early {
                 self.cwnd += acked;
             }
-            self.cwnd = self.cwnd.max(least);
+            self.cwnd = self.cwnd.at_least(least);
         }
         if self.state == State::ProbeRtt {
-            self.cwnd = self.cwnd.min(self.probe_rtt_cwnd());
+            self.cwnd = self.cwnd.at_most(self.probe_rtt_cwnd());
         }
         self.bound_cwnd(least);
     }
@@ -122,7 +122,7 @@ impl Bbr3 {
             State::Cruise | State::ProbeRtt => self.longterm_with_headroom(),
             State::Startup | State::Drain => f64::INFINITY,
         };
-        let cap = longterm.min(self.shortterm.inflight).max(least);
-        self.cwnd = self.cwnd.min(cap);
+        let cap = longterm.at_most(self.shortterm.inflight).at_least(least);
+        self.cwnd = self.cwnd.at_most(cap);
     }
 }

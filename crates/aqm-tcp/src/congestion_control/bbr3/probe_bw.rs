@@ -6,6 +6,7 @@ use aqm_net::{Instant, Span};
 
 use super::output::MIN_PIPE_SEGMENTS;
 use super::{Ack, Bbr3, Profile, State};
+use crate::congestion_control::arithmetic::{Limited, real};
 
 /// Fraction of `inflight_longterm` that is left to other flows (`Headroom`).
 const HEADROOM: f64 = 0.15;
@@ -141,7 +142,7 @@ impl Bbr3 {
                 return true;
             }
         }
-        let flight = ack.segment.in_flight_when_sent as f64;
+        let flight = real(ack.segment.in_flight_when_sent);
         if self.is_too_high(ack.lost, flight, ack) {
             // The draft counts losses when they are detected, but marks become known only when the acknowledgement
             // arrives.
@@ -155,7 +156,7 @@ impl Bbr3 {
         if self.longterm.is_infinite() {
             return false;
         }
-        self.longterm = self.longterm.max(flight);
+        self.longterm = self.longterm.at_least(flight);
         if self.state == State::Up {
             self.probe_longterm_upward(ack);
         }
@@ -167,7 +168,7 @@ impl Bbr3 {
         if !self.is_limited_by_longterm(ack) {
             return;
         }
-        self.cycle.up_acked += ack.sample.newly_acked as f64;
+        self.cycle.up_acked += real(ack.sample.newly_acked);
         let segments = libm::floor(self.cycle.up_acked / self.cycle.acked_per_segment);
         if segments >= 1.0 {
             self.cycle.up_acked -= segments * self.cycle.acked_per_segment;
@@ -199,8 +200,8 @@ impl Bbr3 {
         }
         let has_elapsed = ack.sample.now > self.cycle.since + self.cycle.wait;
         // `IsRenoCoexistenceProbeTime`
-        let reno_rounds = (self.target_inflight() / self.smss).min(MAX_PROBE_ROUNDS);
-        let is_time = has_elapsed || self.cycle.rounds_since_up as f64 >= reno_rounds;
+        let reno_rounds = (self.target_inflight() / self.smss).at_most(MAX_PROBE_ROUNDS);
+        let is_time = has_elapsed || real(self.cycle.rounds_since_up) >= reno_rounds;
         if is_time {
             self.start_refill(0, delivered);
         }
@@ -210,7 +211,7 @@ impl Bbr3 {
     /// `IsTimeToCruise`.
     fn is_time_to_cruise(&self, ack: &Ack<'_>) -> bool {
         let inflight = match self.profile {
-            Profile::Draft => ack.sample.in_flight as f64,
+            Profile::Draft => real(ack.sample.in_flight),
             Profile::Linux => self.inflight_at_departure(ack.sample.in_flight_before, ack.sample),
         };
         inflight <= self.longterm_with_headroom() && inflight <= self.inflight(self.max_bw.get(), 1.0)
@@ -220,7 +221,7 @@ impl Bbr3 {
     fn is_time_to_go_down(&mut self, ack: &Ack<'_>) -> bool {
         let before = ack.sample.in_flight_before;
         let reaches_longterm = match self.profile {
-            Profile::Draft => before as f64 + self.smss > self.longterm,
+            Profile::Draft => real(before) + self.smss > self.longterm,
             Profile::Linux => self.inflight_at_departure(before, ack.sample) >= self.longterm,
         };
         if self.cycle.was_too_high && reaches_longterm {
@@ -239,8 +240,8 @@ impl Bbr3 {
         if self.longterm.is_infinite() {
             return f64::INFINITY;
         }
-        let headroom = self.smss.max(HEADROOM * self.longterm);
-        (self.longterm - headroom).max(MIN_PIPE_SEGMENTS * self.smss)
+        let headroom = self.smss.at_least(HEADROOM * self.longterm);
+        (self.longterm - headroom).at_least(MIN_PIPE_SEGMENTS * self.smss)
     }
 
     /// `TargetInflight`.
@@ -249,6 +250,6 @@ impl Bbr3 {
             Profile::Draft => self.bdp(self.bw, 1.0),
             Profile::Linux => self.inflight(self.bw, 1.0),
         };
-        bdp.min(self.cwnd)
+        bdp.at_most(self.cwnd)
     }
 }

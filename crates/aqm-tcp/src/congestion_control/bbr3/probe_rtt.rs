@@ -8,6 +8,7 @@ use aqm_net::{Instant, Span};
 use super::output::MIN_PIPE_SEGMENTS;
 use super::probe_bw::AckPhase;
 use super::{Ack, Bbr3, Profile, State, is_recovery};
+use crate::congestion_control::arithmetic::{Limited, real};
 
 /// `MinRTTFilterLen`.
 const MIN_RTT_WINDOW: Span = Span::from_millis(10_000);
@@ -95,7 +96,7 @@ impl Bbr3 {
             if self.min_rtt.is_round_done {
                 self.check_probe_rtt_done(sample.now, sample.delivered);
             }
-        } else if sample.in_flight as f64 <= self.probe_rtt_cwnd() {
+        } else if real(sample.in_flight) <= self.probe_rtt_cwnd() {
             self.min_rtt.done_at = Some(sample.now + DURATION);
             self.min_rtt.is_round_done = false;
             self.rounds.start(sample.delivered);
@@ -120,7 +121,7 @@ impl Bbr3 {
 
     /// `ProbeRTTCwnd`.
     pub(super) fn probe_rtt_cwnd(&self) -> f64 {
-        self.bdp(self.bw, CWND_GAIN).max(MIN_PIPE_SEGMENTS * self.smss)
+        self.bdp(self.bw, CWND_GAIN).at_least(MIN_PIPE_SEGMENTS * self.smss)
     }
 
     /// `SaveCwnd`.

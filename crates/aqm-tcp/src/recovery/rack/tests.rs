@@ -34,7 +34,7 @@ proptest! {
                 }
                 2 => {
                     let from = sent.una() + 1 + offset;
-                    sent.sack(from, from + 1, &mut arrival);
+                    sent.sack((from, from + 1), from, &mut arrival);
                 }
                 _ => {
                     if offset < 10 && sent.una() < sent.end() {

@@ -48,7 +48,7 @@ impl Selective {
         self.probe_flight = 0;
         self.dupacks = 0;
         self.limited = 0;
-        let newest = self.sent.acknowledge_plain(received.ack);
+        let newest = self.sent.acknowledge_plain(received.ack, oldest);
         if let (Some(rack), Some(oldest), Some(newest)) = (&mut self.rack, oldest, newest) {
             rack.on_expected(oldest, newest, at);
             self.reschedule = true;
@@ -82,21 +82,7 @@ impl Selective {
         let delayed = self.is_delayed();
         let before = self.phase;
         let losses = self.sent.losses();
-        let mut undone = self.is_undone(received, acked);
-        let nothing_lost =
-            self.arrives_delayed(received, acked) | self.is_spurious(received, &arrival, sacked, acked);
-        undone |= nothing_lost;
-        if undone {
-            self.undo.clear();
-            if self.phase == Phase::Loss || nothing_lost {
-                self.sent.lose_none();
-                if let Some(rack) = &mut self.rack {
-                    rack.on_undo(&self.sent);
-                }
-            }
-            self.phase = Phase::Open;
-            self.reduction = WindowReduction::AtOnce;
-        }
+        let undone = self.undo.is_active() && self.undo_if_unnecessary(received, &arrival, sacked, acked);
         let ends = acked > 0
             && match self.phase {
                 Phase::Open => false,
@@ -111,8 +97,8 @@ impl Selective {
         self.urgent &= !ends && self.sent.due().is_some();
         self.dupacks += u32::from(sacked && self.phase != Phase::Recovery);
         // The oldest segment was sent after a SACKed segment, so the retransmission timer restarts now.
-        let restarts = acked == 0 && self.sent.oldest() > Some(arrival.first_sacked);
-        let rearms = self.linux_timers && (acked > 0 || restarts);
+        let restarts = self.linux_timers && acked == 0 && self.sent.oldest() > Some(arrival.first_sacked);
+        let rearms = restarts || (self.linux_timers && acked > 0);
         if let Some(rack) = self.rack.as_mut().filter(|_| rearms) {
             rack.probe.at = Instant::NEVER;
             rack.reordering_timer = Instant::NEVER;
@@ -164,6 +150,34 @@ impl Selective {
             since,
             kind,
         }
+    }
+
+    /// Undoes the last window reduction, if an acknowledgement of `acked` new bytes shows that the reduction was
+    /// unnecessary. `sacked` states whether SACK blocks report new data. Returns whether the reduction was undone.
+    #[inline(never)]
+    fn undo_if_unnecessary(
+        &mut self,
+        received: &ReceivedAck,
+        arrival: &Arrival,
+        sacked: bool,
+        acked: u64,
+    ) -> bool {
+        let mut undone = self.is_undone(received, acked);
+        let nothing_lost =
+            self.arrives_delayed(received, acked) | self.is_spurious(received, arrival, sacked, acked);
+        undone |= nothing_lost;
+        if undone {
+            self.undo.clear();
+            if self.phase == Phase::Loss || nothing_lost {
+                self.sent.lose_none();
+                if let Some(rack) = &mut self.rack {
+                    rack.on_undo(&self.sent);
+                }
+            }
+            self.phase = Phase::Open;
+            self.reduction = WindowReduction::AtOnce;
+        }
+        undone
     }
 
     /// Returns whether another timer is running instead of the retransmission timer. In this case, the retransmission
@@ -218,7 +232,7 @@ impl Selective {
     /// recovery also begins in two further cases: after a timeout, if RACK detects the loss of data that was sent after
     /// the timeout (`tcp_fastretrans_alert`: `FLAG_LOST_RETRANS`); and immediately after a recovery, if data that was
     /// lost later has been retransmitted but has not arrived (`tcp_time_to_recover`: `lost_out`).
-    #[inline]
+    #[inline(always)]
     pub(super) fn begins(&mut self, lost_since: bool, config: &Config) -> bool {
         let first = self.sent.first();
         let counted = self.rack.is_none() && self.dupacks >= config.recovery.dupthresh;

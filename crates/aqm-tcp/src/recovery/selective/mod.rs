@@ -258,7 +258,7 @@ impl LossRecovery for Selective {
         }
     }
 
-    #[inline(never)]
+    #[inline]
     fn set_windows(&mut self, windows: Windows, config: &Config) {
         let Windows { congestion, receiver, mss } = windows;
         self.receiver_end = self.sent.una() + receiver * mss;
@@ -354,7 +354,7 @@ impl LossRecovery for Selective {
 impl Selective {
     /// Returns whether `next` may return another segment or may have to update its state. If the result is `false`,
     /// calling `next` is unnecessary; if the result is `true`, calling `next` may still have no effect.
-    #[inline]
+    #[inline(always)]
     pub fn may_send(&self) -> bool {
         self.has_room()
             || self.urgent

@@ -74,6 +74,12 @@ enum FrtoStep {
 }
 
 impl UndoState {
+    /// Returns whether an acknowledgement may show that a reduction was unnecessary.
+    #[inline]
+    pub fn is_active(&self) -> bool {
+        self.retransmissions.is_some() || self.frto != FrtoStep::Off
+    }
+
     /// Stops the detection of unnecessary reductions.
     pub fn clear(&mut self) {
         self.frto = FrtoStep::Off;

@@ -88,10 +88,34 @@ pub(crate) struct Arrived {
 }
 
 impl Sent {
-    /// Like `acknowledge`, but only if every segment was sent only once and no segment is SACKed or lost. Returns the
-    /// last segment that arrived.
-    #[inline]
-    pub fn acknowledge_plain(&mut self, ack: u64) -> Option<Arrived> {
+    /// Like `acknowledge`, but only if every segment was sent only once and no segment is SACKed or lost. `oldest` is
+    /// the oldest segment, if this segment has arrived. Returns the last segment that arrived.
+    #[inline(always)]
+    pub fn acknowledge_plain(&mut self, ack: u64, oldest: Option<Arrived>) -> Option<Arrived> {
+        if oldest.is_none_or(|oldest| oldest.end < ack) {
+            return self.acknowledge_several(ack);
+        }
+        if self.rate.is_some() {
+            self.note_front(ack - self.una);
+        }
+        self.segments.pop_front();
+        self.first += 1;
+        self.una = ack;
+        self.edge = self.first;
+        oldest
+    }
+
+    /// Records the arrival of the oldest segment, of `len` bytes, for the measurement of the delivery rate.
+    #[cold]
+    fn note_front(&mut self, len: u64) {
+        if let (Some(rate), Some(oldest)) = (&mut self.rate, self.segments.front()) {
+            rate.on_front_delivered(len, oldest.stamp);
+        }
+    }
+
+    /// Like `acknowledge_plain`, for any number of segments.
+    #[inline(never)]
+    fn acknowledge_several(&mut self, ack: u64) -> Option<Arrived> {
         let mut last = None;
         while let Some(segment) = self.segments.front_mut() {
             let end = segment.end();
@@ -133,32 +157,40 @@ impl Sent {
     /// Records the SACK blocks of an acknowledgement. Returns whether any of the reported data is new.
     #[inline(always)]
     pub fn sack_all(&mut self, received: &ReceivedAck, arrival: &mut Arrival) -> bool {
-        let reported = self.reported;
         let mut is_new = false;
+        let mut previous = (0, 0);
         for at in 0..MAX_BLOCKS {
             let (from, to) = received.sacks.block(at, received.ack);
             if from == to {
                 break;
             }
             // A block is often repeated, either in the same place or after a new block.
-            if (from, to) != reported[at] && (at == 0 || (from, to) != reported[at - 1]) {
-                is_new |= self.sack(from, to, arrival);
+            let reported = self.reported[at];
+            if (from, to) != reported {
+                if (from, to) != previous {
+                    let known = if from == reported.0 { reported.1 } else { from };
+                    is_new |= self.sack((from, to), known, arrival);
+                }
+                // A block beyond the sent data is invalid.
+                self.reported[at] = if to <= self.end { (from, to) } else { (0, 0) };
             }
-            // A block beyond the sent data is invalid.
-            self.reported[at] = if to <= self.end { (from, to) } else { (0, 0) };
+            previous = reported;
         }
         is_new
     }
 
-    /// Records that a SACK block covers `[from, to)`. Returns whether any of this data is new. An invalid range
-    /// contains no new data.
+    /// Records that a SACK block covers `[from, to)`, of which all segments up to `known` are SACKed already. Returns
+    /// whether any of this data is new. An invalid range contains no new data.
     #[inline(never)]
-    pub fn sack(&mut self, from: u64, to: u64, arrival: &mut Arrival) -> bool {
+    pub fn sack(&mut self, (from, to): (u64, u64), known: u64, arrival: &mut Arrival) -> bool {
         // A block that begins at or below `una` contradicts the acknowledgement number or is a D-SACK.
         if from <= self.una || from >= to || to > self.end {
             return false;
         }
-        let mut at = self.position(from);
+        let mut at = self.position(known);
+        if known > from && self.segments.get(at).is_none_or(|segment| segment.seq != known) {
+            at = self.position(from);
+        }
         let mut is_new = false;
         while let Some(segment) = self.segments.get_mut(at)
             && segment.end() <= to

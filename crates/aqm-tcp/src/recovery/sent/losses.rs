@@ -26,14 +26,18 @@ impl Sent {
     /// Returns whether a segment that is neither SACKed nor lost and was sent only once was sent before `latest`.
     #[inline]
     pub fn is_overtaken(&mut self, latest: Stamp) -> bool {
-        while let Some(segment) = self.segments.get((self.edge - self.first) as usize) {
+        let mut at = (self.edge - self.first) as usize;
+        let mut is_overtaken = false;
+        while let Some(segment) = self.segments.get(at) {
             if segment.state == 0 {
-                return segment.stamp < latest;
+                is_overtaken = segment.stamp < latest;
+                break;
             }
             self.beyond -= u64::from(segment.is(SACKED));
-            self.edge += 1;
+            at += 1;
         }
-        false
+        self.edge = self.first + at as u64;
+        is_overtaken
     }
 
     /// Marks as lost, in the order of transmission, the segments that were sent only once, were sent before `latest` and

@@ -55,7 +55,7 @@ fn filled(segments: u64) -> Sent {
 
 fn sack(sent: &mut Sent, from: u64, to: u64) -> u64 {
     let mut arrival = Arrival::new(None);
-    sent.sack(from * MSS, to * MSS, &mut arrival);
+    sent.sack((from * MSS, to * MSS), from * MSS, &mut arrival);
     sent.check();
     arrival.bytes / MSS
 }
@@ -111,7 +111,7 @@ fn losses_agree_with_counting_segment_by_segment() {
 fn the_number_of_a_fin_does_not_make_three_segments_of_two() {
     let mut sent = filled(2);
     sent.send(MSS + 1, Instant::START);
-    sent.sack(MSS, 3 * MSS + 1, &mut Arrival::new(None));
+    sent.sack((MSS, 3 * MSS + 1), MSS, &mut Arrival::new(None));
     sent.lose_uncovered(3);
     assert_eq!(lost(&sent), [false; 3]);
     sent.lose_uncovered(2);
@@ -128,5 +128,5 @@ fn a_block_reported_repeatedly_costs_one_step() {
 }
 
 fn sack_only(sent: &mut Sent, from: u64, to: u64) {
-    sent.sack(from * MSS, to * MSS, &mut Arrival::new(None));
+    sent.sack((from * MSS, to * MSS), from * MSS, &mut Arrival::new(None));
 }

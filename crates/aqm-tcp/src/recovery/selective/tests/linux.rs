@@ -67,7 +67,8 @@ fn a_round_trip_is_that_of_the_first_segment_and_of_no_retransmission() {
 
 #[test]
 fn sack_of_data_sent_before_the_oldest_segment_restarts_the_timer() {
-    let mut driver = Driver::filled(8, sack());
+    let linux = with(sack(), |config| config.rto.restarted_by = RestartedBy::OldestSegment);
+    let mut driver = Driver::filled(8, linux);
     assert!(!driver.ack(0, &[(1, 2)]).restarts, "the oldest was sent with it");
     driver.advance(10);
     assert!(!driver.ack(0, &[(1, 4)]).restarts);

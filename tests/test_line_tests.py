@@ -169,8 +169,9 @@ def test_drop_tail_has_worse_scores_than_fq_codel(run: al.Run) -> None:
     assert deep["test.rpm"] < 0.6 * fair["test.rpm"]
     assert deep["test.qoo-conferencing"] < 20 < 80 < fair["test.qoo-conferencing"]
     assert deep["test.aim-gaming"] < fair["test.aim-gaming"]
-    # One queue delays all connections, while FQ-CoDel delays the connection that fills the queue most.
-    assert abs(deep["test.download-own-queue"]) < deep["test.download-queue"]
+    # One queue delays all connections, while FQ-CoDel delays the connection that fills the queue most. The
+    # ratio of the two delays is 0.14 to 0.46 in runs with ten seeds.
+    assert abs(deep["test.download-own-queue"]) < 0.5 * deep["test.download-queue"]
     assert fair["test.download-own-queue"] > fair["test.download-queue"]
     # The hosts add jitter.
     assert deep["test.base-delay"] == pytest.approx(20.5, abs=0.5)

@@ -146,9 +146,8 @@ def scenario(rtt_ms: int) -> Table:
             "profile": "linux-6",
             # Lengths with 14 bytes of Ethernet, which HTB counts, and 12 bytes of timestamps.
             "connection": {"mss": "1448B", "header": "66B", "syn_size": "74B", "ack_size": "66B"},
-            # The window is half of tcp_rmem's maximum of 6 MB. It grows from 64 kB by two segments with each
-            # of the segments that the receiver acknowledges at once.
-            "receiver": {"window": 2172, "quick_acks": 1063},
+            # The maximum of the window is half of tcp_rmem's maximum of 6 MB.
+            "receiver": {"window": 2172},
         },
         "traffic": {
             PRAGUE: {

@@ -40,7 +40,7 @@ PORT = 4433
 RATE, RTT, DURATION_S, WARM_UP_S = "10Mbps", "40ms", 60.0, 10.0
 SIDES = ("first", "second")
 STACKS = ("quinn", "noq", "s2n-quic", "smoltcp")
-PROGRAMS = ("gvisor",)
+PROGRAMS = ("gvisor", "quiche")
 IMPLEMENTATIONS = ("kernel", *STACKS, *PROGRAMS, "aioquic", "aioquic-sockets")
 SIZE = 75_000_000
 """Bytes that the link carries in 60 s. A flow that sends as many bytes does not end."""

@@ -27,7 +27,7 @@ from aqmlab.charts.style import AS_ON_A_PAGE
 
 KERNEL = "linux"
 NAMES = {"kernel": KERNEL, "aioquic-sockets": "aioquic:cubic"} | {
-    name: f"{name}:cubic" for name in ("quinn", "noq", "s2n-quic", "smoltcp", "gvisor")
+    name: f"{name}:cubic" for name in ("quinn", "noq", "s2n-quic", "smoltcp", "gvisor", "quiche")
 }
 """The names of the implementations of `kernel_pairs.py` in the picture."""
 

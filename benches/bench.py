@@ -6,12 +6,13 @@
 
 Prints one table per part. `peers`: workloads W1 to W3, compared with ns-2, ns-3 and htsim where these are
 installed. `instructions`: instructions per packet, if valgrind is installed. `transports`, `queues`, `rates`:
-the cost of other TCPs, queue disciplines and link rates. `disciplines`: queue disciplines by themselves, if
-valgrind is installed. `scale`: the cost of very many flows and Web objects. `starts`: start-up time. `store`:
-the cost of storing runs. `sweeps`: the overhead of many runs, on this machine and through Dask. None of these
-parts passes or fails, because timings vary with the load of the machine. `--check` instead counts the
-instructions of three short workloads and of the disciplines, and fails if a count exceeds its recorded value
-by more than 2 % (`instruction_counts.py`).
+the cost of other TCPs, queue disciplines and link rates. `controls`: congestion controls and pacing, if
+valgrind is installed. `disciplines`: queue disciplines by themselves, if valgrind is installed. `scale`: the
+cost of very many flows and Web objects. `starts`: start-up time. `store`: the cost of storing runs. `sweeps`:
+the overhead of many runs, on this machine and through Dask. None of these parts passes or fails, because
+timings vary with the load of the machine. `--check` instead counts the instructions of three short workloads
+and of the disciplines, and fails if a count exceeds its recorded value by more than 2 %
+(`instruction_counts.py`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import controls
 import costs
 import disciplines
 import history
@@ -36,7 +38,7 @@ from program import Program
 
 PARTS = (
     *("peers", "instructions", "transports", "queues", "rates"),
-    *("disciplines", "scale", "starts", "store", "sweeps"),
+    *("controls", "disciplines", "scale", "starts", "store", "sweeps"),
 )
 OUT = Path("out/bench.json")
 
@@ -78,6 +80,7 @@ def measure(program: Program, options: argparse.Namespace) -> None:
         "transports": lambda: Measured(samples=costs.transports(program, turns)),
         "queues": lambda: Measured(samples=costs.queues(program, turns)),
         "rates": lambda: Measured(samples=costs.rates(program, turns)),
+        "controls": lambda: Measured(counts=controls.measure(program)),
         "disciplines": lambda: Measured(counts=disciplines.measure(program.folder)),
         "scale": lambda: Measured(samples=scale.measure(program, turns, million=options.million)),
         "starts": lambda: Measured(starts=startup.measure()),
@@ -104,10 +107,14 @@ def show(found: Measured, alone: Mapping[str, list[float]] | None = None) -> Non
         simulators.print_table(found.samples)
         print()
     measured = disciplines.by_kind(found.counts)
-    if len(found.counts) > sum(map(len, measured.values())):
+    of_controls = [one for one in found.counts if controls.is_of_controls(one)]
+    if len(found.counts) > sum(map(len, measured.values())) + len(of_controls):
         simulators.print_counts(found.counts)
         print()
     costs.print_tables(found.samples)
+    if of_controls:
+        controls.print_table(of_controls)
+        print()
     if alone or measured:
         disciplines.print_table(alone or measured)
         print()

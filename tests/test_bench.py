@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benches"))
 
 import bench
 import callgrind
+import controls
 import costs
 import disciplines
 import history
@@ -267,3 +268,25 @@ def test_an_unknown_part_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         bench.main(["--only", "wheels"])
     assert "invalid choice: 'wheels'" in capsys.readouterr().err
+
+
+def test_controls_are_compared_per_forwarded_and_per_sent_packet(capsys: pytest.CaptureFixture[str]) -> None:
+    def count(subject: str, case: str, per_packet: int) -> Count:
+        return Count(
+            case=case, subject=subject, seconds=0.0, instructions=10 * per_packet, packets=10, by_file={}
+        )
+
+    names = [*controls.VARIANTS, controls.UNPACED, controls.PACED]
+    counts = [count(name, controls.FORWARDED, 3000 if "bbr" in name else 2000) for name in names]
+    counts += [count(name, controls.SENT, 2500 if "bbr" in name else 2000) for name in names]
+    bench.show(Measured(counts=counts))
+    lines = capsys.readouterr().out.splitlines()
+    assert "bbr3/rack                         3,000    2,500" in lines
+    assert "bbr3/rack / reno/rack                                  1.50     1.25     1.5" in lines
+    assert not any("whole processes" in line for line in lines), "no count of another part is printed"
+
+
+def test_packets_that_are_sent_arrive_at_the_link() -> None:
+    one = workloads.scenario("w1", 3)
+    arrivals = one.with_({"warm_up": "0s"}).run().links["arrivals"][0]
+    assert controls.sent(one) >= arrivals > 0, "some packets are still on their access link"

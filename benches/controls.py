@@ -104,7 +104,7 @@ def is_of_controls(count: Count) -> bool:
 
 def print_table(counts: Sequence[Count]) -> None:
     """Prints instructions per packet, and the ratios for which there are limits."""
-    found = {(one.case, one.subject): one.per_packet for one in counts if is_of_controls(one)}
+    found = {(one.case, one.subject): one.per_packet for one in counts}
     print(f"{'instructions per packet of W1':<28}{'forwarded':>11}{'sent':>9}")
     for name in dict.fromkeys(name for _, name in found):
         print(f"{name:<28}{found[FORWARDED, name]:>11,.0f}{found[SENT, name]:>9,.0f}")

@@ -10,6 +10,7 @@
 
 mod accurate_ecn;
 mod aliases;
+mod arithmetic;
 mod catalog;
 pub mod config;
 pub mod congestion_control;

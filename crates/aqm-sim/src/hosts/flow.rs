@@ -201,7 +201,7 @@ impl Flow {
         self.arm(side, slot, deadline, net);
     }
 
-    /// Does the same as `pump`, but is not inlined; for use in code that is rarely executed.
+    /// Does the same as `pump`, but is not inlined; for all callers except the arrival of packets.
     #[inline(never)]
     pub(crate) fn pump_seldom(
         &mut self,

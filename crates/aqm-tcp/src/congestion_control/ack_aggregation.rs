@@ -5,7 +5,7 @@
 
 use aqm_net::Instant;
 
-use super::arithmetic::Limited;
+use crate::arithmetic::Limited;
 
 /// Interval in which data is acknowledged at a higher rate than the bandwidth.
 #[derive(Clone, Copy, Debug, Default)]

@@ -17,13 +17,13 @@ mod tests;
 use aqm_net::{Instant, Rng, Span, Streams, parameters};
 
 use super::ack_aggregation::{AckInterval, TwoWindowMax};
-use super::arithmetic::{Limited, ceil, floor, real};
 use super::window::Window;
 use super::windowed_max::WindowedMax;
 use super::{
     AckInfo, AnyControl, Build, Congestion, CongestionControl, ControlReport, LostSegment, RateSample,
     RecoveryPhase, SenderState, Transmit, WindowEvent,
 };
+use crate::arithmetic::{Limited, ceil, floor, real};
 use policer::{Event, Interval, Policer, Verdict};
 
 parameters! {

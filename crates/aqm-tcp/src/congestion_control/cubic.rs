@@ -24,7 +24,6 @@
 
 use aqm_net::{ConfigError, Instant, Span, choices, parameters};
 
-use super::arithmetic::Limited;
 use super::cubic_segments::WholeSegments;
 use super::hystart::{HyStart, LinuxHyStart};
 use super::reno::{Growth, check_beta_ecn};
@@ -33,6 +32,7 @@ use super::window::{Window, WindowRules};
 use super::{
     AckInfo, AckSample, AnyControl, Build, Congestion, CongestionControl, CongestionSignal, WindowEvent,
 };
+use crate::arithmetic::Limited;
 
 choices! {
     /// Curve that the window follows after a reduction is undone.

@@ -7,7 +7,6 @@
 //! `fixed.rs`.
 
 mod ack_aggregation;
-mod arithmetic;
 mod bbr1;
 mod bbr3;
 mod controller;

@@ -21,13 +21,13 @@
 
 use aqm_net::{ConfigError, Instant, Span, choices, parameters};
 
-use super::arithmetic::{Limited, ceil, real};
 use super::dctcp::MarkedShare;
 use super::window::Window;
 use super::{
     AckInfo, AnyControl, Build, Congestion, CongestionControl, CongestionSignal, ControlReport, RateSample,
     RecoveryPhase, WindowEvent,
 };
+use crate::arithmetic::{Limited, ceil, real};
 use crate::config::ecn::{Codepoint, EcnNeeds, Feedback};
 
 /// Minimum of the whole window after a reduction, in segments (`MIN_CWND`).

@@ -309,8 +309,7 @@ impl Endpoint {
         (next != Instant::NEVER).then_some(next)
     }
 
-    /// Returns whether a segment has been waiting for its paced departure, and may depart at `now`. In this case,
-    /// `on_timer` must be called at `now`.
+    /// Returns whether pacing has held back a segment until `now`. In this case, `on_timer` must be called at `now`.
     #[inline]
     pub fn departs(&self, now: Instant) -> bool {
         self.sender.as_ref().is_some_and(|sender| sender.departs(now)) && self.gave_up().is_none()

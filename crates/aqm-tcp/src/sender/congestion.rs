@@ -11,6 +11,7 @@ use super::cwnd_validation::CwndUsage;
 use super::ecn::ReducedBy;
 use super::rate_limited_increase::MaxFlight;
 use super::{PriorWindow, Sender};
+use crate::arithmetic::real;
 use crate::config::CheckedConfig;
 use crate::config::cwnd::{GrowthWhenLimited, IdleRestart, ReductionBasis, RepeatedTimeout};
 use crate::config::recovery::{ExitAck, ExitWindow, Frto, Inflation, RecoveryKind, TimeoutLoses, Undo};
@@ -328,8 +329,7 @@ impl Sender {
                     self.congestion.cwnd() < most
                 }
             };
-        // Signed integers are used because the conversion of each takes only one instruction.
-        let acked = outcome.delivered as i64 as f64 / tcp.mss as i64 as f64;
+        let acked = real(outcome.delivered) / real(tcp.mss);
         let counted = tcp.config.cwnd.abc_limit.filter(|&limit| limit < acked).unwrap_or(acked);
         let srtt = self.timer.estimator.srtt(&tcp.config.rto);
         self.congestion.on_ack(&AckInfo { now, acked, counted, may_grow, srtt });

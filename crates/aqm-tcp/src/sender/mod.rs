@@ -330,7 +330,7 @@ impl Sender {
         }
     }
 
-    /// Returns whether a segment has been waiting for its paced departure, and may depart at `now`.
+    /// Returns whether pacing has held back a segment until `now`.
     #[inline]
     pub fn departs(&self, now: Instant) -> bool {
         self.cold.as_ref().and_then(|cold| cold.pacer.as_ref()).is_some_and(|pacer| pacer.until() <= now)

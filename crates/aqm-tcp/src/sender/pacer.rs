@@ -4,6 +4,7 @@
 
 use aqm_net::{Instant, Span};
 
+use crate::arithmetic::real;
 use crate::config::pacing::{Burst, Pacing};
 
 /// Maximum payload of a burst, in bytes (Linux: `gso_max_size`).
@@ -119,8 +120,8 @@ impl Pacer {
             self.next = self.next.max(now);
             return;
         }
-        // Signed integers are used because the conversion of each takes only one instruction.
-        let duration = (payload as i64 as f64 / self.rate * 1e9) as i64 as u64;
+        // The conversion to a signed integer takes only one instruction.
+        let duration = (real(payload) / self.rate * 1e9) as i64 as u64;
         // After a late departure, the sender catches up by sending at up to twice the pacing rate.
         let credit = if now > self.next { now.since(self.next).nanos() } else { 0 };
         self.next = self.next.max(now) + Span::from_nanos(duration - credit.min(duration / 2));

@@ -32,7 +32,7 @@ impl Sender {
                 self.timer.restart(now, config);
             }
             self.count_from(outcome.since, now, tcp);
-        } else if outcome.restarts && config.restarted_by == RestartedBy::OldestSegment {
+        } else if outcome.restarts {
             self.sample(outcome, now, tcp);
             self.timer.restart(now, config);
         } else if config.samples == RttSamples::FirstSegment {

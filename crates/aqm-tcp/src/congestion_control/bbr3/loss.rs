@@ -6,7 +6,7 @@
 use aqm_net::Instant;
 
 use super::{Ack, Bbr3, Profile, State};
-use crate::congestion_control::arithmetic::{Limited, real};
+use crate::arithmetic::{Limited, real};
 use crate::congestion_control::{LostSegment, RateSample, RecoveryPhase};
 
 /// `LossThresh`.

@@ -69,12 +69,12 @@ mod tests;
 
 use aqm_net::{Rng, Streams, choices, parameters};
 
-use super::arithmetic::{Limited, real};
 use super::window::Window;
 use super::{
     AckInfo, AnyControl, Build, Congestion, CongestionControl, CongestionSignal, ControlReport,
     DeliveredSegment, LostSegment, RateSample, RecoveryPhase, SenderState, Transmit, WindowEvent,
 };
+use crate::arithmetic::{Limited, real};
 use ecn::LowEcn;
 use loss::{LossRound, ShortTerm, Undo};
 use model::{Aggregation, FullPath, MaxBandwidth, Rounds};

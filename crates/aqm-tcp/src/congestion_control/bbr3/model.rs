@@ -6,8 +6,8 @@
 use aqm_net::Instant;
 
 use super::{Ack, Bbr3, Profile};
+use crate::arithmetic::{Limited, real};
 use crate::congestion_control::ack_aggregation::{AckInterval, TwoWindowMax};
-use crate::congestion_control::arithmetic::{Limited, real};
 use crate::congestion_control::windowed_max::WindowedMax;
 
 /// Factor by which the bandwidth grows if the path is not yet full.

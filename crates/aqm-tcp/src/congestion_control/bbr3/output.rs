@@ -5,8 +5,8 @@
 use aqm_net::Span;
 
 use super::{Bbr3, Profile, State};
+use crate::arithmetic::{Limited, floor, real};
 use crate::congestion_control::RateSample;
-use crate::congestion_control::arithmetic::{Limited, floor, real};
 
 /// `MinPipeCwnd`, in segments.
 pub(super) const MIN_PIPE_SEGMENTS: f64 = 4.0;

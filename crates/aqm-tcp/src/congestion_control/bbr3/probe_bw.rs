@@ -6,7 +6,7 @@ use aqm_net::{Instant, Span};
 
 use super::output::MIN_PIPE_SEGMENTS;
 use super::{Ack, Bbr3, Profile, State};
-use crate::congestion_control::arithmetic::{Limited, real};
+use crate::arithmetic::{Limited, real};
 
 /// Fraction of `inflight_longterm` that is left to other flows (`Headroom`).
 const HEADROOM: f64 = 0.15;

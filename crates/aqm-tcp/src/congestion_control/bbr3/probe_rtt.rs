@@ -8,7 +8,7 @@ use aqm_net::{Instant, Span};
 use super::output::MIN_PIPE_SEGMENTS;
 use super::probe_bw::AckPhase;
 use super::{Ack, Bbr3, Profile, State, is_recovery};
-use crate::congestion_control::arithmetic::{Limited, real};
+use crate::arithmetic::{Limited, real};
 
 /// `MinRTTFilterLen`.
 const MIN_RTT_WINDOW: Span = Span::from_millis(10_000);

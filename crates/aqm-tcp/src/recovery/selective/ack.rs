@@ -152,34 +152,6 @@ impl Selective {
         }
     }
 
-    /// Undoes the last window reduction, if an acknowledgement of `acked` new bytes shows that the reduction was
-    /// unnecessary. `sacked` states whether SACK blocks report new data. Returns whether the reduction was undone.
-    #[inline(never)]
-    fn undo_if_unnecessary(
-        &mut self,
-        received: &ReceivedAck,
-        arrival: &Arrival,
-        sacked: bool,
-        acked: u64,
-    ) -> bool {
-        let mut undone = self.is_undone(received, acked);
-        let nothing_lost =
-            self.arrives_delayed(received, acked) | self.is_spurious(received, arrival, sacked, acked);
-        undone |= nothing_lost;
-        if undone {
-            self.undo.clear();
-            if self.phase == Phase::Loss || nothing_lost {
-                self.sent.lose_none();
-                if let Some(rack) = &mut self.rack {
-                    rack.on_undo(&self.sent);
-                }
-            }
-            self.phase = Phase::Open;
-            self.reduction = WindowReduction::AtOnce;
-        }
-        undone
-    }
-
     /// Returns whether another timer is running instead of the retransmission timer. In this case, the retransmission
     /// timeout is measured from the departure of the oldest segment (Linux: `tcp_rearm_rto`).
     fn is_delayed(&self) -> bool {

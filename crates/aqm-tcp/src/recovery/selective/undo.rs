@@ -17,6 +17,7 @@ use crate::config::Config;
 use crate::config::recovery::{Frto, Undo};
 use crate::recovery::ReceivedAck;
 use crate::recovery::rack::duplicate;
+use crate::recovery::reduction::WindowReduction;
 use crate::recovery::sent::Arrival;
 
 /// The state that is needed to undo a window reduction.
@@ -129,9 +130,37 @@ impl Selective {
         });
     }
 
+    /// Undoes the last window reduction, if an acknowledgement of `acked` new bytes shows that the reduction was
+    /// unnecessary. `sacked` states whether SACK blocks report new data. Returns whether the reduction was undone.
+    #[inline(never)]
+    pub(super) fn undo_if_unnecessary(
+        &mut self,
+        received: &ReceivedAck,
+        arrival: &Arrival,
+        sacked: bool,
+        acked: u64,
+    ) -> bool {
+        let mut undone = self.is_undone(received, acked);
+        let nothing_lost =
+            self.arrives_delayed(received, acked) | self.is_spurious(received, arrival, sacked, acked);
+        undone |= nothing_lost;
+        if undone {
+            self.undo.clear();
+            if self.phase == Phase::Loss || nothing_lost {
+                self.sent.lose_none();
+                if let Some(rack) = &mut self.rack {
+                    rack.on_undo(&self.sent);
+                }
+            }
+            self.phase = Phase::Open;
+            self.reduction = WindowReduction::AtOnce;
+        }
+        undone
+    }
+
     /// Returns whether an acknowledgement of `acked` new bytes shows that all retransmitted data had already arrived
     /// without the retransmissions.
-    pub(super) fn is_undone(&mut self, received: &ReceivedAck, acked: u64) -> bool {
+    fn is_undone(&mut self, received: &ReceivedAck, acked: u64) -> bool {
         let Some(retransmissions) = &mut self.undo.retransmissions else { return false };
         if let Some(unanswered) = &mut retransmissions.unanswered
             && duplicate(received).is_some_and(|end| end > retransmissions.from)
@@ -143,7 +172,7 @@ impl Selective {
 
     /// Returns whether timestamps show that the original transmission of the `acked` newly acknowledged bytes has
     /// arrived.
-    pub(super) fn arrives_delayed(&self, received: &ReceivedAck, acked: u64) -> bool {
+    fn arrives_delayed(&self, received: &ReceivedAck, acked: u64) -> bool {
         let Some(retransmissions) = &self.undo.retransmissions else { return false };
         acked > 0
             && retransmissions.were_sent_after(received.echo)
@@ -156,13 +185,7 @@ impl Selective {
 
     /// Returns whether F-RTO shows that a timeout was spurious. If the timeout cannot be considered spurious, this
     /// function performs the next step of F-RTO.
-    pub(super) fn is_spurious(
-        &mut self,
-        received: &ReceivedAck,
-        arrival: &Arrival,
-        sacked: bool,
-        acked: u64,
-    ) -> bool {
+    fn is_spurious(&mut self, received: &ReceivedAck, arrival: &Arrival, sacked: bool, acked: u64) -> bool {
         if self.phase != Phase::Loss || self.undo.frto == FrtoStep::Off {
             return false;
         }

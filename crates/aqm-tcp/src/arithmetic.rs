@@ -1,30 +1,29 @@
 //! Arithmetic that takes few instructions.
 //!
-//! Models of the path compute with amounts of data and with rates at each acknowledgement. The functions in this file
-//! take fewer instructions than those of the standard library and of `libm`, because no amount is NaN or negative zero,
+//! Senders compute with amounts of data and with rates at each packet. The functions in this file take fewer instructions than those of the standard library and of `libm`, because no amount is NaN or negative zero,
 //! and all amounts that are converted or rounded are from 0 to 2^63.
 
-/// Converts a number of bytes or segments.
+/// Converts a number of bytes or segments to a real number.
 #[inline(always)]
-pub(super) fn real(amount: u64) -> f64 {
+pub(crate) fn real(amount: u64) -> f64 {
     amount as i64 as f64
 }
 
 /// Returns the largest whole number that is at most `amount`.
 #[inline(always)]
-pub(super) fn floor(amount: f64) -> f64 {
+pub(crate) fn floor(amount: f64) -> f64 {
     amount as i64 as f64
 }
 
 /// Returns the smallest whole number that is at least `amount`.
 #[inline(always)]
-pub(super) fn ceil(amount: f64) -> f64 {
+pub(crate) fn ceil(amount: f64) -> f64 {
     let floor = floor(amount);
     if floor < amount { floor + 1.0 } else { floor }
 }
 
 /// Limits of an amount.
-pub(super) trait Limited {
+pub(crate) trait Limited {
     /// Returns the larger of two amounts.
     fn at_least(self, least: f64) -> f64;
     /// Returns the smaller of two amounts.
